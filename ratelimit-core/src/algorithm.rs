@@ -1,0 +1,259 @@
+//! The four algorithms: pure arithmetic over a caller's state, a policy, an instant and a cost.
+//!
+//! | algorithm | state per caller | burst at a window's edge | choose it when |
+//! |---|---|---|---|
+//! | [`FixedWindow`](Algorithm::FixedWindow) | one count | up to 2 × max | quotas by the clock hour or day; cheapest |
+//! | [`SlidingWindowCounter`](Algorithm::SlidingWindowCounter) | sub-windows + 1 counts | close to none | the default: small state, smooth |
+//! | [`SlidingWindowLog`](Algorithm::SlidingWindowLog) | every admitted request | none | the rule must hold for every window, to the microsecond |
+//! | [`TokenBucket`](Algorithm::TokenBucket) | one instant | burst + max | a steady rate with room for bursts |
+//!
+//! Every algorithm is a state with the same few functions, which a decision calls in this order:
+//!
+//! 1. `settle` brings the state to `now`: windows roll, what has expired goes, a clock that went back is absorbed;
+//! 2. `fits` says whether a cost would pass;
+//! 3. `charge` takes it, once every limit of the group has said yes;
+//! 4. `remaining`, `reset_after` and `retry_after` report.
+//!
+//! A Lua file of the same name in `lua/` does the same steps with the same names inside Redis. Neither knows a clock,
+//! a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
+//! divides by parts (`lua/lib/mul_div.lua`).
+
+mod fixed_window;
+mod sliding_window_counter;
+mod sliding_window_log;
+mod token_bucket;
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::clock::Timestamp;
+use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::Policy;
+
+/// How units are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// A count that starts anew at every multiple of the window since the Unix epoch.
+    FixedWindow,
+    /// Counts of the present and earlier sub-windows, the oldest weighted by how much of it is still in the window.
+    #[default]
+    SlidingWindowCounter,
+    /// Every admitted unit with its time: exact in every window.
+    SlidingWindowLog,
+    /// A bucket of `burst` tokens that refills at `max` per window.
+    TokenBucket,
+}
+
+impl Algorithm {
+    /// The name, as the attribute spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindowCounter => "sliding_window_counter",
+            Self::SlidingWindowLog => "sliding_window_log",
+            Self::TokenBucket => "token_bucket",
+        }
+    }
+}
+
+impl std::fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What an algorithm's state can do. All instants and waits are in microseconds.
+trait Step {
+    /// Brings the state to `now`; true when that has to be kept even if nothing is charged, because the clock went
+    /// back or because finding out again would cost as much again.
+    fn settle(&mut self, policy: &Policy, now: u64) -> bool;
+    /// Whether `cost` would pass at `now`, in a settled state.
+    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool;
+    /// Takes `cost`, which fits.
+    fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
+    /// How many requests of cost 1 would pass at `now`.
+    fn remaining(&self, policy: &Policy, now: u64) -> u64;
+    /// The wait until nothing of what was charged counts any more; 0 when nothing does.
+    fn reset_after(&self, policy: &Policy, now: u64) -> u64;
+    /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
+    /// Gives back what was charged at `at`, as far as it still counts, and nothing else.
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, cost: u64);
+}
+
+/// What is kept for one caller under one policy.
+///
+/// A store keeps it, hands it to [`decide`] and writes back what comes out; it never looks inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State(Inner);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Inner {
+    FixedWindow(fixed_window::State),
+    SlidingWindowCounter(sliding_window_counter::State),
+    // Boxed: the queue's own fields would make every other state half as large again.
+    SlidingWindowLog(Box<sliding_window_log::State>),
+    TokenBucket(token_bucket::State),
+}
+
+impl State {
+    /// The state of a caller who has not been seen.
+    pub fn new(policy: &Policy) -> Self {
+        Self(match policy.algorithm() {
+            Algorithm::FixedWindow => Inner::FixedWindow(fixed_window::State::default()),
+            Algorithm::SlidingWindowCounter => Inner::SlidingWindowCounter(
+                sliding_window_counter::State::new(policy.sub_windows()),
+            ),
+            Algorithm::SlidingWindowLog => Inner::SlidingWindowLog(Box::default()),
+            Algorithm::TokenBucket => Inner::TokenBucket(token_bucket::State::default()),
+        })
+    }
+
+    fn step(&self) -> &dyn Step {
+        match &self.0 {
+            Inner::FixedWindow(state) => state,
+            Inner::SlidingWindowCounter(state) => state,
+            Inner::SlidingWindowLog(state) => &**state,
+            Inner::TokenBucket(state) => state,
+        }
+    }
+
+    fn step_mut(&mut self) -> &mut dyn Step {
+        match &mut self.0 {
+            Inner::FixedWindow(state) => state,
+            Inner::SlidingWindowCounter(state) => state,
+            Inner::SlidingWindowLog(state) => &mut **state,
+            Inner::TokenBucket(state) => state,
+        }
+    }
+
+    /// The instant from which this state says no more than a new one would, so that it can be forgotten.
+    pub fn expires_at(&self, policy: &Policy, now: Timestamp) -> Timestamp {
+        let now = now.as_micros();
+        Timestamp::from_micros(now + self.step().reset_after(policy, now))
+    }
+
+    /// Gives back `cost` units that were charged at `at` and count `until`, as far as they still do.
+    ///
+    /// What the algorithm has already given back by itself is not given back twice, and nothing reaches units that
+    /// were charged in a later window.
+    pub fn refund(
+        &mut self,
+        policy: &Policy,
+        now: Timestamp,
+        at: Timestamp,
+        until: Timestamp,
+        cost: u64,
+    ) {
+        if now < until {
+            let step = self.step_mut();
+            step.settle(policy, now.as_micros());
+            step.refund(policy, now.as_micros(), at.as_micros(), cost);
+        }
+    }
+
+    /// A copy to go back to when nothing is charged; `None` for the log, whose settling is always kept.
+    fn backup(&self) -> Option<Self> {
+        match self.0 {
+            Inner::SlidingWindowLog(_) => None,
+            _ => Some(self.clone()),
+        }
+    }
+}
+
+/// Whether a decision takes what it admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// What is admitted is charged.
+    Check,
+    /// Nothing is charged: what would be decided?
+    Peek,
+}
+
+/// One limit of a group, as [`decide`] sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The rule.
+    pub policy: &'a Policy,
+    /// Units that this limit is to be charged.
+    pub cost: u64,
+    /// Which of the states is this caller's; members with the same policy and caller have the same one.
+    pub state: usize,
+}
+
+/// Judges a group of limits at one instant: all pass and all are charged, or nothing is charged.
+///
+/// Members that share a state are each judged with the sum of their costs, and the state is charged that sum once.
+/// This is the whole of a decision; what a store adds is that nobody else touches the states meanwhile.
+///
+/// # Panics
+///
+/// When a member names a state that is not there, or one that was made for a policy with another algorithm.
+pub fn decide(
+    members: &[Member<'_>],
+    states: &mut [State],
+    now: Timestamp,
+    mode: Mode,
+) -> GroupOutcome {
+    let at = now.as_micros();
+    let backups: SmallVec<[Option<State>; 2]> = states.iter().map(State::backup).collect();
+    let mut keep: SmallVec<[bool; 2]> = smallvec![false; states.len()];
+    for member in members {
+        keep[member.state] |= states[member.state].step_mut().settle(member.policy, at);
+    }
+    let total = |state: usize| {
+        members
+            .iter()
+            .filter(|m| m.state == state)
+            .fold(0, |sum: u64, m| sum.saturating_add(m.cost))
+    };
+    let fits = |m: &Member<'_>, states: &[State]| {
+        states[m.state].step().fits(m.policy, at, total(m.state))
+    };
+    let allowed = members.iter().all(|m| fits(m, states));
+    let charged = allowed && mode == Mode::Check;
+    if charged {
+        for (i, member) in members.iter().enumerate() {
+            if members[..i]
+                .iter()
+                .all(|earlier| earlier.state != member.state)
+            {
+                states[member.state]
+                    .step_mut()
+                    .charge(member.policy, at, total(member.state));
+            }
+        }
+    }
+    let outcomes = members.iter().map(|member| {
+        let step = states[member.state].step();
+        let cost = total(member.state);
+        let violated = !allowed && !step.fits(member.policy, at, cost);
+        Outcome::new(
+            member.policy.capacity(),
+            member.cost,
+            step.remaining(member.policy, at),
+            step.reset_after(member.policy, at),
+            violated.then(|| step.retry_after(member.policy, at, cost)),
+        )
+    });
+    let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
+    if !charged {
+        for ((state, backup), keep) in states.iter_mut().zip(backups).zip(keep) {
+            if let (Some(backup), false) = (backup, keep) {
+                *state = backup;
+            }
+        }
+    }
+    outcome
+}
+
+/// `a * b / c`, rounded down, and the remainder.
+///
+/// Exact for every combination that [`Policy`] admits; a quotient that would not fit, which none of them has,
+/// saturates.
+fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
+    let product = u128::from(a) * u128::from(b);
+    let c = u128::from(c);
+    let clip = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+    (clip(product / c), clip(product % c))
+}

@@ -1,0 +1,71 @@
+//! Fixed window: one count, which starts anew at every multiple of the window since the epoch.
+//!
+//! ```text
+//! fits         count + cost <= max
+//! remaining    max - count
+//! reset_after  start + window - now      (0 when nothing is counted)
+//! retry_after  start + window - now      (never when cost > max)
+//! ```
+//!
+//! Two windows' worth can pass around an edge: `max` just before it and `max` just after. One count of state, constant
+//! time. The method is as old as quotas; the description followed is RFC 6585's "number of requests in a given time".
+//!
+//! When the clock goes back behind the stored window, the count opens a window of its own at `now`: it is kept, and
+//! nobody waits longer than one window. The next window is again a multiple of the window's length.
+//!
+//! Twin: `lua/fixed_window.lua`.
+
+use super::Step;
+use crate::policy::Policy;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// First instant of the window that is counted.
+    start: u64,
+    /// Units admitted since.
+    count: u64,
+}
+
+impl Step for State {
+    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+        let window = policy.window_us();
+        let went_back = self.count > 0 && now < self.start;
+        if went_back {
+            self.start = now;
+        } else if self.count == 0 || now - self.start >= window {
+            self.start = now - now % window;
+            self.count = 0;
+        }
+        went_back
+    }
+
+    fn fits(&self, policy: &Policy, _now: u64, cost: u64) -> bool {
+        self.count.saturating_add(cost) <= policy.max()
+    }
+
+    fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
+        self.count += cost;
+    }
+
+    fn remaining(&self, policy: &Policy, _now: u64) -> u64 {
+        policy.max().saturating_sub(self.count)
+    }
+
+    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
+        if self.count == 0 {
+            0
+        } else {
+            self.start + policy.window_us() - now
+        }
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        (cost <= policy.max()).then(|| self.start + policy.window_us() - now)
+    }
+
+    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, cost: u64) {
+        if self.start <= at && at - self.start < policy.window_us() {
+            self.count = self.count.saturating_sub(cost);
+        }
+    }
+}

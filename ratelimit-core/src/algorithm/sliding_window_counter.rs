@@ -1,0 +1,177 @@
+//! Sliding window counter: counts per sub-window, the oldest weighted by its overlap with the window.
+//!
+//! The window is divided into `S` sub-windows of `length = window / S`. Seen from `now`, which lies `now - start` into
+//! the current sub-window, the window covers the current and the `S - 1` whole sub-windows before it, and reaches
+//! `length - (now - start)` into the oldest one:
+//!
+//! ```text
+//! overlap      length - (now - start)
+//! whole        current + the S - 1 sub-windows before it
+//! used         whole + floor(oldest * overlap / length)
+//! fits         used + cost <= max
+//! remaining    max - used
+//! ```
+//!
+//! Waits follow from letting time pass without requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
+//! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in the first
+//! `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) * length`:
+//!
+//! ```text
+//! overlap(j)   ((allowance - whole(j) + 1) * length - 1) / oldest(j)      rounded down
+//! retry_after  start + (j + 1) * length - overlap(j) - now                (never when cost > max)
+//! reset_after  the same for the newest count > 0, with an allowance of 0 (0 when nothing is counted)
+//! ```
+//!
+//! The estimate assumes that requests were spread evenly over the oldest sub-window. If they all came at its end, the
+//! window can hold up to `oldest * (1 - overlap / length)` more than `max`; more sub-windows make that smaller.
+//! With `S = 1` this is the counter over two windows described by Cloudflare ("How we built rate limiting capable of
+//! scaling to millions of domains", 2017), where 0.003 % of 400 million requests were decided wrongly.
+//!
+//! `S + 1` counts of state. When the clock goes back, the current sub-window starts at `now` and all counts are kept;
+//! sub-windows start at multiples of their length again once nothing is counted.
+//!
+//! Twin: `lua/sliding_window_counter.lua`.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{Step, mul_div};
+use crate::policy::Policy;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// First instant of the current sub-window.
+    start: u64,
+    /// Units admitted in it.
+    current: u64,
+    /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
+    earlier: SmallVec<[u64; 1]>,
+}
+
+impl State {
+    pub(super) fn new(sub_windows: u64) -> Self {
+        let sub_windows = usize::try_from(sub_windows).unwrap_or(usize::MAX);
+        Self {
+            start: 0,
+            current: 0,
+            earlier: smallvec![0; sub_windows],
+        }
+    }
+
+    /// Moves every count `by` sub-windows into the past.
+    fn roll(&mut self, by: usize) {
+        let kept = self.earlier.len();
+        if by > kept {
+            self.earlier.fill(0);
+        } else if by > 0 {
+            self.earlier.rotate_right(by);
+            self.earlier[..by].fill(0);
+            self.earlier[by - 1] = self.current;
+        } else {
+            return;
+        }
+        self.current = 0;
+    }
+
+    /// `whole(j)` and `oldest(j)` for `j` from 0 to `S`.
+    fn ahead(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut whole = self.current + self.earlier.iter().sum::<u64>();
+        self.earlier
+            .iter()
+            .rev()
+            .chain([&self.current])
+            .map(move |&oldest| {
+                whole -= oldest;
+                (whole, oldest)
+            })
+    }
+
+    fn used(&self, length: u64, now: u64) -> u64 {
+        let overlap = length - (now - self.start);
+        self.ahead().next().map_or(0, |(whole, oldest)| {
+            whole + mul_div(oldest, overlap, length).0
+        })
+    }
+}
+
+/// Length of a sub-window.
+fn length(policy: &Policy) -> u64 {
+    policy.window_us() / policy.sub_windows()
+}
+
+/// The largest overlap at which `oldest` still weighs less than `allowance + 1`.
+fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
+    let (quotient, remainder) = mul_div(allowance + 1, length, oldest);
+    if remainder > 0 {
+        quotient
+    } else {
+        quotient - 1
+    }
+}
+
+impl Step for State {
+    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+        let length = length(policy);
+        let went_back = now < self.start;
+        if went_back {
+            self.start = now;
+        } else {
+            let rolled = (now - self.start) / length;
+            self.start += rolled * length;
+            self.roll(usize::try_from(rolled).unwrap_or(usize::MAX));
+        }
+        if self.used(length, now) == 0 {
+            *self = Self {
+                start: now - now % length,
+                ..Self::new(policy.sub_windows())
+            };
+            return false;
+        }
+        went_back
+    }
+
+    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
+        self.used(length(policy), now).saturating_add(cost) <= policy.max()
+    }
+
+    fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
+        self.current += cost;
+    }
+
+    fn remaining(&self, policy: &Policy, now: u64) -> u64 {
+        policy.max().saturating_sub(self.used(length(policy), now))
+    }
+
+    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
+        let length = length(policy);
+        let newest = (0u64..)
+            .zip(self.ahead())
+            .filter(|(_, (_, oldest))| *oldest > 0)
+            .last();
+        newest.map_or(0, |(j, (_, oldest))| {
+            (self.start + (j + 1) * length - overlap(0, length, oldest)).saturating_sub(now)
+        })
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        let length = length(policy);
+        let allowance = policy.max().checked_sub(cost)?;
+        let (j, (whole, oldest)) = (0u64..)
+            .zip(self.ahead())
+            .find(|(_, (whole, _))| *whole <= allowance)?;
+        Some(self.start + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
+    }
+
+    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, cost: u64) {
+        let length = length(policy);
+        let count = if at < self.start {
+            let back =
+                usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
+            self.earlier.get_mut(back)
+        } else {
+            (at - self.start < length).then_some(&mut self.current)
+        };
+        if let Some(count) = count {
+            *count = count.saturating_sub(cost);
+        }
+    }
+}

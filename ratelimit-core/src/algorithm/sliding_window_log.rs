@@ -1,0 +1,111 @@
+//! Sliding window log: every admitted unit with its time; exact in every window.
+//!
+//! ```text
+//! live         entries with now - time <= window; one that is exactly a window old still counts
+//! used         sum of the units of the live entries
+//! fits         used + cost <= max
+//! remaining    max - used
+//! reset_after  time of the newest entry + window + 1 - now      (0 when there is none)
+//! retry_after  time of the entry with which used + cost - max units have left, + window + 1 - now
+//!              (never when cost > max)
+//! ```
+//!
+//! Units admitted at the same microsecond are one entry, and a cost of a million is one entry, so there are never more
+//! entries than units, and never more than `max`. Entries leave at the front and arrive at the back: amortised constant
+//! time. The description followed is "Rate limiting with sliding windows" as an ordered log with exact expiry; the
+//! closed window `[now - window, now]` is the published test vector's: a request at 0 ms still counts at 1000 ms.
+//!
+//! When the clock goes back, entries from the future count as made `now`, so that they leave after one window.
+//!
+//! Twin: `lua/sliding_window_log.lua`.
+
+use std::collections::VecDeque;
+
+use super::Step;
+use crate::policy::Policy;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Oldest first; times rise strictly.
+    entries: VecDeque<Entry>,
+    /// Sum of all units.
+    used: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    time: u64,
+    units: u64,
+}
+
+impl State {
+    fn push(&mut self, time: u64, units: u64) {
+        match self.entries.back_mut() {
+            Some(newest) if newest.time == time => newest.units += units,
+            _ => self.entries.push_back(Entry { time, units }),
+        }
+        self.used += units;
+    }
+}
+
+impl Step for State {
+    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+        let mut future = 0;
+        while let Some(newest) = self.entries.pop_back_if(|entry| entry.time > now) {
+            future += newest.units;
+        }
+        if future > 0 {
+            self.used -= future;
+            self.push(now, future);
+        }
+        while let Some(oldest) = self
+            .entries
+            .pop_front_if(|entry| now - entry.time > policy.window_us())
+        {
+            self.used -= oldest.units;
+        }
+        true
+    }
+
+    fn fits(&self, policy: &Policy, _now: u64, cost: u64) -> bool {
+        self.used.saturating_add(cost) <= policy.max()
+    }
+
+    fn charge(&mut self, _policy: &Policy, now: u64, cost: u64) {
+        if cost > 0 {
+            self.push(now, cost);
+        }
+    }
+
+    fn remaining(&self, policy: &Policy, _now: u64) -> u64 {
+        policy.max().saturating_sub(self.used)
+    }
+
+    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
+        self.entries
+            .back()
+            .map_or(0, |newest| newest.time + policy.window_us() + 1 - now)
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        let allowance = policy.max().checked_sub(cost)?;
+        let mut left = self.used;
+        let last = self.entries.iter().find(|entry| {
+            left -= entry.units;
+            left <= allowance
+        })?;
+        Some(last.time + policy.window_us() + 1 - now)
+    }
+
+    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, cost: u64) {
+        let Ok(index) = self.entries.binary_search_by_key(&at, |entry| entry.time) else {
+            return;
+        };
+        let given_back = cost.min(self.entries[index].units);
+        self.entries[index].units -= given_back;
+        self.used -= given_back;
+        if self.entries[index].units == 0 {
+            self.entries.remove(index);
+        }
+    }
+}

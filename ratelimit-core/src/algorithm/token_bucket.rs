@@ -1,0 +1,121 @@
+//! Token bucket: `burst` tokens when full, refilled at `max` per window, kept as one instant.
+//!
+//! This is the generic cell rate algorithm (ITU-T I.371, appendix I): instead of a level, the state is the theoretical
+//! arrival time `tat`, the instant at which the bucket will be full if nobody comes. A cost moves it on by the time that
+//! many tokens take to refill:
+//!
+//! ```text
+//! refill(n)    n * window / max
+//! fits         tat + refill(cost) <= now + refill(burst)
+//! charge       tat = tat + refill(cost)
+//! remaining    (now + refill(burst) - tat) * max / window        rounded down
+//! reset_after  tat - now                                         rounded up
+//! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
+//! ```
+//!
+//! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`. Nothing is
+//! rounded before it is reported, so no token is lost or gained over any length of time.
+//!
+//! In any span of time `t` at most `burst + t * max / window` units pass. One instant of state, constant time.
+//! A clock that goes back makes callers wait longer, but never longer than a full refill: `tat` is capped at
+//! `now + refill(burst)`, an empty bucket.
+//!
+//! Twin: `lua/token_bucket.lua`.
+
+use super::{Step, mul_div};
+use crate::policy::Policy;
+
+/// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rational {
+    micros: u64,
+    fraction: u64,
+}
+
+impl Rational {
+    fn plus(self, other: Self, max: u64) -> Self {
+        let fraction = self.fraction + other.fraction;
+        let carry = u64::from(fraction >= max);
+        Self {
+            micros: self.micros + other.micros + carry,
+            fraction: fraction - carry * max,
+        }
+    }
+
+    /// `self - other`, which must not be negative.
+    fn minus(self, other: Self, max: u64) -> Self {
+        let borrow = u64::from(self.fraction < other.fraction);
+        Self {
+            micros: self.micros - other.micros - borrow,
+            fraction: self.fraction + borrow * max - other.fraction,
+        }
+    }
+
+    fn rounded_up(self) -> u64 {
+        self.micros + u64::from(self.fraction > 0)
+    }
+}
+
+/// The time that `tokens` take to refill.
+fn refill(tokens: u64, policy: &Policy) -> Rational {
+    let (micros, fraction) = mul_div(tokens, policy.window_us(), policy.max());
+    Rational { micros, fraction }
+}
+
+fn instant(micros: u64) -> Rational {
+    Rational {
+        micros,
+        fraction: 0,
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// When the bucket will be full.
+    tat: Rational,
+}
+
+impl Step for State {
+    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        let went_back = self.tat > empty;
+        self.tat = self.tat.clamp(instant(now), empty);
+        went_back
+    }
+
+    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
+        cost <= policy.capacity()
+            && self.tat <= instant(now).plus(refill(policy.capacity() - cost, policy), policy.max())
+    }
+
+    fn charge(&mut self, policy: &Policy, _now: u64, cost: u64) {
+        self.tat = self.tat.plus(refill(cost, policy), policy.max());
+    }
+
+    fn remaining(&self, policy: &Policy, now: u64) -> u64 {
+        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        let level = empty.minus(self.tat, policy.max());
+        let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
+        tokens + (rest + level.fraction) / policy.window_us()
+    }
+
+    fn reset_after(&self, _policy: &Policy, now: u64) -> u64 {
+        self.tat.rounded_up() - now
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        let spare = refill(policy.capacity().checked_sub(cost)?, policy);
+        // It does not fit, so `tat` is later than `now + spare`.
+        Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
+    }
+
+    fn refund(&mut self, policy: &Policy, now: u64, _at: u64, cost: u64) {
+        let full = instant(now);
+        let back = refill(cost, policy);
+        self.tat = if self.tat > full.plus(back, policy.max()) {
+            self.tat.minus(back, policy.max())
+        } else {
+            full
+        };
+    }
+}

@@ -1,0 +1,52 @@
+//! Exact rate limiting, in process or across instances through Redis, without HTTP.
+//!
+//! A [`Policy`] says how much is allowed, over how long, and by which [`Algorithm`]. A [`RateLimiter`] asks a
+//! [store](store::Store) to judge it for one caller, and answers with an [`Outcome`]: passed or not, what is left,
+//! and exactly when to come back.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ratelimit_core::{Policy, RateLimiter};
+//!
+//! static JOBS: Policy = Policy::new("jobs", 100, Duration::from_secs(60));
+//!
+//! # async fn work() -> Result<(), ratelimit_core::StoreError> {
+//! let limiter = RateLimiter::in_memory();
+//! let outcome = limiter.check(&JOBS, "tenant-42").await?;
+//! if !outcome.is_allowed() {
+//!     println!("try again in {:?}", outcome.retry_after());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! For Actix-web handlers there is `#[rate_limit]` in `ratelimit-actix`; this crate is for everything else, such as job
+//! queues and gRPC services.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
+//! | `test-util` | no | `FakeClock`, and `conformance`, the suite that checks a store of your own |
+
+pub mod algorithm;
+pub mod clock;
+#[cfg(feature = "test-util")]
+pub mod conformance;
+mod error;
+mod limiter;
+mod outcome;
+pub mod policy;
+pub mod store;
+
+pub use algorithm::Algorithm;
+pub use clock::Timestamp;
+pub use error::{ConfigError, StoreError};
+pub use limiter::{MAX_GROUP, RateLimiter};
+pub use outcome::{GroupOutcome, Outcome};
+pub use policy::{Policy, PolicyBuilder, PolicyError};
+pub use store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use store::redis::{RedisStore, RedisStoreBuilder};
+pub use store::{Check, Reservation};

@@ -1,0 +1,275 @@
+//! The limiter: what an application holds and asks.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::error::StoreError;
+use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::Policy;
+use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::{RedisStore, RedisStoreBuilder};
+use crate::store::{Check, ErasedStore, Reservation, Store};
+
+/// Most limits in one group.
+pub const MAX_GROUP: usize = 64;
+
+/// Decides whether requests pass; cheap to clone, and clones share their counts.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::{Policy, RateLimiter};
+///
+/// static EMAILS: Policy = Policy::new("emails", 2, Duration::from_secs(60));
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = RateLimiter::in_memory();
+/// assert!(limiter.check(&EMAILS, "tenant-42").await?.is_allowed());
+/// assert!(limiter.check(&EMAILS, "tenant-42").await?.is_allowed());
+///
+/// let outcome = limiter.check(&EMAILS, "tenant-42").await?;
+/// assert!(!outcome.is_allowed());
+/// println!("try again in {:?}", outcome.retry_after());
+/// # Ok::<(), ratelimit_core::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct RateLimiter {
+    store: Backend,
+}
+
+/// The built-in stores are named so that asking them allocates nothing.
+#[derive(Clone, Debug)]
+enum Backend {
+    Memory(Arc<MemoryStore>),
+    #[cfg(feature = "redis")]
+    Redis(Arc<RedisStore>),
+    Custom(Arc<dyn ErasedStore>),
+}
+
+/// Calls the same method of whichever store it is.
+macro_rules! ask {
+    ($limiter:expr, $method:ident($argument:expr)) => {
+        match &$limiter.store {
+            Backend::Memory(store) => Store::$method(&**store, $argument).await,
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => Store::$method(&**store, $argument).await,
+            Backend::Custom(store) => store.$method($argument).await,
+        }
+    };
+}
+
+static DEFAULT: OnceLock<RateLimiter> = OnceLock::new();
+
+impl RateLimiter {
+    /// Counts in this process.
+    ///
+    /// Make one and clone it: two of them count apart.
+    pub fn in_memory() -> Self {
+        Self::with_memory(MemoryStore::new())
+    }
+
+    /// Counts in this process, in a store with its own settings.
+    pub fn with_memory(store: MemoryStore) -> Self {
+        Self {
+            store: Backend::Memory(Arc::new(store)),
+        }
+    }
+
+    /// Shares the counts with every process that uses the same Redis server.
+    ///
+    /// Returns at once; the connection is made, and made again whenever it is lost, in the background. While there is
+    /// none, every check is answered with an error within the deadline of 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// When the URL is not one, or its host has no address.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: &str) -> Result<Self, crate::error::ConfigError> {
+        Ok(Self::with_redis(RedisStore::builder(url).build()?))
+    }
+
+    /// Shares the counts through Redis, with settings: `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
+    #[cfg(feature = "redis")]
+    pub fn with_redis(store: RedisStore) -> Self {
+        Self {
+            store: Backend::Redis(Arc::new(store)),
+        }
+    }
+
+    /// Settings for a store in Redis.
+    #[cfg(feature = "redis")]
+    pub fn redis_builder(url: &str) -> RedisStoreBuilder {
+        RedisStore::builder(url)
+    }
+
+    /// Counts in a store of your own.
+    pub fn with_store(store: impl Store) -> Self {
+        Self {
+            store: Backend::Custom(Arc::new(store)),
+        }
+    }
+
+    /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
+    pub fn store_kind(&self) -> &'static str {
+        match self.store {
+            Backend::Memory(_) => "memory",
+            #[cfg(feature = "redis")]
+            Backend::Redis(_) => "redis",
+            Backend::Custom(_) => "custom",
+        }
+    }
+
+    /// Makes this the limiter of the process, for handlers that find no other.
+    ///
+    /// # Errors
+    ///
+    /// When there is one already; it is given back.
+    pub fn install(self) -> Result<(), Self> {
+        DEFAULT.set(self)
+    }
+
+    /// The limiter of the process, if one was [installed](Self::install).
+    pub fn installed() -> Option<&'static Self> {
+        DEFAULT.get()
+    }
+
+    /// Takes one unit of `policy` for the caller `partition`, if it passes.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot decide. A denial is not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A call that is dropped has taken the unit or not; it never takes a part of a group.
+    pub async fn check(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> Result<Outcome, StoreError> {
+        self.check_n(policy, partition, 1).await
+    }
+
+    /// Takes `cost` units, all or none; 0 takes nothing, and more than the limit never passes.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot decide.
+    pub async fn check_n(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+        cost: u64,
+    ) -> Result<Outcome, StoreError> {
+        let group = [Check::new(policy, &partition).cost(cost)];
+        only(&ask!(self, check(&group))?)
+    }
+
+    /// Judges several limits at once: all pass and all are charged, or nothing is.
+    ///
+    /// They may differ in policy, caller and cost. A count that occurs twice is charged the sum.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Check, Policy, RateLimiter};
+    ///
+    /// static BURST: Policy = Policy::new("burst", 10, Duration::from_secs(1));
+    /// static DAILY: Policy = Policy::new("daily", 1000, Duration::from_secs(86_400));
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let group = [Check::new(&BURST, "tenant-42"), Check::new(&DAILY, "tenant-42").cost(5)];
+    /// let outcome = limiter.check_all(&group).await?;
+    /// assert!(outcome.is_allowed());
+    /// assert_eq!(outcome.outcomes()[1].remaining(), 995);
+    ///
+    /// // The work was not needed after all:
+    /// if let Some(reservation) = outcome.reservation(&group) {
+    ///     limiter.refund(reservation).await?;
+    /// }
+    /// assert_eq!(limiter.peek(&DAILY, "tenant-42").await?.remaining(), 1000);
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        bounded(group)?;
+        ask!(self, check(group))
+    }
+
+    /// What would be decided now about one unit; takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot decide.
+    pub async fn peek(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> Result<Outcome, StoreError> {
+        let group = [Check::new(policy, &partition)];
+        only(&ask!(self, peek(&group))?)
+    }
+
+    /// What would be decided now about a group; takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        bounded(group)?;
+        ask!(self, peek(group))
+    }
+
+    /// Forgets what was counted for one caller under one policy.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached.
+    pub async fn reset(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> Result<(), StoreError> {
+        let group = [Check::new(policy, &partition)];
+        ask!(self, reset(&group))
+    }
+
+    /// Gives back what a decision took, as far as it still counts.
+    ///
+    /// It cannot reach into a later window, and never raises what is left above the full quota. See
+    /// [`GroupOutcome::reservation`].
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be reached; whether it was given back is then unknown.
+    pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
+        ask!(self, refund(&reservation))
+    }
+}
+
+fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
+    if group.len() > MAX_GROUP {
+        Err(StoreError::GroupTooLarge { size: group.len() })
+    } else {
+        Ok(())
+    }
+}
+
+/// The outcome of a group of one.
+fn only(outcome: &GroupOutcome) -> Result<Outcome, StoreError> {
+    outcome
+        .outcomes()
+        .first()
+        .cloned()
+        .ok_or(StoreError::Protocol {
+            expected: "one outcome for one check",
+        })
+}

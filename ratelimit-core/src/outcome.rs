@@ -1,0 +1,152 @@
+//! What a decision says: passed or not, what is left, and when to come back.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::clock::Timestamp;
+use crate::store::{Check, Reservation};
+
+/// What was decided about one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a denial that is not looked at limits nothing"]
+pub struct Outcome {
+    limit: u64,
+    cost: u64,
+    remaining: u64,
+    reset_after_us: u64,
+    /// `None` when this limit is not violated, `Some(None)` when it is and no wait will help.
+    retry_after_us: Option<Option<u64>>,
+}
+
+impl Outcome {
+    /// An outcome from a store's numbers; waits in microseconds. `violated` is `None` when this limit would pass,
+    /// otherwise the wait after which it would, if there is one.
+    pub const fn new(
+        limit: u64,
+        cost: u64,
+        remaining: u64,
+        reset_after_us: u64,
+        violated: Option<Option<u64>>,
+    ) -> Self {
+        Self {
+            limit,
+            cost,
+            remaining,
+            reset_after_us,
+            retry_after_us: violated,
+        }
+    }
+
+    /// Whether this limit let the request pass. In a group it passes only when every limit does.
+    pub const fn is_allowed(&self) -> bool {
+        self.retry_after_us.is_none()
+    }
+
+    /// The quota from which `remaining` counts down: `max`, or the burst of a token bucket.
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Units that the request costs under this limit.
+    pub const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// How many requests of cost 1 would pass right now, after this decision.
+    pub const fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Time from the decision until the full quota is available again, if nobody comes.
+    pub const fn reset_after(&self) -> Duration {
+        Duration::from_micros(self.reset_after_us)
+    }
+
+    /// The smallest wait, counted from the decision, after which this very request passes if nobody else comes.
+    ///
+    /// Exact to the microsecond: one earlier it would still be denied. `None` when the limit let it pass, and when it
+    /// can never pass because it costs more than the limit.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.retry_after_us {
+            Some(Some(micros)) => Some(Duration::from_micros(micros)),
+            _ => None,
+        }
+    }
+}
+
+/// What was decided about a group of limits, all or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a denial that is not looked at limits nothing"]
+pub struct GroupOutcome {
+    at: Timestamp,
+    allowed: bool,
+    outcomes: SmallVec<[Outcome; 2]>,
+}
+
+impl GroupOutcome {
+    /// An outcome from a store's parts, one [`Outcome`] for each check in their order.
+    pub fn new(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        Self {
+            at,
+            allowed,
+            outcomes,
+        }
+    }
+
+    /// Whether every limit passed, and so all were charged.
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// The instant of the decision, by the store's clock.
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// One outcome for each limit, in the order of the checks.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// The smallest wait after which the whole group passes if nobody else comes: the longest of the violated limits.
+    ///
+    /// `None` when it passed, and when one of the limits can never pass.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let violated = || self.outcomes.iter().filter(|outcome| !outcome.is_allowed());
+        if violated().any(|outcome| outcome.retry_after().is_none()) {
+            return None;
+        }
+        violated().filter_map(Outcome::retry_after).max()
+    }
+
+    /// The position of the limit that a client should look at: the violated one with the longest wait, otherwise the
+    /// one with the least remaining, and of equals the one that takes longer to reset. `None` for an empty group.
+    pub fn tightest(&self) -> Option<usize> {
+        let rank = |outcome: &Outcome| {
+            let wait = outcome.retry_after_us.map(|wait| wait.unwrap_or(u64::MAX));
+            (wait, u64::MAX - outcome.remaining, outcome.reset_after_us)
+        };
+        // Of equals `max_by_key` takes the last; the first is what was written first.
+        (0..self.outcomes.len())
+            .rev()
+            .max_by_key(|&i| rank(&self.outcomes[i]))
+    }
+
+    /// What this decision took from `checks`, the very group it was made about, to be [refunded] in case it turns out
+    /// not to be needed. `None` when nothing was taken.
+    ///
+    /// [refunded]: crate::RateLimiter::refund
+    pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
+        let until = |outcome: &Outcome| {
+            Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us)
+        };
+        (self.allowed && checks.len() == self.outcomes.len()).then(|| {
+            let taken = checks
+                .iter()
+                .zip(&self.outcomes)
+                .map(|(check, outcome)| (*check, until(outcome)));
+            Reservation::new(self.at, taken.collect())
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! Where the counts live, and what every such place promises.
+
+pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hasher;
+use std::pin::Pin;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
+
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
+
+/// One limit to be checked: a policy, whose count of it, and how many units.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    policy: &'a Policy,
+    partition: &'a [u8],
+    cost: u64,
+}
+
+impl<'a> Check<'a> {
+    /// One unit of `policy` for the caller `partition`.
+    pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        Self {
+            policy,
+            partition: partition.as_ref(),
+            cost: 1,
+        }
+    }
+
+    /// Another cost than 1. A cost of 0 is judged and takes nothing; one above the limit can never pass.
+    #[must_use]
+    pub const fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The rule.
+    pub const fn policy(&self) -> &'a Policy {
+        self.policy
+    }
+
+    /// Whose count: any bytes. A store keeps a digest of them, never the bytes themselves.
+    pub const fn partition(&self) -> &'a [u8] {
+        self.partition
+    }
+
+    /// Units to be charged.
+    pub const fn units(&self) -> u64 {
+        self.cost
+    }
+
+    /// A digest that stands for this count: the same for checks that share it, whatever their `max` and cost.
+    ///
+    /// It is keyed (`SipHash`-1-3, 128 bits), so that nobody who does not know the key can choose callers that collide.
+    pub fn digest(&self, key: &[u8; 16]) -> u128 {
+        let mut hasher = SipHasher13::new_with_key(key);
+        hasher.write_u64(self.policy.state_id());
+        hasher.write(self.partition);
+        hasher.finish128().as_u128()
+    }
+}
+
+/// What an admitted group took, so that it can be given back.
+#[derive(Clone, Debug)]
+pub struct Reservation<'a> {
+    at: Timestamp,
+    taken: SmallVec<[(Check<'a>, Timestamp); 2]>,
+}
+
+impl<'a> Reservation<'a> {
+    pub(crate) fn new(at: Timestamp, taken: SmallVec<[(Check<'a>, Timestamp); 2]>) -> Self {
+        Self { at, taken }
+    }
+
+    /// The instant at which it was taken.
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// What was taken, and the instant from which it no longer counts anyway.
+    pub fn taken(&self) -> impl ExactSizeIterator<Item = (Check<'a>, Timestamp)> + '_ {
+        self.taken.iter().copied()
+    }
+}
+
+/// Where counts live and are changed atomically.
+///
+/// The contract; the [conformance suite](crate::conformance) checks it under these numbers:
+///
+/// 1. **Atomic.** No other decision about the same counts comes between judging and charging, in this process or another.
+/// 2. **All or nothing.** Either every check of a group passes and all are charged, or none is.
+/// 3. **Equal.** Every decision is what [`decide`](crate::algorithm::decide) says.
+/// 4. **One clock.** All instants come from one clock; the caller's is not asked.
+/// 5. **Denied is an outcome.** An error means that nothing was decided.
+/// 6. **Bounded.** State that says nothing any more is forgotten. State that does is not, to make room for another.
+/// 7. **Opaque.** Partitions are kept as digests.
+///
+/// A store that asks a server must also be *cancel safe*: a future that is dropped has charged all of a group or nothing.
+///
+/// `examples/custom_store.rs` is a store in fifty lines.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Judges a group and charges it when every limit passes.
+    fn check(
+        &self,
+        group: &[Check<'_>],
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
+
+    /// Judges a group and changes nothing.
+    fn peek(
+        &self,
+        group: &[Check<'_>],
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
+
+    /// Forgets what was counted for each of the checks; their costs do not matter.
+    fn reset(&self, group: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Gives back what a reservation took, as far as it still counts.
+    fn refund(
+        &self,
+        reservation: &Reservation<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// [`Store`] as an object, so that a limiter can hold any.
+pub(crate) trait ErasedStore: fmt::Debug + Send + Sync {
+    fn check<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome>;
+    fn peek<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome>;
+    fn reset<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, ()>;
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>) -> BoxFuture<'a, ()>;
+}
+
+impl<S: Store> ErasedStore for S {
+    fn check<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(Store::check(self, group))
+    }
+
+    fn peek<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(Store::peek(self, group))
+    }
+
+    fn reset<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, ()> {
+        Box::pin(Store::reset(self, group))
+    }
+
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>) -> BoxFuture<'a, ()> {
+        Box::pin(Store::refund(self, reservation))
+    }
+}
