@@ -101,9 +101,9 @@ impl State {
     pub fn new(policy: &Policy) -> Self {
         Self(match policy.algorithm() {
             Algorithm::FixedWindow => Inner::FixedWindow(fixed_window::State::default()),
-            Algorithm::SlidingWindowCounter => Inner::SlidingWindowCounter(
-                sliding_window_counter::State::new(policy.sub_windows()),
-            ),
+            Algorithm::SlidingWindowCounter => {
+                Inner::SlidingWindowCounter(sliding_window_counter::State::new(policy.sub_windows()))
+            }
             Algorithm::SlidingWindowLog => Inner::SlidingWindowLog(Box::default()),
             Algorithm::TokenBucket => Inner::TokenBucket(token_bucket::State::default()),
         })
@@ -137,14 +137,7 @@ impl State {
     ///
     /// What the algorithm has already given back by itself is not given back twice, and nothing reaches units that
     /// were charged in a later window.
-    pub fn refund(
-        &mut self,
-        policy: &Policy,
-        now: Timestamp,
-        at: Timestamp,
-        until: Timestamp,
-        cost: u64,
-    ) {
+    pub fn refund(&mut self, policy: &Policy, now: Timestamp, at: Timestamp, until: Timestamp, cost: u64) {
         if now < until {
             let step = self.step_mut();
             step.settle(policy, now.as_micros());
@@ -189,12 +182,7 @@ pub struct Member<'a> {
 /// # Panics
 ///
 /// When a member names a state that is not there, or one that was made for a policy with another algorithm.
-pub fn decide(
-    members: &[Member<'_>],
-    states: &mut [State],
-    now: Timestamp,
-    mode: Mode,
-) -> GroupOutcome {
+pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
     let backups: SmallVec<[Option<State>; 2]> = states.iter().map(State::backup).collect();
     let mut keep: SmallVec<[bool; 2]> = smallvec![false; states.len()];
@@ -202,25 +190,15 @@ pub fn decide(
         keep[member.state] |= states[member.state].step_mut().settle(member.policy, at);
     }
     let total = |state: usize| {
-        members
-            .iter()
-            .filter(|m| m.state == state)
-            .fold(0, |sum: u64, m| sum.saturating_add(m.cost))
+        members.iter().filter(|m| m.state == state).fold(0, |sum: u64, m| sum.saturating_add(m.cost))
     };
-    let fits = |m: &Member<'_>, states: &[State]| {
-        states[m.state].step().fits(m.policy, at, total(m.state))
-    };
+    let fits = |m: &Member<'_>, states: &[State]| states[m.state].step().fits(m.policy, at, total(m.state));
     let allowed = members.iter().all(|m| fits(m, states));
     let charged = allowed && mode == Mode::Check;
     if charged {
         for (i, member) in members.iter().enumerate() {
-            if members[..i]
-                .iter()
-                .all(|earlier| earlier.state != member.state)
-            {
-                states[member.state]
-                    .step_mut()
-                    .charge(member.policy, at, total(member.state));
+            if members[..i].iter().all(|earlier| earlier.state != member.state) {
+                states[member.state].step_mut().charge(member.policy, at, total(member.state));
             }
         }
     }

@@ -47,13 +47,8 @@ impl SystemClock {
     /// A clock that agrees with the wall clock now.
     #[allow(clippy::disallowed_methods, reason = "this is the place")]
     pub fn new() -> Self {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            started: Instant::now(),
-            epoch_us: micros(since_epoch),
-        }
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started: Instant::now(), epoch_us: micros(since_epoch) }
     }
 }
 
@@ -92,14 +87,12 @@ impl FakeClock {
 
     /// Shows `now`, which may be earlier than before.
     pub fn set(&self, now: Timestamp) {
-        self.now
-            .store(now.as_micros(), std::sync::atomic::Ordering::SeqCst);
+        self.now.store(now.as_micros(), std::sync::atomic::Ordering::SeqCst);
     }
 
     /// Moves forward.
     pub fn advance(&self, by: Duration) {
-        self.now
-            .fetch_add(micros(by), std::sync::atomic::Ordering::SeqCst);
+        self.now.fetch_add(micros(by), std::sync::atomic::Ordering::SeqCst);
     }
 }
 

@@ -48,10 +48,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same question may get an answer later, without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Unavailable(_) | Self::Timeout { .. } | Self::ForeignState { .. }
-        )
+        matches!(self, Self::Unavailable(_) | Self::Timeout { .. } | Self::ForeignState { .. })
     }
 }
 

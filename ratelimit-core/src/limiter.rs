@@ -72,9 +72,7 @@ impl RateLimiter {
 
     /// Counts in this process, in a store with its own settings.
     pub fn with_memory(store: MemoryStore) -> Self {
-        Self {
-            store: Backend::Memory(Arc::new(store)),
-        }
+        Self { store: Backend::Memory(Arc::new(store)) }
     }
 
     /// Shares the counts with every process that uses the same Redis server.
@@ -93,9 +91,7 @@ impl RateLimiter {
     /// Shares the counts through Redis, with settings: `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
     #[cfg(feature = "redis")]
     pub fn with_redis(store: RedisStore) -> Self {
-        Self {
-            store: Backend::Redis(Arc::new(store)),
-        }
+        Self { store: Backend::Redis(Arc::new(store)) }
     }
 
     /// Settings for a store in Redis.
@@ -106,9 +102,7 @@ impl RateLimiter {
 
     /// Counts in a store of your own.
     pub fn with_store(store: impl Store) -> Self {
-        Self {
-            store: Backend::Custom(Arc::new(store)),
-        }
+        Self { store: Backend::Custom(Arc::new(store)) }
     }
 
     /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
@@ -144,11 +138,7 @@ impl RateLimiter {
     /// # Cancel safety
     ///
     /// A call that is dropped has taken the unit or not; it never takes a part of a group.
-    pub async fn check(
-        &self,
-        policy: &Policy,
-        partition: impl AsRef<[u8]>,
-    ) -> Result<Outcome, StoreError> {
+    pub async fn check(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
         self.check_n(policy, partition, 1).await
     }
 
@@ -209,11 +199,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// When the store cannot decide.
-    pub async fn peek(
-        &self,
-        policy: &Policy,
-        partition: impl AsRef<[u8]>,
-    ) -> Result<Outcome, StoreError> {
+    pub async fn peek(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
         let group = [Check::new(policy, &partition)];
         only(&ask!(self, peek(&group))?)
     }
@@ -233,11 +219,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// When the store cannot be reached.
-    pub async fn reset(
-        &self,
-        policy: &Policy,
-        partition: impl AsRef<[u8]>,
-    ) -> Result<(), StoreError> {
+    pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
         ask!(self, reset(&group))
     }
@@ -256,20 +238,10 @@ impl RateLimiter {
 }
 
 fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
-    if group.len() > MAX_GROUP {
-        Err(StoreError::GroupTooLarge { size: group.len() })
-    } else {
-        Ok(())
-    }
+    if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }
 
 /// The outcome of a group of one.
 fn only(outcome: &GroupOutcome) -> Result<Outcome, StoreError> {
-    outcome
-        .outcomes()
-        .first()
-        .cloned()
-        .ok_or(StoreError::Protocol {
-            expected: "one outcome for one check",
-        })
+    outcome.outcomes().first().cloned().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }

@@ -29,13 +29,7 @@ impl Outcome {
         reset_after_us: u64,
         violated: Option<Option<u64>>,
     ) -> Self {
-        Self {
-            limit,
-            cost,
-            remaining,
-            reset_after_us,
-            retry_after_us: violated,
-        }
+        Self { limit, cost, remaining, reset_after_us, retry_after_us: violated }
     }
 
     /// Whether this limit let the request pass. In a group it passes only when every limit does.
@@ -87,11 +81,7 @@ pub struct GroupOutcome {
 impl GroupOutcome {
     /// An outcome from a store's parts, one [`Outcome`] for each check in their order.
     pub fn new(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
-        Self {
-            at,
-            allowed,
-            outcomes,
-        }
+        Self { at, allowed, outcomes }
     }
 
     /// Whether every limit passed, and so all were charged.
@@ -128,9 +118,7 @@ impl GroupOutcome {
             (wait, u64::MAX - outcome.remaining, outcome.reset_after_us)
         };
         // Of equals `max_by_key` takes the last; the first is what was written first.
-        (0..self.outcomes.len())
-            .rev()
-            .max_by_key(|&i| rank(&self.outcomes[i]))
+        (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
     }
 
     /// What this decision took from `checks`, the very group it was made about, to be [refunded] in case it turns out
@@ -138,14 +126,9 @@ impl GroupOutcome {
     ///
     /// [refunded]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        let until = |outcome: &Outcome| {
-            Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us)
-        };
+        let until = |outcome: &Outcome| Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us);
         (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let taken = checks
-                .iter()
-                .zip(&self.outcomes)
-                .map(|(check, outcome)| (*check, until(outcome)));
+            let taken = checks.iter().zip(&self.outcomes).map(|(check, outcome)| (*check, until(outcome)));
             Reservation::new(self.at, taken.collect())
         })
     }

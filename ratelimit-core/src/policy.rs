@@ -101,14 +101,8 @@ impl Policy {
             return Err(PolicyError::Key);
         }
         self.key = Cow::Owned(key);
-        self.state_id = state_id(
-            &self.key,
-            self.algorithm,
-            self.max,
-            self.window_us,
-            self.sub_windows,
-            self.burst,
-        );
+        self.state_id =
+            state_id(&self.key, self.algorithm, self.max, self.window_us, self.sub_windows, self.burst);
         Ok(self)
     }
 
@@ -254,35 +248,14 @@ impl PolicyBuilder {
         }
     }
 
-    const fn policy(
-        self,
-        Numbers {
-            window_us,
-            sub_windows,
-            burst,
-        }: Numbers,
-    ) -> Policy {
-        let Self {
-            key,
-            algorithm,
-            max,
-            ..
-        } = self;
+    const fn policy(self, Numbers { window_us, sub_windows, burst }: Numbers) -> Policy {
+        let Self { key, algorithm, max, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
         };
         let state_id = state_id(key, algorithm, max, window_us, sub_windows, burst);
-        Policy {
-            key: Cow::Borrowed(key),
-            name,
-            algorithm,
-            max,
-            window_us,
-            sub_windows,
-            burst,
-            state_id,
-        }
+        Policy { key: Cow::Borrowed(key), name, algorithm, max, window_us, sub_windows, burst, state_id }
     }
 
     /// Every check in one place: which combinations of numbers all algorithms can treat exactly.
@@ -306,10 +279,7 @@ impl PolicyBuilder {
         if !nanos.is_multiple_of(1000) {
             return Err(PolicyError::WindowNotMicroseconds);
         }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "at most MAX_WINDOW, checked above"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "at most MAX_WINDOW, checked above")]
         let window_us = (nanos / 1000) as u64;
         let sub_windows = match self.sub_windows {
             None => 1,
@@ -332,11 +302,7 @@ impl PolicyBuilder {
         if (burst as u128) * (window_us as u128) > MAX_WINDOW.as_micros() * (max as u128) {
             return Err(PolicyError::Refill);
         }
-        Ok(Numbers {
-            window_us,
-            sub_windows,
-            burst,
-        })
+        Ok(Numbers { window_us, sub_windows, burst })
     }
 }
 
@@ -436,15 +402,11 @@ impl PolicyError {
             Self::Window => "window must be from 1 ms to 366 days",
             Self::WindowNotMicroseconds => "window must be a whole number of microseconds",
             Self::SubWindows => "sub_windows must be from 1 to 60",
-            Self::SubWindowsNotWhole => {
-                "window must be a whole multiple of sub_windows, in microseconds"
-            }
+            Self::SubWindowsNotWhole => "window must be a whole multiple of sub_windows, in microseconds",
             Self::SubWindowsWithoutCounter => "sub_windows is only for the sliding window counter",
             Self::Burst => "burst must be from 1 to 1000000000000",
             Self::BurstWithoutTokenBucket => "burst is only for the token bucket",
-            Self::Refill => {
-                "burst * window / max, the time to refill a full burst, must be at most 366 days"
-            }
+            Self::Refill => "burst * window / max, the time to refill a full burst, must be at most 366 days",
         }
     }
 }

@@ -28,11 +28,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// One unit of `policy` for the caller `partition`.
     pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        Self {
-            policy,
-            partition: partition.as_ref(),
-            cost: 1,
-        }
+        Self { policy, partition: partition.as_ref(), cost: 1 }
     }
 
     /// Another cost than 1. A cost of 0 is judged and takes nothing; one above the limit can never pass.
@@ -108,25 +104,16 @@ impl<'a> Reservation<'a> {
 /// `examples/custom_store.rs` is a store in fifty lines.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Judges a group and charges it when every limit passes.
-    fn check(
-        &self,
-        group: &[Check<'_>],
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
+    fn check(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
 
     /// Judges a group and changes nothing.
-    fn peek(
-        &self,
-        group: &[Check<'_>],
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
+    fn peek(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
 
     /// Forgets what was counted for each of the checks; their costs do not matter.
     fn reset(&self, group: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Gives back what a reservation took, as far as it still counts.
-    fn refund(
-        &self,
-        reservation: &Reservation<'_>,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn refund(&self, reservation: &Reservation<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

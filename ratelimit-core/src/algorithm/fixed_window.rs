@@ -52,11 +52,7 @@ impl Step for State {
     }
 
     fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
-        if self.count == 0 {
-            0
-        } else {
-            self.start + policy.window_us() - now
-        }
+        if self.count == 0 { 0 } else { self.start + policy.window_us() - now }
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

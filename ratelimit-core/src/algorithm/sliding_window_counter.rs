@@ -50,11 +50,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(sub_windows: u64) -> Self {
         let sub_windows = usize::try_from(sub_windows).unwrap_or(usize::MAX);
-        Self {
-            start: 0,
-            current: 0,
-            earlier: smallvec![0; sub_windows],
-        }
+        Self { start: 0, current: 0, earlier: smallvec![0; sub_windows] }
     }
 
     /// Moves every count `by` sub-windows into the past.
@@ -75,21 +71,15 @@ impl State {
     /// `whole(j)` and `oldest(j)` for `j` from 0 to `S`.
     fn ahead(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut whole = self.current + self.earlier.iter().sum::<u64>();
-        self.earlier
-            .iter()
-            .rev()
-            .chain([&self.current])
-            .map(move |&oldest| {
-                whole -= oldest;
-                (whole, oldest)
-            })
+        self.earlier.iter().rev().chain([&self.current]).map(move |&oldest| {
+            whole -= oldest;
+            (whole, oldest)
+        })
     }
 
     fn used(&self, length: u64, now: u64) -> u64 {
         let overlap = length - (now - self.start);
-        self.ahead().next().map_or(0, |(whole, oldest)| {
-            whole + mul_div(oldest, overlap, length).0
-        })
+        self.ahead().next().map_or(0, |(whole, oldest)| whole + mul_div(oldest, overlap, length).0)
     }
 }
 
@@ -101,11 +91,7 @@ fn length(policy: &Policy) -> u64 {
 /// The largest overlap at which `oldest` still weighs less than `allowance + 1`.
 fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
     let (quotient, remainder) = mul_div(allowance + 1, length, oldest);
-    if remainder > 0 {
-        quotient
-    } else {
-        quotient - 1
-    }
+    if remainder > 0 { quotient } else { quotient - 1 }
 }
 
 impl Step for State {
@@ -120,10 +106,7 @@ impl Step for State {
             self.roll(usize::try_from(rolled).unwrap_or(usize::MAX));
         }
         if self.used(length, now) == 0 {
-            *self = Self {
-                start: now - now % length,
-                ..Self::new(policy.sub_windows())
-            };
+            *self = Self { start: now - now % length, ..Self::new(policy.sub_windows()) };
             return false;
         }
         went_back
@@ -143,10 +126,7 @@ impl Step for State {
 
     fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
         let length = length(policy);
-        let newest = (0u64..)
-            .zip(self.ahead())
-            .filter(|(_, (_, oldest))| *oldest > 0)
-            .last();
+        let newest = (0u64..).zip(self.ahead()).filter(|(_, (_, oldest))| *oldest > 0).last();
         newest.map_or(0, |(j, (_, oldest))| {
             (self.start + (j + 1) * length - overlap(0, length, oldest)).saturating_sub(now)
         })
@@ -155,17 +135,14 @@ impl Step for State {
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let length = length(policy);
         let allowance = policy.max().checked_sub(cost)?;
-        let (j, (whole, oldest)) = (0u64..)
-            .zip(self.ahead())
-            .find(|(_, (whole, _))| *whole <= allowance)?;
+        let (j, (whole, oldest)) = (0u64..).zip(self.ahead()).find(|(_, (whole, _))| *whole <= allowance)?;
         Some(self.start + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
     }
 
     fn refund(&mut self, policy: &Policy, _now: u64, at: u64, cost: u64) {
         let length = length(policy);
         let count = if at < self.start {
-            let back =
-                usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
+            let back = usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
             self.earlier.get_mut(back)
         } else {
             (at - self.start < length).then_some(&mut self.current)

@@ -58,10 +58,7 @@ impl Step for State {
             self.used -= future;
             self.push(now, future);
         }
-        while let Some(oldest) = self
-            .entries
-            .pop_front_if(|entry| now - entry.time > policy.window_us())
-        {
+        while let Some(oldest) = self.entries.pop_front_if(|entry| now - entry.time > policy.window_us()) {
             self.used -= oldest.units;
         }
         true
@@ -82,9 +79,7 @@ impl Step for State {
     }
 
     fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
-        self.entries
-            .back()
-            .map_or(0, |newest| newest.time + policy.window_us() + 1 - now)
+        self.entries.back().map_or(0, |newest| newest.time + policy.window_us() + 1 - now)
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -36,10 +36,7 @@ impl Rational {
     fn plus(self, other: Self, max: u64) -> Self {
         let fraction = self.fraction + other.fraction;
         let carry = u64::from(fraction >= max);
-        Self {
-            micros: self.micros + other.micros + carry,
-            fraction: fraction - carry * max,
-        }
+        Self { micros: self.micros + other.micros + carry, fraction: fraction - carry * max }
     }
 
     /// `self - other`, which must not be negative.
@@ -63,10 +60,7 @@ fn refill(tokens: u64, policy: &Policy) -> Rational {
 }
 
 fn instant(micros: u64) -> Rational {
-    Rational {
-        micros,
-        fraction: 0,
-    }
+    Rational { micros, fraction: 0 }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,10 +106,7 @@ impl Step for State {
     fn refund(&mut self, policy: &Policy, now: u64, _at: u64, cost: u64) {
         let full = instant(now);
         let back = refill(cost, policy);
-        self.tat = if self.tat > full.plus(back, policy.max()) {
-            self.tat.minus(back, policy.max())
-        } else {
-            full
-        };
+        self.tat =
+            if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
     }
 }

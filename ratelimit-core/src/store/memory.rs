@@ -71,10 +71,7 @@ impl MemoryStore {
 
     /// Callers held, counted once for each policy they are under.
     pub fn len(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().table.len())
-            .sum()
+        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
     /// Whether nobody is held.
@@ -84,10 +81,7 @@ impl MemoryStore {
 
     fn shard_of(&self, digest: u128) -> usize {
         // The upper half; the table uses the lower.
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "any 32 bits of a digest will do"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (digest >> 96) as usize;
         bits % self.shards.len()
     }
@@ -106,22 +100,15 @@ impl MemoryStore {
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
     fn hold(&self, group: &[Check<'_>], now: Timestamp) -> Held<'_> {
         let digests = group.iter().map(|check| check.digest(&self.digest_key));
-        let wanted: SmallVec<[(usize, u128); 2]> = digests
-            .map(|digest| (self.shard_of(digest), digest))
-            .collect();
+        let wanted: SmallVec<[(usize, u128); 2]> =
+            digests.map(|digest| (self.shard_of(digest), digest)).collect();
         let mut order: SmallVec<[usize; 2]> = wanted.iter().map(|(shard, _)| *shard).collect();
         order.sort_unstable();
         order.dedup();
-        let mut shards: SmallVec<[_; 2]> = order
-            .iter()
-            .map(|&shard| self.shards[shard].lock())
-            .collect();
+        let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
         let places = wanted.iter().zip(group).map(|(&(shard, digest), check)| {
             let shard = order.binary_search(&shard).unwrap_or_else(|place| place);
-            (
-                shard,
-                shards[shard].place(digest, check.policy(), now, self.max_per_shard),
-            )
+            (shard, shards[shard].place(digest, check.policy(), now, self.max_per_shard))
         });
         let places = places.collect();
         Held { shards, places }
@@ -157,9 +144,7 @@ impl Store for MemoryStore {
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry
-                    .state
-                    .refund(check.policy(), now, reservation.at(), until, check.units());
+                entry.state.refund(check.policy(), now, reservation.at(), until, check.units());
                 entry.expires_at = entry.state.expires_at(check.policy(), now);
             }
         }
@@ -180,22 +165,14 @@ impl Held<'_> {
         let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
         for (&(shard, digest), check) in self.places.iter().zip(group) {
             let policy = check.policy();
-            let known = distinct
-                .iter()
-                .position(|&(s, d, _)| (s, d) == (shard, digest));
+            let known = distinct.iter().position(|&(s, d, _)| (s, d) == (shard, digest));
             let state = known.unwrap_or_else(|| {
-                let stored = self.shards[shard]
-                    .find(digest)
-                    .map(|entry| entry.state.clone());
+                let stored = self.shards[shard].find(digest).map(|entry| entry.state.clone());
                 states.push(stored.unwrap_or_else(|| State::new(policy)));
                 distinct.push((shard, digest, policy));
                 distinct.len() - 1
             });
-            members.push(Member {
-                policy,
-                cost: check.units(),
-                state,
-            });
+            members.push(Member { policy, cost: check.units(), state });
         }
         let outcome = decide(&members, &mut states, now, mode);
         if mode == Mode::Check {
@@ -222,18 +199,14 @@ struct Entry {
     state: State,
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the lower half of a digest is a hash as good as any"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
 fn hash(digest: u128) -> u64 {
     digest as u64
 }
 
 impl Shard {
     fn find(&mut self, digest: u128) -> Option<&mut Entry> {
-        self.table
-            .find_mut(hash(digest), |entry| entry.digest == digest)
+        self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
     /// The digest under which a caller is counted: its own when it is known or there is room, otherwise the one that
@@ -243,11 +216,7 @@ impl Shard {
             return digest;
         }
         self.sweep(now);
-        if self.table.len() < max {
-            digest
-        } else {
-            u128::from(policy.state_id())
-        }
+        if self.table.len() < max { digest } else { u128::from(policy.state_id()) }
     }
 
     /// Drops what has expired, at most once for every sixteenth of the entries, so that a request pays for it in
@@ -257,14 +226,9 @@ impl Shard {
             return;
         }
         self.table.retain(|entry| entry.expires_at > now);
-        let mut expiries: Vec<Timestamp> =
-            self.table.iter().map(|entry| entry.expires_at).collect();
+        let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.expires_at).collect();
         let sixteenth = expiries.len() / 16;
-        self.next_sweep = if expiries.is_empty() {
-            now
-        } else {
-            *expiries.select_nth_unstable(sixteenth).1
-        };
+        self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
     fn decide_one(
@@ -276,11 +240,7 @@ impl Shard {
         max: usize,
     ) -> GroupOutcome {
         let policy = check.policy();
-        let members = [Member {
-            policy,
-            cost: check.units(),
-            state: 0,
-        }];
+        let members = [Member { policy, cost: check.units(), state: 0 }];
         let digest = self.place(digest, policy, now, max);
         match self.find(digest) {
             Some(entry) if mode == Mode::Check => {
@@ -289,8 +249,7 @@ impl Shard {
                 outcome
             }
             known => {
-                let mut state =
-                    known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
+                let mut state = known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
                 let outcome = decide(&members, std::slice::from_mut(&mut state), now, mode);
                 if mode == Mode::Check {
                     self.put(digest, policy, state, now, outcome.is_allowed());
@@ -303,34 +262,17 @@ impl Shard {
     /// Keeps a state; that of a caller who is new and was denied says nothing and is not kept.
     fn put(&mut self, digest: u128, policy: &Policy, state: State, now: Timestamp, allowed: bool) {
         let expires_at = state.expires_at(policy, now);
-        match self.table.entry(
-            hash(digest),
-            |entry| entry.digest == digest,
-            |entry| hash(entry.digest),
-        ) {
-            Slot::Occupied(slot) => {
-                *slot.into_mut() = Entry {
-                    digest,
-                    expires_at,
-                    state,
-                }
-            }
+        match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
+            Slot::Occupied(slot) => *slot.into_mut() = Entry { digest, expires_at, state },
             Slot::Vacant(slot) if allowed => {
-                slot.insert(Entry {
-                    digest,
-                    expires_at,
-                    state,
-                });
+                slot.insert(Entry { digest, expires_at, state });
             }
             Slot::Vacant(_) => {}
         }
     }
 
     fn remove(&mut self, digest: u128) {
-        if let Ok(slot) = self
-            .table
-            .find_entry(hash(digest), |entry| entry.digest == digest)
-        {
+        if let Ok(slot) = self.table.find_entry(hash(digest), |entry| entry.digest == digest) {
             slot.remove();
         }
     }

@@ -1,0 +1,211 @@
+-- sliding_window_log.lua: every admitted unit with its time; exact in every window.
+-- State   list: a header of 13 bytes, 'l', units in all entries (5 bytes), time of the newest entry (7 bytes, little-
+--         endian microseconds); then the entries, oldest first: time (7 bytes), and units (1 to 5 bytes) unless 1
+-- Twin    src/algorithm/sliding_window_log.rs, which explains the formulas; same names, same integer steps.
+-- Writes  nothing when denied, unless entries have expired; RPUSH, LSET and PEXPIRE when charged.
+-- What settle and charge change is noted down and written by save, so that a peek writes nothing:
+--   expired   entries that leave at the front
+--   taken     entries that leave at the back, to be replaced by
+--   added     the newest entry, a pair of time and units
+local sliding_window_log = {}
+algorithms[3] = sliding_window_log
+
+local CHUNK = 100 -- entries read at a time
+
+local function encode(time, units)
+  if units == 1 then
+    return struct.pack('<I7', time)
+  end
+  local bytes = 1
+  while units >= 256 ^ bytes do
+    bytes = bytes + 1
+  end
+  return struct.pack('<I7I' .. bytes, time, units)
+end
+
+local function decode(entry)
+  local time = struct.unpack('<I7', entry)
+  if #entry == 7 then
+    return time, 1
+  end
+  return time, (struct.unpack('<I' .. (#entry - 7), entry, 8))
+end
+
+-- Calls `visit` with time and units of the stored entries from the front, skipping the first `from`, until it returns
+-- true; returns whether it did.
+local function from_front(self, from, visit)
+  local stop = self.stored - self.taken
+  local i = from
+  while i < stop do
+    -- One more than the header, or what load has read already.
+    local chunk = i == 0 and { self.oldest } or redis.call('LRANGE', self.key, i + 1, math.min(i + CHUNK, stop))
+    for _, entry in ipairs(chunk) do
+      if visit(decode(entry)) then
+        return true
+      end
+    end
+    i = i + #chunk
+  end
+  return false
+end
+
+function sliding_window_log.load(key)
+  local head = redis.pcall('LRANGE', key, 0, 1)
+  local self = { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0 }
+  if head.err then
+    if string.find(head.err, 'WRONGTYPE', 1, true) then
+      return nil
+    end
+    return nil, head
+  elseif #head == 0 then
+    return self
+  end
+  local header = head[1]
+  if #head ~= 2 or #header ~= 13 or string.byte(header) ~= 108 or #head[2] < 7 or #head[2] > 12 then
+    return nil
+  end
+  self.used, self.newest = struct.unpack('<I5I7', header, 2)
+  self.stored, self.oldest = redis.call('LLEN', key) - 1, head[2]
+  return self
+end
+
+local function push(self, time, units)
+  if not self.added and self.stored - self.taken > self.expired and self.newest == time then
+    local _, before = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+    self.taken = self.taken + 1
+    self.added = { time, before + units }
+  elseif self.added then
+    self.added[2] = self.added[2] + units
+  else
+    self.added = { time, units }
+  end
+  self.newest = time
+  self.used = self.used + units
+end
+
+function sliding_window_log.settle(self, policy, now)
+  local went_back = self.stored > 0 and now < self.newest
+  if went_back then
+    local future = 0
+    while self.taken < self.stored do
+      local time, units = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+      if time <= now then
+        self.newest = time
+        break
+      end
+      future = future + units
+      self.taken = self.taken + 1
+    end
+    self.used = self.used - future
+    push(self, now, future)
+  end
+  from_front(self, 0, function(time, units)
+    if now - time <= policy.window then
+      return true
+    end
+    self.expired = self.expired + 1
+    self.used = self.used - units
+  end)
+  return went_back or self.expired > 0
+end
+
+function sliding_window_log.fits(self, policy, _, cost)
+  return self.used + cost <= policy.max
+end
+
+function sliding_window_log.charge(self, _, now, cost)
+  if cost > 0 then
+    push(self, now, cost)
+  end
+end
+
+function sliding_window_log.remaining(self, policy)
+  return math.max(policy.max - self.used, 0)
+end
+
+function sliding_window_log.reset_after(self, policy, now)
+  if self.used == 0 then
+    return 0
+  end
+  return self.newest + policy.window + 1 - now
+end
+
+function sliding_window_log.retry_after(self, policy, now, cost)
+  local allowance = policy.max - cost
+  if allowance < 0 then
+    return nil
+  end
+  local left, last = self.used, self.newest
+  from_front(self, self.expired, function(time, units)
+    left = left - units
+    last = time
+    return left <= allowance
+  end)
+  if left > allowance then
+    last = self.newest
+  end
+  return last + policy.window + 1 - now
+end
+
+-- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
+function sliding_window_log.refund(self, _, _, at, cost)
+  if self.added and self.added[1] == at then
+    local given_back = math.min(cost, self.added[2])
+    self.added[2] = self.added[2] - given_back
+    self.used = self.used - given_back
+    if self.added[2] == 0 then
+      self.added = nil
+      if self.stored - self.taken > self.expired then
+        self.newest = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+      end
+    end
+    return
+  end
+  local i = -1 - self.taken
+  while self.stored + i >= self.expired do
+    local time, units = decode(redis.call('LINDEX', self.key, i))
+    if time < at then
+      return
+    elseif time == at then
+      local given_back = math.min(cost, units)
+      self.used = self.used - given_back
+      if given_back < units then
+        redis.call('LSET', self.key, i, encode(time, units - given_back))
+        return
+      end
+      redis.call('LSET', self.key, i, '')
+      redis.call('LREM', self.key, -1, '')
+      self.stored = self.stored - 1
+      if i == -1 and not self.added and self.stored > self.expired then
+        self.newest = decode(redis.call('LINDEX', self.key, -1))
+      end
+      return
+    end
+    i = i - 1
+  end
+end
+
+function sliding_window_log.save(self, key, policy, _, at_least)
+  if self.used == 0 then
+    redis.call('DEL', key)
+    return
+  end
+  if self.taken > 0 then
+    redis.call('LTRIM', key, 0, -1 - self.taken)
+  end
+  local header = struct.pack('<c1I5I7', 'l', self.used, self.newest)
+  if self.stored == 0 then
+    redis.call('RPUSH', key, header)
+  elseif self.expired > 0 then
+    -- The last expired entry makes room for the header; all before it go.
+    redis.call('LTRIM', key, self.expired, -1)
+    redis.call('LSET', key, 0, header)
+  else
+    redis.call('LSET', key, 0, header)
+  end
+  if self.added then
+    redis.call('RPUSH', key, encode(self.added[1], self.added[2]))
+    redis.call('PEXPIRE', key, millis(policy.window + 1, at_least))
+  end
+end
+

@@ -1,0 +1,113 @@
+-- token_bucket.lua: `burst` tokens when full, refilled at `max` per window, kept as one instant.
+-- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes)
+-- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or
+--         span is two numbers here, micros and fraction.
+-- Writes  nothing when denied, one SET when charged.
+local token_bucket = {}
+algorithms[4] = token_bucket
+
+local function plus(micros, fraction, other_micros, other_fraction, max)
+  fraction = fraction + other_fraction
+  micros = micros + other_micros
+  if fraction >= max then
+    return micros + 1, fraction - max
+  end
+  return micros, fraction
+end
+
+local function minus(micros, fraction, other_micros, other_fraction, max)
+  if fraction < other_fraction then
+    return micros - other_micros - 1, fraction + max - other_fraction
+  end
+  return micros - other_micros, fraction - other_fraction
+end
+
+local function later(micros, fraction, other_micros, other_fraction)
+  return micros > other_micros or (micros == other_micros and fraction > other_fraction)
+end
+
+-- The time that `tokens` take to refill.
+local function refill(tokens, policy)
+  return mul_div(tokens, policy.window, policy.max)
+end
+
+-- The instant at which an empty bucket would be full.
+local function empty(policy, now)
+  local micros, fraction = refill(policy.burst, policy)
+  return plus(now, 0, micros, fraction, policy.max)
+end
+
+function token_bucket.load(key, policy)
+  local stored, failure = read_string(key)
+  if stored == '' then
+    return { tat_micros = 0, tat_fraction = 0 }
+  elseif not stored or #stored ~= 13 or string.byte(stored) ~= 116 then
+    return nil, failure
+  end
+  local tat_micros, tat_fraction = struct.unpack('<I7I5', stored, 2)
+  if tat_fraction >= policy.max then
+    return nil
+  end
+  return { tat_micros = tat_micros, tat_fraction = tat_fraction }
+end
+
+function token_bucket.settle(self, policy, now)
+  local empty_micros, empty_fraction = empty(policy, now)
+  if self.tat_micros < now then
+    self.tat_micros, self.tat_fraction = now, 0
+  elseif later(self.tat_micros, self.tat_fraction, empty_micros, empty_fraction) then
+    self.tat_micros, self.tat_fraction = empty_micros, empty_fraction
+    return true
+  end
+  return false
+end
+
+function token_bucket.fits(self, policy, now, cost)
+  if cost > policy.burst then
+    return false
+  end
+  local micros, fraction = refill(policy.burst - cost, policy)
+  micros, fraction = plus(now, 0, micros, fraction, policy.max)
+  return not later(self.tat_micros, self.tat_fraction, micros, fraction)
+end
+
+function token_bucket.charge(self, policy, _, cost)
+  local micros, fraction = refill(cost, policy)
+  self.tat_micros, self.tat_fraction = plus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
+end
+
+function token_bucket.remaining(self, policy, now)
+  local micros, fraction = empty(policy, now)
+  micros, fraction = minus(micros, fraction, self.tat_micros, self.tat_fraction, policy.max)
+  local tokens, rest = mul_div(policy.max, micros, policy.window)
+  return tokens + math.floor((rest + fraction) / policy.window)
+end
+
+function token_bucket.reset_after(self, _, now)
+  return self.tat_micros + (self.tat_fraction > 0 and 1 or 0) - now
+end
+
+function token_bucket.retry_after(self, policy, now, cost)
+  if cost > policy.burst then
+    return nil
+  end
+  local micros, fraction = refill(policy.burst - cost, policy)
+  micros, fraction = minus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
+  return micros + (fraction > 0 and 1 or 0) - now
+end
+
+function token_bucket.refund(self, policy, now, _, cost)
+  local micros, fraction = refill(cost, policy)
+  local full_micros, full_fraction = plus(now, 0, micros, fraction, policy.max)
+  if later(self.tat_micros, self.tat_fraction, full_micros, full_fraction) then
+    self.tat_micros, self.tat_fraction = minus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
+  else
+    self.tat_micros, self.tat_fraction = now, 0
+  end
+end
+
+function token_bucket.save(self, key, policy, now, at_least)
+  local stored = struct.pack('<c1I7I5', 't', self.tat_micros, self.tat_fraction)
+  redis.call('SET', key, stored, 'PX', millis(token_bucket.reset_after(self, policy, now), at_least))
+end
+

@@ -1,0 +1,72 @@
+//! The script texts: put together from the files in `lua/`, with only the algorithms that a group needs.
+//!
+//! A group of one algorithm, which is nearly every group, runs a script that holds only that one, since Redis runs
+//! through every definition at each call.
+
+use std::sync::OnceLock;
+
+use redis::Script as Digest;
+
+use crate::algorithm::Algorithm;
+
+/// A script, and the SHA-1 under which Redis knows it.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) text: String,
+    pub(super) sha: String,
+}
+
+/// Sets of algorithms, one bit for each.
+const SETS: usize = 1 << ALGORITHMS.len();
+
+/// Number in ARGV, and text, of each algorithm.
+const ALGORITHMS: [(Algorithm, u8, &str); 4] = [
+    (Algorithm::FixedWindow, 1, include_str!("../../../lua/fixed_window.lua")),
+    (Algorithm::SlidingWindowCounter, 2, include_str!("../../../lua/sliding_window_counter.lua")),
+    (Algorithm::SlidingWindowLog, 3, include_str!("../../../lua/sliding_window_log.lua")),
+    (Algorithm::TokenBucket, 4, include_str!("../../../lua/token_bucket.lua")),
+];
+const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
+const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
+const CHECK: &str = include_str!("../../../lua/check.lua");
+const REFUND: &str = include_str!("../../../lua/refund.lua");
+
+/// The script that judges a group with these algorithms.
+pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
+    static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
+    script(&SCRIPTS, algorithms, CHECK)
+}
+
+/// The script that gives back what was taken under these algorithms.
+pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
+    static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
+    script(&SCRIPTS, algorithms, REFUND)
+}
+
+/// The number by which ARGV names an algorithm.
+pub(super) const fn number(algorithm: Algorithm) -> u8 {
+    match algorithm {
+        Algorithm::FixedWindow => 1,
+        Algorithm::SlidingWindowCounter => 2,
+        Algorithm::SlidingWindowLog => 3,
+        Algorithm::TokenBucket => 4,
+    }
+}
+
+fn script(
+    scripts: &'static [OnceLock<Script>; SETS],
+    algorithms: impl Iterator<Item = Algorithm>,
+    main: &str,
+) -> &'static Script {
+    let set = algorithms.fold(0, |set, algorithm| set | 1usize << (number(algorithm) - 1));
+    scripts[set].get_or_init(|| {
+        let chosen = ALGORITHMS.iter().filter(|(_, number, _)| set & (1 << (number - 1)) != 0);
+        let divides = set & 0b1010 != 0;
+        let mut text = String::from(PRELUDE);
+        text.push_str(if divides { MUL_DIV } else { "" });
+        text.extend(chosen.map(|(_, _, text)| *text));
+        text.push_str(main);
+        let sha = Digest::new(&text).get_hash().to_owned();
+        Script { text, sha }
+    })
+}
