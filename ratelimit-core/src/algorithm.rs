@@ -73,8 +73,8 @@ trait Step {
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
     /// How many requests of cost 1 would pass at `now`.
     fn remaining(&self, policy: &Policy, now: u64) -> u64;
-    /// The wait until nothing of what was charged counts any more; 0 when nothing does.
-    fn reset_after(&self, policy: &Policy, now: u64) -> u64;
+    /// The instant from which nothing of what was charged counts any more; 0 when nothing was.
+    fn resets_at(&self, policy: &Policy) -> u64;
     /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
     /// Gives back what was charged at `at`, as far as it still counts, and nothing else.
@@ -128,21 +128,30 @@ impl State {
     }
 
     /// The instant from which this state says no more than a new one would, so that it can be forgotten.
-    pub fn expires_at(&self, policy: &Policy, now: Timestamp) -> Timestamp {
-        let now = now.as_micros();
-        Timestamp::from_micros(now + self.step().reset_after(policy, now))
+    pub fn expires_at(&self, policy: &Policy) -> Timestamp {
+        Timestamp::from_micros(self.step().resets_at(policy))
     }
 
-    /// Gives back `cost` units that were charged at `at` and count `until`, as far as they still do.
+    /// Gives back `cost` units that were charged at `at` and count `until`, as far as they still do; false when they
+    /// no longer do, and nothing was changed.
     ///
     /// What the algorithm has already given back by itself is not given back twice, and nothing reaches units that
     /// were charged in a later window.
-    pub fn refund(&mut self, policy: &Policy, now: Timestamp, at: Timestamp, until: Timestamp, cost: u64) {
-        if now < until {
+    pub fn refund(
+        &mut self,
+        policy: &Policy,
+        now: Timestamp,
+        at: Timestamp,
+        until: Timestamp,
+        cost: u64,
+    ) -> bool {
+        let counts = now < until;
+        if counts {
             let step = self.step_mut();
             step.settle(policy, now.as_micros());
             step.refund(policy, now.as_micros(), at.as_micros(), cost);
         }
+        counts
     }
 
     /// A copy to go back to when nothing is charged; `None` for the log, whose settling is always kept.
@@ -210,7 +219,7 @@ pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode
             member.policy.capacity(),
             member.cost,
             step.remaining(member.policy, at),
-            step.reset_after(member.policy, at),
+            step.resets_at(member.policy).saturating_sub(at),
             violated.then(|| step.retry_after(member.policy, at, cost)),
         )
     });

@@ -51,8 +51,8 @@ impl Step for State {
         policy.max().saturating_sub(self.count)
     }
 
-    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
-        if self.count == 0 { 0 } else { self.start + policy.window_us() - now }
+    fn resets_at(&self, policy: &Policy) -> u64 {
+        if self.count == 0 { 0 } else { self.start + policy.window_us() }
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -124,12 +124,10 @@ impl Step for State {
         policy.max().saturating_sub(self.used(length(policy), now))
     }
 
-    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
+    fn resets_at(&self, policy: &Policy) -> u64 {
         let length = length(policy);
         let newest = (0u64..).zip(self.ahead()).filter(|(_, (_, oldest))| *oldest > 0).last();
-        newest.map_or(0, |(j, (_, oldest))| {
-            (self.start + (j + 1) * length - overlap(0, length, oldest)).saturating_sub(now)
-        })
+        newest.map_or(0, |(j, (_, oldest))| self.start + (j + 1) * length - overlap(0, length, oldest))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -78,8 +78,8 @@ impl Step for State {
         policy.max().saturating_sub(self.used)
     }
 
-    fn reset_after(&self, policy: &Policy, now: u64) -> u64 {
-        self.entries.back().map_or(0, |newest| newest.time + policy.window_us() + 1 - now)
+    fn resets_at(&self, policy: &Policy) -> u64 {
+        self.entries.back().map_or(0, |newest| newest.time + policy.window_us() + 1)
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -93,8 +93,8 @@ impl Step for State {
         tokens + (rest + level.fraction) / policy.window_us()
     }
 
-    fn reset_after(&self, _policy: &Policy, now: u64) -> u64 {
-        self.tat.rounded_up() - now
+    fn resets_at(&self, _policy: &Policy) -> u64 {
+        self.tat.rounded_up()
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -143,9 +143,10 @@ impl Store for MemoryStore {
         for (check, until) in reservation.taken() {
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
-            if let Some(entry) = shard.find(digest) {
-                entry.state.refund(check.policy(), now, reservation.at(), until, check.units());
-                entry.expires_at = entry.state.expires_at(check.policy(), now);
+            if let Some(entry) = shard.find(digest)
+                && entry.state.refund(check.policy(), now, reservation.at(), until, check.units())
+            {
+                entry.expires_at = entry.state.expires_at(check.policy());
             }
         }
         Ok(())
@@ -177,7 +178,7 @@ impl Held<'_> {
         let outcome = decide(&members, &mut states, now, mode);
         if mode == Mode::Check {
             for ((shard, digest, policy), state) in distinct.into_iter().zip(states) {
-                self.shards[shard].put(digest, policy, state, now, outcome.is_allowed());
+                self.shards[shard].put(digest, policy, state, outcome.is_allowed());
             }
         }
         outcome
@@ -245,14 +246,14 @@ impl Shard {
         match self.find(digest) {
             Some(entry) if mode == Mode::Check => {
                 let outcome = decide(&members, std::slice::from_mut(&mut entry.state), now, mode);
-                entry.expires_at = entry.state.expires_at(policy, now);
+                entry.expires_at = entry.state.expires_at(policy);
                 outcome
             }
             known => {
                 let mut state = known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
                 let outcome = decide(&members, std::slice::from_mut(&mut state), now, mode);
                 if mode == Mode::Check {
-                    self.put(digest, policy, state, now, outcome.is_allowed());
+                    self.put(digest, policy, state, outcome.is_allowed());
                 }
                 outcome
             }
@@ -260,8 +261,8 @@ impl Shard {
     }
 
     /// Keeps a state; that of a caller who is new and was denied says nothing and is not kept.
-    fn put(&mut self, digest: u128, policy: &Policy, state: State, now: Timestamp, allowed: bool) {
-        let expires_at = state.expires_at(policy, now);
+    fn put(&mut self, digest: u128, policy: &Policy, state: State, allowed: bool) {
+        let expires_at = state.expires_at(policy);
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
             Slot::Occupied(slot) => *slot.into_mut() = Entry { digest, expires_at, state },
             Slot::Vacant(slot) if allowed => {

@@ -125,13 +125,13 @@ enum Question {
 impl Question {
     async fn ask(&self, link: &mut MultiplexedConnection) -> RedisResult<Value> {
         match self {
-            Self::Delete(keys) => link.send_packed_command(redis::cmd("DEL").arg(&keys[..])).await,
+            Self::Delete(keys) => send(link, redis::cmd("DEL").arg(&keys[..])).await,
             Self::Run(call) => {
-                match link.send_packed_command(&call.command("EVALSHA", &call.script.sha)).await {
+                match send(link, &call.command("EVALSHA", &call.script.sha)).await {
                     // A script that the server does not know has not run, so this one error may be answered by asking
                     // again. EVAL makes the script known, at whichever node the keys are.
                     Err(error) if error.code() == Some("NOSCRIPT") => {
-                        link.send_packed_command(&call.command("EVAL", &call.script.text)).await
+                        send(link, &call.command("EVAL", &call.script.text)).await
                     }
                     answer => answer,
                 }
@@ -140,11 +140,16 @@ impl Question {
     }
 }
 
+/// Sends one command; the server's errors, which the client hands on as values, become errors.
+async fn send(link: &mut MultiplexedConnection, command: &Cmd) -> RedisResult<Value> {
+    link.send_packed_command(command).await.and_then(Value::extract_error)
+}
+
 impl Shared {
     async fn ask(&self, question: &Question) -> Result<Value, StoreError> {
         let in_time = timeout(self.deadline, async {
             let (mut link, number) = self.link().await?;
-            let answer = question.ask(&mut link).await.and_then(Value::extract_error);
+            let answer = question.ask(&mut link).await;
             answer.map_err(|error| self.judge(error, number))
         });
         match in_time.await {

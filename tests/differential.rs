@@ -1,0 +1,215 @@
+//! Whatever the policies, costs and instants: the pure decision, the memory store and the Redis store agree on every
+//! field, and every wait that is promised holds.
+#![allow(missing_docs, reason = "tests")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ratelimit_core::algorithm::{Member, Mode, State, decide};
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
+
+/// An instant in 2026, so that all digits of a real clock are in play.
+const START: u64 = 1_790_000_000_123_456;
+
+/// Random cases; the environment can ask for more.
+fn cases() -> u32 {
+    std::env::var("DIFFERENTIAL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
+}
+
+/// The specification: the pure decision over a map.
+#[derive(Default)]
+struct Model {
+    states: HashMap<u128, State>,
+}
+
+impl Model {
+    fn decide(&mut self, group: &[Check<'_>], now: u64, mode: Mode) -> GroupOutcome {
+        let digests: Vec<u128> = group.iter().map(|check| check.digest(&[0; 16])).collect();
+        let mut distinct: Vec<(u128, &Policy)> = Vec::new();
+        let mut members = Vec::new();
+        for (digest, check) in digests.iter().zip(group) {
+            let state = distinct.iter().position(|(other, _)| other == digest).unwrap_or_else(|| {
+                distinct.push((*digest, check.policy()));
+                distinct.len() - 1
+            });
+            members.push(Member { policy: check.policy(), cost: check.units(), state });
+        }
+        let mut states: Vec<State> = distinct
+            .iter()
+            .map(|(digest, policy)| self.states.get(digest).cloned().unwrap_or_else(|| State::new(policy)))
+            .collect();
+        let outcome = decide(&members, &mut states, Timestamp::from_micros(now), mode);
+        if mode == Mode::Check {
+            self.states.extend(distinct.iter().map(|(digest, _)| *digest).zip(states));
+        }
+        outcome
+    }
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let algorithm = prop_oneof![
+        Just(Algorithm::FixedWindow),
+        Just(Algorithm::SlidingWindowCounter),
+        Just(Algorithm::SlidingWindowLog),
+        Just(Algorithm::TokenBucket),
+    ];
+    let max = prop_oneof![4 => 1u64..8, 3 => 1u64..200, 1 => 1u64..100_000, 1 => 999_999_999_000u64..=1_000_000_000_000];
+    let window = prop_oneof![
+        3 => (1u64..20).prop_map(|n| n * 1000),
+        2 => (1u64..100).prop_map(|n| n * 1_000_000),
+        1 => 1000u64..10_000_000,
+        1 => (1u64..=366).prop_map(|n| n * 86_400_000_000),
+    ];
+    (algorithm, max, window, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
+        |(algorithm, max, window, sub_windows, burst, shape, key)| {
+            // A multiple of the sub-windows, and at most 366 days.
+            let window = if window >= 60_000 { window - window % sub_windows } else { window * sub_windows };
+            let builder = Policy::builder(["a", "b"][key])
+                .max(max)
+                .algorithm(algorithm)
+                .window(Duration::from_micros(window.max(1000)));
+            let shaped = match algorithm {
+                Algorithm::SlidingWindowCounter if shape => builder.sub_windows(sub_windows).try_build(),
+                Algorithm::TokenBucket if shape => builder.burst(burst).try_build(),
+                _ => builder.try_build(),
+            };
+            shaped.or_else(|_| builder.try_build()).unwrap()
+        },
+    )
+}
+
+/// One thing that happens: some time passes, and a group is judged.
+#[derive(Clone, Debug)]
+struct Event {
+    /// Share of the first policy's window by which the clock moves, in percent; may be negative.
+    step: i64,
+    /// Microseconds more.
+    jitter: i64,
+    /// For each limit: which policy, which caller, which cost.
+    group: Vec<(usize, u8, u64)>,
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Action {
+    Check,
+    Peek,
+    Reset,
+    CheckAndRefund,
+}
+
+fn event(policies: usize) -> impl Strategy<Value = Event> {
+    let step = prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260, 1 => -150i64..0];
+    let cost = prop_oneof![8 => Just(1u64), 4 => 0u64..6, 1 => 0u64..200_000, 1 => Just(u64::MAX)];
+    let group = prop_oneof![
+        3 => prop::collection::vec((0..policies, 0u8..2, cost.clone()), 1..=1),
+        2 => prop::collection::vec((0..policies, 0u8..2, cost), 0..=4),
+    ];
+    let action = prop_oneof![
+        12 => Just(Action::Check),
+        2 => Just(Action::Peek),
+        1 => Just(Action::Reset),
+        2 => Just(Action::CheckAndRefund),
+    ];
+    (step, -2i64..3, group, action).prop_map(|(step, jitter, group, action)| Event {
+        step,
+        jitter,
+        group,
+        action,
+    })
+}
+
+fn story() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+    prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
+        let events = prop::collection::vec(event(policies.len()), 1..25);
+        (Just(policies), events)
+    })
+}
+
+fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
+    let window = i64::try_from(policy.window().as_micros()).unwrap();
+    let step = i128::from(window) * i128::from(event.step) / 100 + i128::from(event.jitter);
+    u64::try_from((i128::from(now) + step).max(1)).unwrap()
+}
+
+/// Plays a story on a store and on the model, and compares every answer.
+async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], events: &[Event], id: u64) {
+    let mut model = Model::default();
+    let mut now = START;
+    for event in events {
+        now = moved(now, event, &policies[0]);
+        clock.set(Timestamp::from_micros(now));
+        let callers: Vec<String> =
+            event.group.iter().map(|(_, caller, _)| format!("{id}/{caller}")).collect();
+        let checks = event.group.iter().zip(&callers);
+        let group: Vec<Check<'_>> = checks
+            .map(|(&(policy, _, cost), caller)| Check::new(&policies[policy], caller).cost(cost))
+            .collect();
+        match event.action {
+            Action::Peek => {
+                assert_eq!(limiter.peek_all(&group).await.unwrap(), model.decide(&group, now, Mode::Peek));
+            }
+            Action::Reset => {
+                for check in &group {
+                    limiter.reset(check.policy(), check.partition()).await.unwrap();
+                    model.states.remove(&check.digest(&[0; 16]));
+                }
+            }
+            Action::Check | Action::CheckAndRefund => {
+                let expected = model.decide(&group, now, Mode::Check);
+                let outcome = limiter.check_all(&group).await.unwrap();
+                assert_eq!(outcome, expected);
+                if event.action == Action::Check || !outcome.is_allowed() {
+                    continue;
+                }
+                // The handler takes a while.
+                now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
+                clock.set(Timestamp::from_micros(now));
+                let reservation = outcome.reservation(&group).unwrap();
+                for (check, until) in reservation.taken() {
+                    if let Some(state) = model.states.get_mut(&check.digest(&[0; 16])) {
+                        let now = Timestamp::from_micros(now);
+                        state.refund(check.policy(), now, outcome.at(), until, check.units());
+                    }
+                }
+                limiter.refund(reservation).await.unwrap();
+            }
+        }
+    }
+}
+
+fn run(limiter: &RateLimiter, clock: &FakeClock) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut id = 0;
+    let id = std::cell::RefCell::new(&mut id);
+    let mut runner =
+        TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
+    runner
+        .run(&story(), |(policies, events)| {
+            // Every case has callers of its own, so that one store serves all.
+            **id.borrow_mut() += 1;
+            let case = **id.borrow();
+            runtime.block_on(play(limiter, clock, &policies, &events, case));
+            Ok(())
+        })
+        .unwrap();
+    println!("{} cases", cases());
+}
+
+#[test]
+fn the_memory_store_decides_what_the_model_decides() {
+    let clock = FakeClock::default();
+    // Room for all callers: a table that is full decides on purpose otherwise.
+    let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
+    run(&RateLimiter::with_memory(store), &clock);
+}
+
+#[test]
+fn the_redis_store_decides_what_the_model_decides() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    run(&server.limiter_at(&clock), &clock);
+}

@@ -1,0 +1,12 @@
+//! A closure instead of a function.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = |request: &HttpRequest| 1)]
+#[get("/user")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

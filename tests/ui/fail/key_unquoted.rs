@@ -1,0 +1,12 @@
+//! A key without quotes.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(key = user_api)]
+#[get("/user")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

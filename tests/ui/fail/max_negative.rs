@@ -1,0 +1,12 @@
+//! A negative number.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(max = -1)]
+#[get("/user")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! A limit that nothing can pass.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(max = 0)]
+#[get("/user")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,70 @@
+//! The strictest lint levels have nothing to say about an expansion, and the user's own levels keep working.
+
+#![deny(missing_docs, warnings)]
+#![deny(clippy::all, clippy::pedantic, clippy::nursery)]
+#![allow(clippy::future_not_send)] // no handler of Actix-web is `Send`
+#![deny(unused_qualifications, unreachable_pub, rust_2018_idioms, single_use_lifetimes, unused_lifetimes)]
+
+use actix_web::{App, HttpResponse, Responder, get, post, web};
+use ratelimit_actix::rate_limit;
+
+/// Public handlers with documentation.
+pub mod api {
+    use super::{HttpResponse, Responder, get, post, rate_limit, web};
+
+    /// A user.
+    #[rate_limit(max = 100_000, window = "60s", cost = 2)]
+    #[get("/user/{id}")]
+    pub async fn user(id: web::Path<u64>) -> impl Responder {
+        id.to_string()
+    }
+
+    /// A user, with the attributes the other way round.
+    #[get("/user_below/{id}")]
+    #[rate_limit(max = 100_000, window = "60s")]
+    pub async fn user_below(id: web::Path<u64>) -> impl Responder {
+        id.to_string()
+    }
+
+    /// Takes a body.
+    #[post("/users")]
+    #[rate_limit(max = 10, window = "1s")]
+    #[rate_limit(max = 100_000, window = "1h", algorithm = "token_bucket", burst = 200_000)]
+    pub async fn create(body: web::Json<Vec<String>>) -> HttpResponse {
+        HttpResponse::Ok().json(body.into_inner())
+    }
+
+    /// Unused arguments that are expected, once.
+    #[rate_limit]
+    #[get("/expected")]
+    #[expect(unused_variables, reason = "the level has to reach the function itself")]
+    pub async fn expected(unused: web::Path<u64>) -> &'static str {
+        "ok"
+    }
+
+    /// Nothing to wait for, and no route attribute.
+    #[rate_limit]
+    pub async fn plain() -> &'static str {
+        "ok"
+    }
+
+    /// Old.
+    #[rate_limit]
+    #[deprecated = "use `plain`"]
+    #[must_use]
+    pub async fn old() -> &'static str {
+        "ok"
+    }
+}
+
+fn main() {
+    let app = App::new()
+        .service(api::user)
+        .service(api::user_below)
+        .service(api::create)
+        .service(api::expected)
+        .route("/plain", web::get().to(api::plain));
+    drop(app);
+    #[expect(deprecated, reason = "the attribute has to be on what callers see")]
+    let _ = web::get().to(api::old);
+}
