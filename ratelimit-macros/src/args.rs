@@ -6,8 +6,9 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Expr, ExprPath, Meta, Token};
 
+use crate::algorithm::{self, Algorithm};
 use crate::diagnostics::{Diagnostics, Reported, list, nearest};
-use crate::value::{self, Algorithm, By, Name, Number, Window};
+use crate::value::{self, By, Name, Number, Window};
 
 /// Every argument, and how one writes it.
 const ARGUMENTS: [(&str, &str); 10] = [
@@ -26,7 +27,10 @@ const ARGUMENTS: [(&str, &str); 10] = [
 /// What other rate limiters call the same things, in lower case and without underscores.
 const HABITS: [(&str, &[&str]); 7] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
-    ("window", &["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"]),
+    (
+        "window",
+        &["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
+    ),
     ("key", &["id", "keyprefix", "prefix"]),
     ("algorithm", &["strategy", "type"]),
     ("cost", &["weight", "tokens"]),
@@ -87,7 +91,10 @@ impl Args {
         while !input.is_empty() {
             if input.peek(Token![,]) {
                 let comma = input.parse::<Token![,]>().ok();
-                diagnostics.error(comma, "expected an argument before this comma, such as `max = 10`; remove the comma");
+                diagnostics.error(
+                    comma,
+                    "expected an argument before this comma, such as `max = 10`; remove the comma",
+                );
                 continue;
             }
             if is_named(input) {
@@ -99,7 +106,7 @@ impl Args {
                 let after = input.cursor().token_tree().map(|(token, _)| token);
                 let text = after.as_ref().map(ToString::to_string).unwrap_or_default();
                 if is_named(input) && input.peek2(Token![=]) {
-                    diagnostics.error(after, format!("missing comma before `{text}`"));
+                    diagnostics.error(after, format!("missing comma: write `, {text} =`"));
                 } else {
                     diagnostics.error(after, format!("expected a comma between arguments, found `{text}`"));
                     skip_argument(input);
@@ -113,7 +120,9 @@ impl Args {
     }
 
     fn read_named(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
-        let Ok(keyword) = input.call(Ident::parse_any) else { return };
+        let Ok(keyword) = input.call(Ident::parse_any) else {
+            return;
+        };
         let word = keyword.to_string();
         let Some((name, example)) = ARGUMENTS.into_iter().find(|(name, _)| *name == word) else {
             let value = if is_assignment(input) { assigned(input) } else { None };
@@ -123,17 +132,25 @@ impl Args {
         };
         let value = read_value(input, &keyword, example, diagnostics);
         match name {
-            "max" => set(&mut self.max, keyword, diagnostics, |d| value::number(name, value?, value::UNITS, d)),
+            "max" => set(&mut self.max, keyword, diagnostics, |d| {
+                value::number(name, example, value?, value::UNITS, d)
+            }),
             "window" => set(&mut self.window, keyword, diagnostics, |d| value::window(value?, d)),
             "key" => set(&mut self.key, keyword, diagnostics, |d| value::name(name, example, value?, d)),
             "name" => set(&mut self.name, keyword, diagnostics, |d| value::name(name, example, value?, d)),
             "by" => set(&mut self.by, keyword, diagnostics, |d| value::by(value?, d)),
-            "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| value::algorithm(value?, d)),
+            "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {
-                set(&mut self.sub_windows, keyword, diagnostics, |d| value::number(name, value?, value::SUB_WINDOWS, d));
+                set(&mut self.sub_windows, keyword, diagnostics, |d| {
+                    value::number(name, example, value?, value::SUB_WINDOWS, d)
+                });
             }
-            "burst" => set(&mut self.burst, keyword, diagnostics, |d| value::number(name, value?, value::UNITS, d)),
-            "cost" => set(&mut self.cost, keyword, diagnostics, |d| value::number(name, value?, value::UNITS, d)),
+            "burst" => set(&mut self.burst, keyword, diagnostics, |d| {
+                value::number(name, example, value?, value::UNITS, d)
+            }),
+            "cost" => set(&mut self.cost, keyword, diagnostics, |d| {
+                value::number(name, example, value?, value::UNITS, d)
+            }),
             _ => set(&mut self.root, keyword, diagnostics, |d| value::root(value?, d)),
         }
     }
@@ -158,7 +175,9 @@ fn set<T>(
 /// Whether a `name = value`, or an attempt at one, is next; otherwise it is a value without a name.
 fn is_named(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
-    let Ok(word) = ahead.call(Ident::parse_any) else { return false };
+    let Ok(word) = ahead.call(Ident::parse_any) else {
+        return false;
+    };
     let known = ARGUMENTS.iter().any(|(name, _)| word == name) || habit(&word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
 }
@@ -217,7 +236,9 @@ fn take_value(input: ParseStream<'_>) -> TokenStream {
 fn skip_argument(input: ParseStream<'_>) -> TokenStream {
     let mut skipped = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![,]) {
-        let Ok(token) = input.parse::<TokenTree>() else { break };
+        let Ok(token) = input.parse::<TokenTree>() else {
+            break;
+        };
         skipped.extend([token]);
     }
     skipped
@@ -249,7 +270,9 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
     match (name, &value.lit) {
         ("window", syn::Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
         ("max" | "burst" | "cost" | "sub_windows", syn::Lit::Int(_))
-        | ("window" | "key" | "name" | "algorithm", syn::Lit::Str(_)) => Some(value.lit.to_token_stream().to_string()),
+        | ("window" | "key" | "name" | "algorithm", syn::Lit::Str(_)) => {
+            Some(value.lit.to_token_stream().to_string())
+        }
         _ => None,
     }
 }

@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 
 use crate::args::Args;
 use crate::diagnostics::Diagnostics;
-use crate::handler::{Handler, Item};
+use crate::handler::Handler;
+use crate::item::Item;
 use crate::validate::{Spec, validate};
 use crate::{expand, fallback};
 

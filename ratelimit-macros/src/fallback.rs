@@ -5,7 +5,7 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-use crate::handler::Item;
+use crate::item::Item;
 
 /// The errors next to the item.
 pub(crate) fn expand(errors: &syn::Error, item: &Item) -> TokenStream {

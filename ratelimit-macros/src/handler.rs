@@ -1,64 +1,18 @@
-//! The item below the attribute: what kind it is, which attribute goes where, and a signature that can be limited.
+//! The function below the attribute: whether its signature is that of a handler.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
-use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, FnArg, Generics, Signature, Token, Visibility};
+use syn::{Attribute, FnArg, Generics, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
-
-/// Attributes of Actix-web that register a handler.
-const ROUTES: [&str; 11] =
-    ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"];
-
-/// Other attributes that belong to what the rest of the program sees, the wrapper. Lint levels there reach the user's
-/// function as well, since it is nested in the wrapper; a copy of an `expect` would never be fulfilled.
-const OUTER: [&str; 11] =
-    ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use", "test"];
+use crate::item::{Item, expect_function};
 
 /// The most arguments that an Actix-web handler can have.
 const MAX_ARGUMENTS: usize = 16;
 
-/// The user's item, with our own attributes taken off.
-pub(crate) struct Item {
-    attributes: Vec<Attribute>,
-    stacked: Vec<Attribute>,
-    rest: TokenStream,
-}
-
-impl Item {
-    /// Takes every further `#[rate_limit]` off `item`, also in path form and below other attributes.
-    pub(crate) fn split(item: TokenStream) -> Self {
-        let parser = |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
-        match parser.parse2(item.clone()) {
-            Ok((attributes, rest)) => {
-                let (stacked, attributes) =
-                    attributes.into_iter().partition(|attribute| last_segment(attribute) == "rate_limit");
-                Self { attributes, stacked, rest }
-            }
-            Err(_) => Self { attributes: Vec::new(), stacked: Vec::new(), rest: item },
-        }
-    }
-
-    /// The further `#[rate_limit]`s, in the order of the source.
-    pub(crate) fn stacked(&self) -> &[Attribute] {
-        &self.stacked
-    }
-}
-
-impl ToTokens for Item {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        for attribute in &self.attributes {
-            attribute.to_tokens(tokens);
-        }
-        tokens.extend(self.rest.clone());
-    }
-}
-
-fn last_segment(attribute: &Attribute) -> String {
-    attribute.path().segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
-}
+/// The most different `cfg` conditions on arguments: an expansion holds every combination.
+const MAX_CONDITIONS: usize = 4;
 
 /// An `async fn` that can be limited.
 pub(crate) struct Handler {
@@ -86,13 +40,9 @@ impl Handler {
     pub(crate) fn parse(item: &Item, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
         let parts = |input: ParseStream<'_>| {
             let visibility: Visibility = input.parse()?;
-            if let Err(found) = kind(input) {
-                let at: TokenStream = input.parse()?;
-                let at = at.into_iter().next();
-                return Ok(Err(match at {
-                    Some(at) => diagnostics.error(at, not_a_function(found)),
-                    None => diagnostics.error_at(input.span(), not_a_function(found)),
-                }));
+            if let Err(fault) = expect_function(input) {
+                let first: Option<TokenTree> = input.parse::<TokenStream>()?.into_iter().next();
+                return Ok(Err(diagnostics.error(first, fault)));
             }
             let signature: Signature = input.parse()?;
             let body: TokenStream = input.parse()?;
@@ -115,15 +65,8 @@ impl Handler {
             ));
         }
         sound?;
-        let (outer, inner): (Vec<_>, Vec<_>) = item.attributes.iter().partition(|attribute| goes_outside(attribute));
-        Ok(Self {
-            outer: outer.into_iter().map(ToTokens::to_token_stream).collect(),
-            inner: inner.into_iter().map(ToTokens::to_token_stream).collect(),
-            visibility,
-            signature,
-            arguments: arguments?,
-            body,
-        })
+        let (outer, inner) = item.attributes();
+        Ok(Self { outer, inner, visibility, signature, arguments: arguments?, body })
     }
 
     /// Type and const parameters, to call the user's function with: `::<T, N>`.
@@ -141,86 +84,39 @@ impl Handler {
     }
 }
 
-fn goes_outside(attribute: &Attribute) -> bool {
-    let name = last_segment(attribute);
-    let of_the_language = attribute.path().get_ident().is_some() && OUTER.contains(&name.as_str());
-    of_the_language || ROUTES.contains(&name.as_str())
-}
-
-fn not_a_function(found: &str) -> String {
-    let help = match found {
-        "a module" | "an impl block" => "; put it on each handler inside",
-        "a trait" => "; put it on the function that implements a handler",
-        _ => ": write `async fn`",
-    };
-    format!("#[rate_limit] goes on an async handler function, not on {found}{help}")
-}
-
-/// Whether a function is next; otherwise what is.
-///
-/// Looks at the leading words only, so that the mistake is named instead of the first token that does not fit.
-fn kind(input: ParseStream<'_>) -> Result<(), &'static str> {
-    let ahead = input.fork();
-    loop {
-        let Ok(word) = ahead.call(Ident::parse_any) else {
-            return Err(if ahead.is_empty() { "nothing" } else { "this" });
-        };
-        match word.to_string().as_str() {
-            "fn" => return Ok(()),
-            "const" if !ahead.peek(Token![fn]) && !is_qualifier(&ahead) => return Err("a constant"),
-            "extern" => {
-                let _abi: Option<syn::LitStr> = ahead.parse().unwrap_or_default();
-                if ahead.peek(Token![crate]) {
-                    return Err("an extern crate");
-                }
-                if ahead.peek(syn::token::Brace) {
-                    return Err("an extern block");
-                }
-            }
-            "async" | "unsafe" | "const" | "safe" | "default" | "auto" => {}
-            "struct" => return Err("a struct"),
-            "enum" => return Err("an enum"),
-            "union" => return Err("a union"),
-            "trait" => return Err("a trait"),
-            "impl" => return Err("an impl block"),
-            "mod" => return Err("a module"),
-            "static" => return Err("a static"),
-            "type" => return Err("a type alias"),
-            "use" => return Err("an import"),
-            "macro_rules" | "macro" => return Err("a macro"),
-            "let" => return Err("a statement"),
-            _ => return Err("this"),
-        }
-    }
-}
-
-fn is_qualifier(input: ParseStream<'_>) -> bool {
-    input.peek(Token![async]) || input.peek(Token![unsafe]) || input.peek(Token![extern])
-}
-
 fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
     let mut sound = Ok(());
     let name = &signature.ident;
     if let Some(token) = &signature.constness {
-        sound = Err(diagnostics.error(token, format!("a handler cannot be `const`: write `async fn {name}`")));
+        sound =
+            Err(diagnostics.error(token, format!("a handler cannot be `const`: write `async fn {name}`")));
     }
     if let syn::Safety::Unsafe(token) = &signature.safety {
-        sound = Err(diagnostics.error(token, format!("a handler cannot be `unsafe`: write `async fn {name}`")));
+        sound =
+            Err(diagnostics.error(token, format!("a handler cannot be `unsafe`: write `async fn {name}`")));
     }
     if let Some(abi) = &signature.abi {
         sound = Err(diagnostics.error(abi, format!("a handler cannot be `extern`: write `async fn {name}`")));
     }
     if signature.asyncness.is_none() {
-        sound = Err(diagnostics
-            .error(signature.fn_token, format!("a rate-limited handler must be async: write `async fn {name}`")));
+        sound = Err(diagnostics.error(
+            &signature.fn_token,
+            format!("a rate-limited handler must be async: write `async fn {name}`"),
+        ));
     }
     if let Some(variadic) = &signature.variadic {
-        sound = Err(diagnostics.error(variadic, "a handler cannot have a variable number of arguments; remove `...`"));
+        sound =
+            Err(diagnostics
+                .error(variadic, "a handler cannot have a variable number of arguments; remove `...`"));
     }
     sound
 }
 
-fn check_body(signature: &Signature, body: &TokenStream, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
+fn check_body(
+    signature: &Signature,
+    body: &TokenStream,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), Reported> {
     let mut tokens = body.clone().into_iter();
     match (tokens.next(), tokens.next()) {
         // A body that came through a macro has invisible delimiters around its braces.
@@ -235,8 +131,7 @@ fn check_body(signature: &Signature, body: &TokenStream, diagnostics: &mut Diagn
     }
 }
 
-const NO_BODY: &str =
-    "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";
+const NO_BODY: &str = "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";
 
 fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Argument>, Reported> {
     let mut sound = Ok(());
@@ -252,9 +147,9 @@ fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec
             }
             FnArg::Typed(argument) => {
                 let extractor = argument.ty.to_token_stream();
-                if let Some(token) = find_word(extractor.clone(), "impl") {
+                if has_word(extractor.clone(), "impl") {
                     sound = Err(diagnostics.error(
-                        token,
+                        &argument.ty,
                         "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
                          `async fn handler<T: Trait>(argument: T)`",
                     ));
@@ -269,7 +164,32 @@ fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec
             }
         }
     }
-    sound.map(|()| arguments)
+    sound?;
+    let conditions = conditions(&arguments);
+    match conditions.get(MAX_CONDITIONS) {
+        None => Ok(arguments),
+        Some(condition) => Err(diagnostics.error(
+            condition,
+            "the arguments of a rate-limited handler can have at most 4 different `cfg` conditions; \
+             put `cfg` on the handler instead",
+        )),
+    }
+}
+
+/// The different conditions on arguments.
+pub(crate) fn conditions(arguments: &[Argument]) -> Vec<&TokenStream> {
+    let mut conditions: Vec<&TokenStream> = Vec::new();
+    for condition in arguments.iter().filter_map(|argument| argument.condition.as_ref()) {
+        if !conditions.iter().any(|other| is_same(other, condition)) {
+            conditions.push(condition);
+        }
+    }
+    conditions
+}
+
+/// Whether two conditions are written alike.
+pub(crate) fn is_same(one: &TokenStream, other: &TokenStream) -> bool {
+    one.to_string() == other.to_string()
 }
 
 /// The joined condition of `#[cfg(..)]` attributes.
@@ -287,12 +207,12 @@ fn condition(attributes: &[Attribute]) -> Option<TokenStream> {
     }
 }
 
-/// The first `word` among the tokens.
-fn find_word(tokens: TokenStream, word: &str) -> Option<Ident> {
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(ident) => (ident == word).then_some(ident),
-        TokenTree::Group(group) => find_word(group.stream(), word),
-        _ => None,
+/// Whether `word` is among the tokens.
+fn has_word(tokens: TokenStream, word: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => has_word(group.stream(), word),
+        _ => false,
     })
 }
 
@@ -302,7 +222,9 @@ pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
     while let Some(token) = tokens.next() {
         match token {
             TokenTree::Ident(ident) if ident == "Self" => return Some(ident),
-            TokenTree::Ident(ident) if ["impl", "trait", "struct", "enum"].iter().any(|word| ident == word) => {
+            TokenTree::Ident(ident)
+                if ["impl", "trait", "struct", "enum"].iter().any(|word| ident == word) =>
+            {
                 tokens.find(|token| match token {
                     TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
                     TokenTree::Punct(end) => end.as_char() == ';',

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 
 /// Everything that an expansion names below [`Root::private`]; the facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 10] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -16,7 +16,6 @@ pub(crate) const NAMES: [&str; 11] = [
     "IntoKey",
     "begin",
     "assert_extractor",
-    "__private",
 ];
 
 /// The path under which the user's crate knows the facade.

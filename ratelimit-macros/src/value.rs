@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit, UnOp};
 
-use crate::diagnostics::{Diagnostics, Reported, list, nearest};
+use crate::diagnostics::{Diagnostics, Reported};
 use crate::window;
 
 /// Bounds of `max`, `burst` and `cost`.
@@ -54,59 +54,43 @@ pub(crate) enum By {
     Function(ExprPath),
 }
 
-/// How units are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    FixedWindow,
-    SlidingWindowCounter,
-    SlidingWindowLog,
-    TokenBucket,
-}
-
-impl Algorithm {
-    const ALL: [Self; 4] = [Self::FixedWindow, Self::SlidingWindowCounter, Self::SlidingWindowLog, Self::TokenBucket];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::FixedWindow => "fixed_window",
-            Self::SlidingWindowCounter => "sliding_window_counter",
-            Self::SlidingWindowLog => "sliding_window_log",
-            Self::TokenBucket => "token_bucket",
-        }
-    }
-}
-
 /// Reads an integer or a const expression.
 pub(crate) fn number(
     name: &str,
+    example: &str,
     value: Expr,
     bounds: RangeInclusive<u64>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Number, Reported> {
     let value = ungrouped(value);
+    let example = format!("write for example `{example}`");
     let bounded = format!("`{name}` must be from {} to {}", bounds.start(), bounds.end());
     let fault = match &value {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(integer) => match integer.base10_parse::<u64>() {
                 _ if !is_integer_suffix(integer.suffix()) => {
-                    format!("`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}`?", integer.base10_digits())
+                    format!(
+                        "`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}`?",
+                        integer.base10_digits()
+                    )
                 }
-                Ok(value) if bounds.contains(&value) => return Ok(Number::Literal { value, span: integer.span() }),
-                _ => format!("{bounded}, found {}", integer.base10_digits()),
+                Ok(value) if bounds.contains(&value) => {
+                    return Ok(Number::Literal { value, span: integer.span() });
+                }
+                _ => format!("{bounded}, found {}; {example}", integer.base10_digits()),
             },
             Lit::Str(text) if text.value().parse::<u64>().is_ok_and(|number| bounds.contains(&number)) => {
                 format!("`{name}` takes an integer, not a string; did you mean `{name} = {}`?", text.value())
             }
-            Lit::Float(float) => format!("`{name}` takes a whole number, found {float}; {bounded}"),
-            other => format!("`{name}` takes an integer, not {}; write for example `{name} = 10`", describe_literal(other)),
+            Lit::Float(float) => format!("`{name}` takes a whole number, found {float}; {example}"),
+            other => format!("`{name}` takes an integer, not {}; {example}", describe_literal(other)),
         },
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) && matches!(*unary.expr, Expr::Lit(_)) => {
-            format!("{bounded}, found {}", value.to_token_stream().to_string().replace(' ', ""))
+            format!("{bounded}, found {}; {example}", value.to_token_stream().to_string().replace(' ', ""))
         }
-        Expr::Closure(_) | Expr::Async(_) | Expr::Assign(_) => format!(
-            "`{name}` takes an integer or a const expression, not {}; write for example `{name} = 10`",
-            describe(&value)
-        ),
+        Expr::Closure(_) | Expr::Async(_) | Expr::Assign(_) => {
+            format!("`{name}` takes an integer or a const expression, not {}; {example}", describe(&value))
+        }
         _ => return Ok(Number::Constant(value.into_token_stream())),
     };
     Err(diagnostics.error(value, fault))
@@ -122,7 +106,9 @@ pub(crate) fn window(value: Expr, diagnostics: &mut Diagnostics) -> Result<Windo
     let value = ungrouped(value);
     let fault = match literal(&value) {
         Some(Lit::Str(text)) => match window::parse(&text.value()) {
-            Ok(micros) => return Ok(Window { micros, span: text.span() }),
+            Ok(micros) => {
+                return Ok(Window { micros, span: text.span() });
+            }
             Err(fault) => fault,
         },
         Some(Lit::Int(integer)) => {
@@ -131,23 +117,36 @@ pub(crate) fn window(value: Expr, diagnostics: &mut Diagnostics) -> Result<Windo
             let meant = if window::parse(&meant).is_ok() { &meant } else { "60s" };
             format!("`window` takes a string, not an integer; did you mean `window = \"{meant}\"`?")
         }
-        _ => format!("`window` takes a string literal, not {}; write for example `window = \"60s\"`", describe(&value)),
+        _ => format!(
+            "`window` takes a string literal, not {}; write for example `window = \"60s\"`",
+            describe(&value)
+        ),
     };
     Err(diagnostics.error(value, fault))
 }
 
 /// Reads a key or a policy's name.
-pub(crate) fn name(name: &str, example: &str, value: Expr, diagnostics: &mut Diagnostics) -> Result<Name, Reported> {
+pub(crate) fn name(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<Name, Reported> {
     let value = ungrouped(value);
-    let fault = match &value {
-        Expr::Lit(literal) if let Lit::Str(text) = &literal.lit => match name_fault(name, example, &text.value()) {
-            None => return Ok(Name { text: text.value(), span: text.span() }),
+    let fault = match (literal(&value), word(&value)) {
+        (Some(Lit::Str(text)), _) => match name_fault(name, example, &text.value()) {
+            None => {
+                return Ok(Name { text: text.value(), span: text.span() });
+            }
             Some(fault) => fault,
         },
-        Expr::Path(path) if let Some(word) = path.path.get_ident() => {
+        (_, Some(word)) => {
             format!("`{name}` takes a string literal; did you mean `{name} = \"{word}\"`?")
         }
-        _ => format!("`{name}` takes a string literal, not {}; write for example `{example}`", describe(&value)),
+        _ => format!(
+            "`{name}` takes a string literal, not {}; write for example `{example}`",
+            describe(&value)
+        ),
     };
     Err(diagnostics.error(value, fault))
 }
@@ -156,7 +155,9 @@ pub(crate) fn name(name: &str, example: &str, value: Expr, diagnostics: &mut Dia
 fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
     let wrong = text.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '{' | '}' | '"' | '\\'));
     Some(match wrong {
-        _ if text.is_empty() => format!("`{name}` must not be empty: write for example `{example}`"),
+        _ if text.is_empty() => {
+            format!("`{name}` must not be empty: write for example `{example}`")
+        }
         None if text.len() <= MAX_NAME => return None,
         None => format!("`{name}` must be at most {MAX_NAME} bytes long, found {}", text.len()),
         Some('{' | '}') => format!(
@@ -168,7 +169,9 @@ fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
             let joined = words.join("-");
             match name_fault(name, example, &joined) {
                 None => format!("`{name}` must not contain blanks; did you mean `{name} = \"{joined}\"`?"),
-                Some(_) => format!("`{name}` must not contain blanks: write for example `{example}`"),
+                Some(_) => {
+                    format!("`{name}` must not contain blanks: write for example `{example}`")
+                }
             }
         }
         Some(wrong) => format!(
@@ -194,52 +197,13 @@ pub(crate) fn by(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Repor
             Some(Lit::Str(text)) if syn::parse_str::<syn::Path>(&text.value()).is_ok() => {
                 format!("{EXPECTED}, without quotes; did you mean `by = {}`?", text.value())
             }
-            _ => format!("{EXPECTED}, not {}; write a function and name it, such as `by = caller`", describe(&value)),
+            _ => format!(
+                "{EXPECTED}, not {}; write a function and name it, such as `by = caller`",
+                describe(&value)
+            ),
         },
     };
     Err(diagnostics.error(value, fault))
-}
-
-/// Reads how units are counted.
-pub(crate) fn algorithm(value: Expr, diagnostics: &mut Diagnostics) -> Result<Algorithm, Reported> {
-    let value = ungrouped(value);
-    let expected = list(Algorithm::ALL.map(Algorithm::name), '"');
-    let fault = match (&value, literal(&value)) {
-        (_, Some(Lit::Str(text))) => {
-            let text = text.value();
-            if let Some(algorithm) = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text) {
-                return Ok(algorithm);
-            }
-            format!("unknown algorithm {text:?}{}\nexpected one of: {expected}", meant(&text))
-        }
-        (Expr::Path(path), _) if let Some(word) = path.path.segments.last() => {
-            format!("`algorithm` takes a string{}\nexpected one of: {expected}", meant(&word.ident.to_string()))
-        }
-        _ => format!("`algorithm` takes a string, not {}\nexpected one of: {expected}", describe(&value)),
-    };
-    Err(diagnostics.error(value, fault))
-}
-
-/// Which algorithm goes by another name or spelling.
-fn meant(text: &str) -> String {
-    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    let known = match plain.as_str() {
-        "slidingwindow" | "sliding" | "rollingwindow" => {
-            return "; did you mean \"sliding_window_counter\" (small state), or \"sliding_window_log\" (exact)?".to_owned();
-        }
-        "leakybucket" | "gcra" | "genericcellrate" => {
-            return "; the same limit is \"token_bucket\", which paces calls with `burst = 1`".to_owned();
-        }
-        "fixed" | "fixedwindowcounter" => Some(Algorithm::FixedWindow.name()),
-        "slidinglog" | "log" => Some(Algorithm::SlidingWindowLog.name()),
-        "slidingcounter" | "counter" => Some(Algorithm::SlidingWindowCounter.name()),
-        "bucket" => Some(Algorithm::TokenBucket.name()),
-        _ => Algorithm::ALL.into_iter().map(Algorithm::name).find(|name| name.replace('_', "") == plain),
-    };
-    match known.or_else(|| nearest(text, Algorithm::ALL.map(Algorithm::name))) {
-        Some(name) => format!("; did you mean `algorithm = \"{name}\"`?"),
-        None => String::new(),
-    }
 }
 
 /// Reads the path of the facade.
@@ -248,11 +212,14 @@ pub(crate) fn root(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPat
     let fault = match &value {
         Expr::Path(path) if path.qself.is_none() && is_plain(&path.path) => {
             let text = path.to_token_stream().to_string().replace(' ', "");
-            let first = path.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
+            let first =
+                path.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
             match first.as_str() {
                 _ if path.path.leading_colon.is_some() => None,
                 "crate" | "$crate" => None,
-                "self" | "super" => Some("write it from the root of this crate, such as `crate = crate::facade`".to_owned()),
+                "self" | "super" => {
+                    Some("write it from the root of this crate, such as `crate = crate::facade`".to_owned())
+                }
                 _ => Some(format!("did you mean `crate = ::{text}`, or `crate = crate::{text}`?")),
             }
             .map(|help| format!("`crate` takes an absolute path, found `{text}`; {help}"))
@@ -263,7 +230,10 @@ pub(crate) fn root(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPat
                 let path = text.trim_start_matches(':');
                 format!("`crate` takes a path without quotes; did you mean `crate = ::{path}`?")
             }
-            _ => format!("`crate` takes a path, not {}; write for example `crate = ::ratelimit_actix`", describe(&value)),
+            _ => format!(
+                "`crate` takes a path, not {}; write for example `crate = ::ratelimit_actix`",
+                describe(&value)
+            ),
         }),
     };
     match (fault, value) {
@@ -277,21 +247,29 @@ fn is_plain(path: &syn::Path) -> bool {
 }
 
 /// Without the invisible delimiters that a macro's `$value` comes in.
-fn ungrouped(value: Expr) -> Expr {
+pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),
         other => other,
     }
 }
 
-fn literal(value: &Expr) -> Option<&Lit> {
+pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(literal) => Some(&literal.lit),
         _ => None,
     }
 }
 
-fn describe(value: &Expr) -> &'static str {
+/// The last word of a path.
+pub(crate) fn word(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
+    }
+}
+
+pub(crate) fn describe(value: &Expr) -> &'static str {
     match value {
         Expr::Lit(literal) => describe_literal(&literal.lit),
         Expr::Closure(_) => "a closure",

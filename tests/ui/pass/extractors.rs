@@ -21,7 +21,22 @@ type R = HttpRequest;
 #[post("/sixteen")]
 #[allow(clippy::too_many_arguments)]
 async fn sixteen(
-    a: R, b: R, c: R, d: R, e: R, f: R, g: R, h: R, i: R, j: R, k: R, l: R, m: R, n: R, o: R, body: String,
+    a: R,
+    b: R,
+    c: R,
+    d: R,
+    e: R,
+    f: R,
+    g: R,
+    h: R,
+    i: R,
+    j: R,
+    k: R,
+    l: R,
+    m: R,
+    n: R,
+    o: R,
+    body: String,
 ) -> String {
     let all = [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o];
     format!("{}{body}", all.len())
@@ -45,7 +60,9 @@ async fn patterns(
 async fn conditional(
     #[cfg(not(test))] request: HttpRequest,
     #[cfg(test)] never: DoesNotExist,
-    #[allow(unused_variables)] #[cfg(not(test))] id: Option<web::Path<u64>>,
+    #[allow(unused_variables)]
+    #[cfg(not(test))]
+    id: Option<web::Path<u64>>,
 ) -> String {
     #[cfg(test)]
     drop(never);

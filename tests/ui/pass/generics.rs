@@ -15,7 +15,10 @@ where
 }
 
 #[rate_limit]
-async fn stateful<T: 'static>(_state: web::Data<PhantomData<T>>, r#type: HttpRequest) -> Result<String, actix_web::Error> {
+async fn stateful<T: 'static>(
+    _state: web::Data<PhantomData<T>>,
+    r#type: HttpRequest,
+) -> Result<String, actix_web::Error> {
     if r#type.path() == "/tea" { Err(ErrorImATeapot("short and stout")) } else { Ok(String::new()) }
 }
 

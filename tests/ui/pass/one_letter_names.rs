@@ -160,5 +160,31 @@ async fn z(argument: web::Path<u64>) -> String {
 }
 
 fn main() {
-    let _ = App::new().service(a).service(b).service(c).service(d).service(e).service(f).service(g).service(h).service(i).service(j).service(k).service(l).service(m).service(n).service(o).service(p).service(q).service(r).service(s).service(t).service(u).service(v).service(w).service(x).service(y).service(z);
+    let _ = App::new()
+        .service(a)
+        .service(b)
+        .service(c)
+        .service(d)
+        .service(e)
+        .service(f)
+        .service(g)
+        .service(h)
+        .service(i)
+        .service(j)
+        .service(k)
+        .service(l)
+        .service(m)
+        .service(n)
+        .service(o)
+        .service(p)
+        .service(q)
+        .service(r)
+        .service(s)
+        .service(t)
+        .service(u)
+        .service(v)
+        .service(w)
+        .service(x)
+        .service(y)
+        .service(z);
 }

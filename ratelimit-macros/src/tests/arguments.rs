@@ -1,0 +1,327 @@
+//! Mistakes in arguments: the text of each and the place it points at.
+
+use super::check;
+
+const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `algorithm`, \
+                         `sub_windows`, `burst`, `cost`, `crate`";
+const ALGORITHMS: &str = "\nexpected one of: \"fixed_window\", \"sliding_window_counter\", \
+                          \"sliding_window_log\", \"token_bucket\"";
+
+#[test]
+fn numbers() {
+    let bounds = "`max` must be from 1 to 1000000000000, found";
+    let help = "; write for example `max = 10`";
+    check("max = 0", &[("0", &format!("{bounds} 0{help}"))]);
+    check("max = -1", &[("-1", &format!("{bounds} -1{help}"))]);
+    check("max = 1_000_000_000_001", &[("1_000_000_000_001", &format!("{bounds} 1000000000001{help}"))]);
+    check(
+        "max = 99999999999999999999",
+        &[("99999999999999999999", &format!("{bounds} 99999999999999999999{help}"))],
+    );
+    check("max = 1.5", &[("1.5", &format!("`max` takes a whole number, found 1.5{help}"))]);
+    check("max = \"ten\"", &[("\"ten\"", &format!("`max` takes an integer, not a string{help}"))]);
+    check("max = \"10\"", &[("\"10\"", "`max` takes an integer, not a string; did you mean `max = 10`?")]);
+    check("max = 10k", &[("10k", "`max` takes an integer, found `10k`; did you mean `max = 10`?")]);
+    check("max = true", &[("true", &format!("`max` takes an integer, not a boolean{help}"))]);
+    check("max = 'c'", &[("'c'", &format!("`max` takes an integer, not a character{help}"))]);
+    check(
+        "max = || 10",
+        &[("|| 10", &format!("`max` takes an integer or a const expression, not a closure{help}"))],
+    );
+    check(
+        "sub_windows = 61",
+        &[("61", "`sub_windows` must be from 1 to 60, found 61; write for example `sub_windows = 6`")],
+    );
+    check(
+        "cost = 0",
+        &[("0", "`cost` must be from 1 to 1000000000000, found 0; write for example `cost = 5`")],
+    );
+    check("max = Self::MAX", &[("Self", SELF_IN_ATTRIBUTE)]);
+    check("by = Self::caller", &[("Self", SELF_IN_ATTRIBUTE)]);
+}
+
+const SELF_IN_ATTRIBUTE: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
+
+#[test]
+fn windows() {
+    check(
+        "window = 60",
+        &[("60", "`window` takes a string, not an integer; did you mean `window = \"60s\"`?")],
+    );
+    check(
+        "window = 5m",
+        &[("5m", "`window` takes a string, not an integer; did you mean `window = \"5m\"`?")],
+    );
+    check(
+        "window = 0",
+        &[("0", "`window` takes a string, not an integer; did you mean `window = \"60s\"`?")],
+    );
+    check(
+        "window = WINDOW",
+        &[("WINDOW", "`window` takes a string literal, not a path; write for example `window = \"60s\"`")],
+    );
+    check(
+        "window = Duration::from_secs(60)",
+        &[(
+            "Duration::from_secs(60)",
+            "`window` takes a string literal, not a call; write for example `window = \"60s\"`",
+        )],
+    );
+    check(
+        "window = \"60\"",
+        &[("\"60\"", "`window` needs a unit, found \"60\"; did you mean `window = \"60s\"`?")],
+    );
+}
+
+#[test]
+fn keys_and_names() {
+    let help = "write for example `key = \"user-api\"`";
+    check("key = \"\"", &[("\"\"", &format!("`key` must not be empty: {help}"))]);
+    check("name = \"\"", &[("\"\"", "`name` must not be empty: write for example `name = \"hourly\"`")]);
+    check(
+        "key = \"user:{id}\"",
+        &[(
+            "\"user:{id}\"",
+            "`key` must not contain braces, templates are not supported in this version: write a plain \
+             name such as `key = \"user-api\"`, and choose the caller with `by`",
+        )],
+    );
+    check(
+        "key = \"user api\"",
+        &[("\"user api\"", "`key` must not contain blanks; did you mean `key = \"user-api\"`?")],
+    );
+    check("key = \" \"", &[("\" \"", &format!("`key` must not contain blanks: {help}"))]);
+    let allowed = "`key` takes printable ASCII without blanks, braces, quotes and backslashes, found";
+    check(r#"key = "a\\b""#, &[(r#""a\\b""#, &format!("{allowed} '\\\\': {help}"))]);
+    check(r#"key = "a\"b""#, &[(r#""a\"b""#, &format!("{allowed} '\"': {help}"))]);
+    check("key = \"größe\"", &[("\"größe\"", &format!("{allowed} 'ö': {help}"))]);
+    check("key = \"a\\u{7f}\"", &[("\"a\\u{7f}\"", &format!("{allowed} '\\u{{7f}}': {help}"))]);
+    let long = format!("\"{}\"", "x".repeat(65));
+    check(&format!("key = {long}"), &[(&long, "`key` must be at most 64 bytes long, found 65")]);
+    check(&format!("key = \"{}\"", "x".repeat(64)), &[]);
+    check(
+        "key = user_api",
+        &[("user_api", "`key` takes a string literal; did you mean `key = \"user_api\"`?")],
+    );
+    check("key = 1", &[("1", &format!("`key` takes a string literal, not an integer; {help}"))]);
+}
+
+#[test]
+fn algorithms() {
+    for (found, meant) in [
+        ("token_buket", "; did you mean `algorithm = \"token_bucket\"`?"),
+        ("TokenBucket", "; did you mean `algorithm = \"token_bucket\"`?"),
+        ("fixed", "; did you mean `algorithm = \"fixed_window\"`?"),
+        ("sliding_log", "; did you mean `algorithm = \"sliding_window_log\"`?"),
+        ("sliding-window-counter", "; did you mean `algorithm = \"sliding_window_counter\"`?"),
+        (
+            "sliding_window",
+            "; did you mean \"sliding_window_counter\" (small state), or \"sliding_window_log\" (exact)?",
+        ),
+        (
+            "sliding_windw",
+            "; did you mean \"sliding_window_counter\" (small state), or \"sliding_window_log\" (exact)?",
+        ),
+        ("leaky_bucket", "; the same limit is \"token_bucket\", which paces calls with `burst = 1`"),
+        ("gcra", "; the same limit is \"token_bucket\", which paces calls with `burst = 1`"),
+        ("nonsense", ""),
+        ("", ""),
+    ] {
+        let literal = format!("{found:?}");
+        let message = format!("unknown algorithm {found:?}{meant}{ALGORITHMS}");
+        check(&format!("algorithm = {literal}"), &[(&literal, &message)]);
+    }
+    let unquoted =
+        format!("`algorithm` takes a string; did you mean `algorithm = \"token_bucket\"`?{ALGORITHMS}");
+    check("algorithm = token_bucket", &[("token_bucket", &unquoted)]);
+    check("algorithm = Algorithm::TokenBucket", &[("Algorithm::TokenBucket", &unquoted)]);
+    check("algorithm = 1", &[("1", &format!("`algorithm` takes a string, not an integer{ALGORITHMS}"))]);
+}
+
+#[test]
+fn callers_and_facades() {
+    let expected = "`by` takes `ip`, `global` or the path of a `fn(&HttpRequest) -> K`";
+    check("by = \"ip\"", &[("\"ip\"", &format!("{expected}, without quotes; did you mean `by = ip`?"))]);
+    for (value, kind) in [("|r: &R| 1", "a closure"), ("path(\"id\")", "a call"), ("(ip, f)", "a tuple")] {
+        let message = format!("{expected}, not {kind}; write a function and name it, such as `by = caller`");
+        check(&format!("by = {value}"), &[(value, &message)]);
+    }
+    check(
+        "crate = facade",
+        &[(
+            "facade",
+            "`crate` takes an absolute path, found `facade`; did you mean `crate = ::facade`, \
+             or `crate = crate::facade`?",
+        )],
+    );
+    check(
+        "crate = super::facade",
+        &[(
+            "super::facade",
+            "`crate` takes an absolute path, found `super::facade`; write it from the root of this \
+             crate, such as `crate = crate::facade`",
+        )],
+    );
+    check(
+        "crate = \"ratelimit_actix\"",
+        &[(
+            "\"ratelimit_actix\"",
+            "`crate` takes a path without quotes; did you mean `crate = ::ratelimit_actix`?",
+        )],
+    );
+    check(
+        "crate = 1",
+        &[("1", "`crate` takes a path, not an integer; write for example `crate = ::ratelimit_actix`")],
+    );
+}
+
+#[test]
+fn unknown_arguments() {
+    for (word, value, meant) in [
+        ("windw", "\"60s\"", "; did you mean `window = \"60s\"`?"),
+        ("maxRequests", "10", "; did you mean `max = 10`?"),
+        ("max_requests", "10", "; did you mean `max = 10`?"),
+        ("limit", "10", "; did you mean `max = 10`?"),
+        ("requests", "LIMIT", "; did you mean `max`?"),
+        ("windowSeconds", "60", "; did you mean `window = \"60s\"`?"),
+        ("window_seconds", "60", "; did you mean `window = \"60s\"`?"),
+        ("per", "\"1m\"", "; did you mean `window = \"1m\"`?"),
+        ("period", "1", "; did you mean `window = \"1s\"`?"),
+        ("duration", "1", "; did you mean `window = \"1s\"`?"),
+        ("interval", "1", "; did you mean `window = \"1s\"`?"),
+        ("id", "\"a\"", "; did you mean `key = \"a\"`?"),
+        ("strategy", "\"gcra\"", "; did you mean `algorithm = \"gcra\"`?"),
+        ("weight", "2", "; did you mean `cost = 2`?"),
+        ("tokens", "2", "; did you mean `cost = 2`?"),
+        ("subWindows", "6", "; did you mean `sub_windows = 6`?"),
+        ("capacity", "20", "; did you mean `burst = 20`?"),
+        ("user", "caller", "; did you mean `by`?"),
+        ("client", "caller", "; did you mean `by`?"),
+        ("key_fn", "caller", "; did you mean `by`?"),
+        ("MAX", "1", "; did you mean `max = 1`?"),
+        ("colour", "1", ""),
+        ("on_missing", "\"skip\"", ""),
+    ] {
+        let message = format!("unknown argument `{word}`{meant}{ARGUMENTS}");
+        check(&format!("{word} = {value}, cost = 1"), &[(word, &message)]);
+    }
+    check("colour", &[("colour", &format!("unknown argument `colour`{ARGUMENTS}"))]);
+}
+
+#[test]
+fn forms_of_arguments() {
+    check(
+        "max = 1, window = \"1s\", max = 2",
+        &[("max", "argument `max` is given twice; remove one of them"), ("max", "`max` is first given here")],
+    );
+    check("max", &[("max", "`max` needs a value: write `max = 10`")]);
+    check("max =", &[("max =", "`max` needs a value: write `max = 10`")]);
+    check(
+        "by, window =, max = 1",
+        &[
+            ("by", "`by` needs a value: write `by = ip`"),
+            ("window =", "`window` needs a value: write `window = \"60s\"`"),
+        ],
+    );
+    check("max(10)", &[("(10)", "expected `=` after `max`: write `max = 10`")]);
+    check("max: 10, cost = 1", &[(":", "expected `=` after `max`: write `max = 10`")]);
+    check("max == 10", &[("=", "expected `=` after `max`: write `max = 10`")]);
+    check("max = 10 window = \"60s\"", &[("window", "missing comma: write `, window =`")]);
+    check("max = 10 20, key = \"a\"", &[("20", "expected a comma between arguments, found `20`")]);
+    check(
+        "max = 10,, cost = 1",
+        &[(",", "expected an argument before this comma, such as `max = 10`; remove the comma")],
+    );
+    check("10, \"60s\"", &[("10, \"60s\"", "arguments have names: write `max = 10, window = \"60s\"`")]);
+    check("\"user-api\"", &[("\"user-api\"", "arguments have names: write `key = \"user-api\"`")]);
+    check("10, window = \"60s\"", &[("10", "arguments have names: write `max = 10`")]);
+    check("f(1)", &[("f(1)", "arguments have names: write `max = 10, window = \"60s\"`")]);
+    check(
+        "max = @, cost = 0",
+        &[
+            ("@", "the value of `max` cannot be read, expected an expression: write for example `max = 10`"),
+            ("0", "`cost` must be from 1 to 1000000000000, found 0; write for example `cost = 5`"),
+        ],
+    );
+}
+
+#[test]
+fn rules_between_arguments() {
+    check(
+        "algorithm = \"fixed_window\", sub_windows = 6",
+        &[(
+            "sub_windows",
+            "`sub_windows` is only for `algorithm = \"sliding_window_counter\"`, found \"fixed_window\"; \
+             remove `sub_windows` or change the algorithm",
+        )],
+    );
+    check(
+        "burst = 6",
+        &[(
+            "burst",
+            "`burst` is only for `algorithm = \"token_bucket\"`, found \"sliding_window_counter\"; \
+             remove `burst` or change the algorithm",
+        )],
+    );
+    check(
+        "sub_windows = 7, window = \"1s\"",
+        &[(
+            "7",
+            "a window of 1000000 microseconds cannot be divided into 7 equal parts; \
+             write `sub_windows = 5` or `sub_windows = 8`",
+        )],
+    );
+    check(
+        "cost = 11, max = 10",
+        &[(
+            "11",
+            "`cost` must be at most `max`, which is 10, found 11: no call could ever pass; \
+             write `cost = 10` or raise `max`",
+        )],
+    );
+    check(
+        "cost = 101",
+        &[(
+            "101",
+            "`cost` must be at most `max`, which is 100, found 101: no call could ever pass; \
+             write `cost = 100` or raise `max`",
+        )],
+    );
+    check(
+        "algorithm = \"token_bucket\", max = 10, burst = 5, cost = 6",
+        &[(
+            "6",
+            "`cost` must be at most `burst`, which is 5, found 6: no call could ever pass; \
+             write `cost = 5` or raise `burst`",
+        )],
+    );
+    check("algorithm = \"token_bucket\", max = 10, burst = 50, cost = 20", &[]);
+    check("max = MAX, cost = 500", &[]);
+    check("algorithm = \"token_bucket\", burst = BURST, cost = 500", &[]);
+    check(
+        "algorithm = \"token_bucket\", max = 1, window = \"1d\", burst = 367",
+        &[(
+            "367",
+            "a burst of 367 takes more than 366 days to refill at 1 per window; write at most `burst = 366`",
+        )],
+    );
+    check("algorithm = \"token_bucket\", max = 1, window = \"1d\", burst = 366", &[]);
+}
+
+#[test]
+fn a_wrong_argument_is_not_replaced_by_its_default() {
+    check(
+        "max = 0, cost = 500",
+        &[("0", "`max` must be from 1 to 1000000000000, found 0; write for example `max = 10`")],
+    );
+    check(
+        "algorithm = 1, burst = 500, sub_windows = 7",
+        &[("1", &format!("`algorithm` takes a string, not an integer{ALGORITHMS}")), SEVEN],
+    );
+}
+
+const SEVEN: (&str, &str) = (
+    "7",
+    "a window of 60000000 microseconds cannot be divided into 7 equal parts; \
+     write `sub_windows = 6` or `sub_windows = 8`",
+);

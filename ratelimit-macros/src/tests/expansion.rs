@@ -1,0 +1,309 @@
+//! What an expansion is made of, found by parsing it.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
+
+use super::{HANDLER, expand, tokens};
+use crate::paths::NAMES;
+
+/// The wrapper, the user's function in it, and the limits.
+struct Expansion {
+    wrapper: ItemFn,
+    function: ItemFn,
+    limits: ItemStatic,
+}
+
+#[track_caller]
+fn expansion(arguments: &str, item: &str) -> Expansion {
+    let tokens = expand(arguments, item);
+    let wrapper: ItemFn = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
+    let mut items = wrapper.block.stmts.iter().filter_map(|statement| match statement {
+        Stmt::Item(item) => Some(item.to_token_stream()),
+        _ => None,
+    });
+    let function = syn::parse2(items.next().unwrap()).unwrap();
+    let limits = syn::parse2(items.next().unwrap()).unwrap();
+    assert!(items.next().is_none());
+    Expansion { wrapper, function, limits }
+}
+
+impl Expansion {
+    /// Each limit as text without blanks.
+    fn limits(&self) -> Vec<String> {
+        let Expr::Array(ExprArray { elems, .. }) = &*self.limits.expr else { panic!("not an array") };
+        let Type::Array(declared) = &*self.limits.ty else { panic!("not an array") };
+        assert_eq!(declared.len.to_token_stream().to_string(), elems.len().to_string());
+        elems.iter().map(text).collect()
+    }
+}
+
+/// Tokens as text without blanks.
+fn text(tokens: impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(' ', "")
+}
+
+fn attributes(function: &ItemFn) -> Vec<String> {
+    function.attrs.iter().map(text).collect()
+}
+
+const P: &str = "::ratelimit_actix::__private";
+
+#[test]
+fn the_wrapper_has_the_name_and_place_of_the_handler() {
+    let Expansion { wrapper, function, .. } = expansion(
+        "max = 10",
+        "pub(crate) async fn user<'a, T: A, const N: usize>(id: Path<T>) -> impl Responder where T: B { body }",
+    );
+    assert_eq!(text(&wrapper.vis), "pub(crate)");
+    assert_eq!(
+        text(&wrapper.sig),
+        format!(
+            "asyncfnuser<'a,T:A,constN:usize>(__rate_limit_request:{P}::HttpRequest,\
+             __rate_limit_payload:{P}::Payload,)->{P}::HttpResponsewhereT:B"
+        )
+    );
+    assert_eq!(text(&function.vis), "");
+    assert_eq!(text(&function.sig), "asyncfnuser<'a,T:A,constN:usize>(id:Path<T>)->implResponderwhereT:B");
+    assert!(text(&wrapper.block).contains("__rate_limit_function=user::<T,N>;"));
+}
+
+#[test]
+fn the_body_is_untouched() {
+    let body = "{ #![allow(x)] let r#a = b'x'; /* not even */ loop { break 'a: \"\\u{7f}\" } a.await? ; @ }";
+    // Not Rust, so that nobody can have parsed it.
+    let tokens = expand("", &format!("async fn user() {body}")).to_string();
+    assert!(tokens.contains(&super::tokens(body).to_string()), "{tokens}");
+}
+
+#[test]
+fn bare_is_one_limit_with_the_defaults_of_the_facade() {
+    assert_eq!(
+        expansion("", HANDLER).limits(),
+        [format!(
+            "{P}::Limit::new({P}::Policy::builder(::core::concat!(::core::module_path!(),\"::\",\"user\")).build())"
+        )]
+    );
+}
+
+#[test]
+fn every_argument_is_written_out() {
+    let limits = expansion(
+        "cost = 5, by = a::b, sub_windows = 6, max = 0x10u64, window = \"1m\", key = \"k\", name = \"n\",",
+        HANDLER,
+    )
+    .limits();
+    assert_eq!(
+        limits,
+        [format!(
+            "{P}::Limit::new({P}::Policy::builder(\"k\").max(16u64)\
+             .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
+             .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
+             {{{P}::IntoKey::into_key(a::b(__rate_limit_request))}})).cost(5u64)"
+        )]
+    );
+    let limits =
+        expansion("algorithm = \"token_bucket\", burst = f(2) + 1, by = global, max = MAX", HANDLER).limits();
+    assert_eq!(
+        limits,
+        [format!(
+            "{P}::Limit::new({P}::Policy::builder(::core::concat!(::core::module_path!(),\"::\",\"user\"))\
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global)"
+        )]
+    );
+}
+
+#[test]
+fn the_order_of_arguments_does_not_matter() {
+    let one = expand("max = 1, window = \"1s\", by = global", HANDLER);
+    let other = expand("by = global, window = \"1s\", max = 1,", HANDLER);
+    assert_eq!(one.to_string(), other.to_string());
+}
+
+#[test]
+fn every_algorithm_has_its_variant() {
+    for (name, variant) in [
+        ("fixed_window", ".algorithm(::ratelimit_actix::__private::Algorithm::FixedWindow)"),
+        ("sliding_window_counter", ""),
+        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private::Algorithm::SlidingWindowLog)"),
+        ("token_bucket", ".algorithm(::ratelimit_actix::__private::Algorithm::TokenBucket)"),
+    ] {
+        let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
+        assert_eq!(limits, [format!("{P}::Limit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
+    }
+}
+
+#[test]
+fn stacked_attributes_are_one_group_in_the_order_of_the_source() {
+    let expansion = expansion(
+        "max = 1",
+        "#[rate_limit(max = 2)] #[get(\"/user\")] #[x::rate_limit(max = 3)] #[rate_limit] async fn user() {}",
+    );
+    let limits = expansion.limits();
+    assert_eq!(limits.len(), 4);
+    for (limit, expected) in limits.iter().zip([
+        "\"user\")).max(1u64)",
+        "\"user#2\")).max(2u64)",
+        "\"user#3\")).max(3u64)",
+        "\"user#4\")).build()",
+    ]) {
+        assert!(limit.contains(expected), "{limit}");
+    }
+    assert_eq!(attributes(&expansion.wrapper), ["#[get(\"/user\")]"]);
+    assert!(expansion.function.attrs.is_empty());
+}
+
+#[test]
+fn attributes_go_where_they_belong() {
+    let Expansion { wrapper, function, .. } = expansion(
+        "",
+        "#[doc = \"A user.\"] #[tracing::instrument] #[actix_web::get(\"/\")] #[cfg(a)] #[allow(b)] #[expect(c)] \
+         #[warn(d)] #[deny(e)] #[forbid(f)] #[deprecated] #[must_use] #[routes] #[inline] #[x::doc] async fn user() {}",
+    );
+    assert_eq!(
+        attributes(&wrapper),
+        [
+            "#[doc=\"A user.\"]".replace(' ', "").as_str(),
+            "#[actix_web::get(\"/\")]",
+            "#[cfg(a)]",
+            "#[allow(b)]",
+            "#[expect(c)]",
+            "#[warn(d)]",
+            "#[deny(e)]",
+            "#[forbid(f)]",
+            "#[deprecated]",
+            "#[must_use]",
+            "#[routes]",
+        ]
+    );
+    assert_eq!(attributes(&function), ["#[tracing::instrument]", "#[inline]", "#[x::doc]"]);
+}
+
+#[test]
+fn every_route_attribute_stays_outside() {
+    for route in
+        ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"]
+    {
+        let Expansion { wrapper, function, .. } =
+            expansion("", &format!("#[{route}(\"/\")] async fn user() {{}}"));
+        assert_eq!(attributes(&wrapper), [format!("#[{route}(\"/\")]")]);
+        assert!(function.attrs.is_empty());
+    }
+}
+
+#[test]
+fn arguments_are_extracted_in_order_and_checked_each() {
+    let expansion = expansion("", "async fn user(Path(id): Path<u64>, mut b: Json<&'static str>, _: R) {}");
+    let steps = text(&expansion.wrapper.block);
+    for expected in [
+        format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
+        format!(
+            "letmut__rate_limit_pass=match{P}::begin(__rate_limit_request,__rate_limit_payload,\
+             &__RATE_LIMIT_LIMITS,).await"
+        ),
+        "let(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,)=\
+         match__rate_limit_pass.extract::<(Path<u64>,Json<&'staticstr>,R,)>().await"
+            .to_owned(),
+        "__rate_limit_pass.respond(__rate_limit_function(__rate_limit_argument_0,__rate_limit_argument_1,\
+         __rate_limit_argument_2).await)"
+            .to_owned(),
+    ] {
+        assert!(steps.contains(&expected), "{expected}\n{steps}");
+    }
+    assert_eq!(text(&expansion.function.sig), "asyncfnuser(Path(id):Path<u64>,mutb:Json<&'staticstr>,_:R)");
+}
+
+#[test]
+fn nothing_is_extracted_for_no_arguments() {
+    let steps = text(&expansion("", "async fn user() {}").wrapper.block);
+    assert!(!steps.contains("extract"), "{steps}");
+    assert!(steps.contains("let__rate_limit_pass="), "{steps}");
+    assert!(steps.contains("respond(__rate_limit_function().await)"), "{steps}");
+}
+
+#[test]
+fn conditional_arguments_have_a_block_for_each_combination() {
+    let expansion =
+        expansion("", "async fn user(#[cfg(a)] a: A, b: B, #[cfg(c)] #[cfg(d)] c: C, #[cfg(a)] d: D) {}");
+    let steps = text(&expansion.wrapper.block);
+    for (condition, extracted) in [
+        ("#[cfg(all(not(a),not(all(c,d))))]", "extract::<(B,)>"),
+        ("#[cfg(all(a,not(all(c,d))))]", "extract::<(A,B,D,)>"),
+        ("#[cfg(all(not(a),all(c,d)))]", "extract::<(B,C,)>"),
+        ("#[cfg(all(a,all(c,d)))]", "extract::<(A,B,C,D,)>"),
+    ] {
+        assert_eq!(steps.matches(condition).count(), 1, "{steps}");
+        let block = &steps[steps.find(condition).unwrap()..];
+        let block = block[condition.len()..].split("#[cfg").next().unwrap();
+        assert!(block.contains(extracted), "{block}");
+    }
+}
+
+#[test]
+fn another_root_is_used_everywhere() {
+    for root in ["crate", "crate::a::b", "::a", "$crate"] {
+        let root = if root == "$crate" { "crate" } else { root };
+        let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
+        assert!(!text.contains("ratelimit_actix"), "{text}");
+        assert!(text.contains(&format!("{root}::__private::Limit")), "{text}");
+    }
+    let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
+    assert!(!text.contains("ratelimit_actix"), "{text}");
+}
+
+#[test]
+fn only_the_listed_names_of_the_facade_are_used() {
+    fn collect(tokens: TokenStream, names: &mut BTreeSet<String>) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        for (index, token) in tokens.iter().enumerate() {
+            match token {
+                TokenTree::Group(group) => collect(group.stream(), names),
+                TokenTree::Ident(ident) if ident == "__private" => {
+                    names.insert(tokens[index + 3].to_string());
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut names = BTreeSet::new();
+    for by in ["global", "f"] {
+        let arguments =
+            format!("max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", by = {by}");
+        collect(expand(&arguments, HANDLER), &mut names);
+    }
+    assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
+}
+
+#[test]
+fn generated_names_have_the_prefix() {
+    let tokens = expand("by = f", HANDLER).to_string();
+    for binding in tokens.split("let ").skip(1) {
+        let name = binding.trim_start_matches("mut ").trim_start_matches("( ");
+        assert!(name.starts_with("__rate_limit_") || name.starts_with("(__rate_limit_"), "{binding}");
+    }
+}
+
+#[test]
+fn raw_identifiers_keep_their_name() {
+    let expansion = expansion("", "async fn r#type() {}");
+    assert!(expansion.limits()[0].contains("\"::\",\"type\""));
+    assert!(text(&expansion.wrapper.block).contains("__rate_limit_function=r#type;"));
+}
+
+#[test]
+fn a_mistake_gives_the_item_back_untouched() {
+    let item = "#[get(\"/user\")] #[instrument] pub async fn user(id: u8) -> u8 { id }";
+    let stacked = item.replace("#[instrument]", "#[rate_limit(max = 1)] #[instrument] #[x::rate_limit]");
+    let expanded = expand("max = 0", &stacked).to_string();
+    assert!(expanded.starts_with(":: core :: compile_error !"), "{expanded}");
+    assert!(expanded.ends_with(&tokens(item).to_string()), "{expanded}");
+    assert!(!expanded.contains("rate_limit"), "{expanded}");
+}
+
+#[test]
+fn every_mistake_is_its_own_compile_error() {
+    let expanded = expand("max = 0, cost = 0, burst = 0", "struct User;").to_string();
+    assert_eq!(expanded.matches("compile_error").count(), 5, "{expanded}");
+}
