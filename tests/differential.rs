@@ -1,15 +1,14 @@
-//! Whatever the policies, costs and instants: the pure decision, the memory store and the Redis store agree on every
+//! Whatever the policies, costs and instants: the specification, the memory store and the Redis store agree on every
 //! field, and every wait that is promised holds.
-#![allow(missing_docs, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
+use ratelimit_core::conformance::Reference;
+use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter, Timestamp};
 
 /// An instant in 2026, so that all digits of a real clock are in play.
 const START: u64 = 1_790_000_000_123_456;
@@ -17,36 +16,6 @@ const START: u64 = 1_790_000_000_123_456;
 /// Random cases; the environment can ask for more.
 fn cases() -> u32 {
     std::env::var("DIFFERENTIAL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
-}
-
-/// The specification: the pure decision over a map.
-#[derive(Default)]
-struct Model {
-    states: HashMap<u128, State>,
-}
-
-impl Model {
-    fn decide(&mut self, group: &[Check<'_>], now: u64, mode: Mode) -> GroupOutcome {
-        let digests: Vec<u128> = group.iter().map(|check| check.digest(&[0; 16])).collect();
-        let mut distinct: Vec<(u128, &Policy)> = Vec::new();
-        let mut members = Vec::new();
-        for (digest, check) in digests.iter().zip(group) {
-            let state = distinct.iter().position(|(other, _)| other == digest).unwrap_or_else(|| {
-                distinct.push((*digest, check.policy()));
-                distinct.len() - 1
-            });
-            members.push(Member { policy: check.policy(), cost: check.units(), state });
-        }
-        let mut states: Vec<State> = distinct
-            .iter()
-            .map(|(digest, policy)| self.states.get(digest).cloned().unwrap_or_else(|| State::new(policy)))
-            .collect();
-        let outcome = decide(&members, &mut states, Timestamp::from_micros(now), mode);
-        if mode == Mode::Check {
-            self.states.extend(distinct.iter().map(|(digest, _)| *digest).zip(states));
-        }
-        outcome
-    }
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
@@ -135,9 +104,9 @@ fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
     u64::try_from((i128::from(now) + step).max(1)).unwrap()
 }
 
-/// Plays a story on a store and on the model, and compares every answer.
+/// Plays a story on a store and on the specification, and compares every answer.
 async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], events: &[Event], id: u64) {
-    let mut model = Model::default();
+    let reference = RateLimiter::with_store(Reference::new(clock));
     let mut now = START;
     for event in events {
         now = moved(now, event, &policies[0]);
@@ -150,32 +119,28 @@ async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], eve
             .collect();
         match event.action {
             Action::Peek => {
-                assert_eq!(limiter.peek_all(&group).await.unwrap(), model.decide(&group, now, Mode::Peek));
+                let expected = reference.peek_all(&group).await.unwrap();
+                assert_eq!(limiter.peek_all(&group).await.unwrap(), expected);
             }
             Action::Reset => {
                 for check in &group {
                     limiter.reset(check.policy(), check.partition()).await.unwrap();
-                    model.states.remove(&check.digest(&[0; 16]));
+                    reference.reset(check.policy(), check.partition()).await.unwrap();
                 }
             }
             Action::Check | Action::CheckAndRefund => {
-                let expected = model.decide(&group, now, Mode::Check);
+                let expected = reference.check_all(&group).await.unwrap();
                 let outcome = limiter.check_all(&group).await.unwrap();
                 assert_eq!(outcome, expected);
-                if event.action == Action::Check || !outcome.is_allowed() {
-                    continue;
+                if event.action == Action::CheckAndRefund
+                    && let Some(reservation) = outcome.reservation(&group)
+                {
+                    // The handler takes a while.
+                    now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
+                    clock.set(Timestamp::from_micros(now));
+                    limiter.refund(reservation.clone()).await.unwrap();
+                    reference.refund(reservation).await.unwrap();
                 }
-                // The handler takes a while.
-                now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
-                clock.set(Timestamp::from_micros(now));
-                let reservation = outcome.reservation(&group).unwrap();
-                for (check, until) in reservation.taken() {
-                    if let Some(state) = model.states.get_mut(&check.digest(&[0; 16])) {
-                        let now = Timestamp::from_micros(now);
-                        state.refund(check.policy(), now, outcome.at(), until, check.units());
-                    }
-                }
-                limiter.refund(reservation).await.unwrap();
             }
         }
     }
@@ -183,16 +148,14 @@ async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], eve
 
 fn run(limiter: &RateLimiter, clock: &FakeClock) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut id = 0;
-    let id = std::cell::RefCell::new(&mut id);
+    let id = std::cell::Cell::new(0);
     let mut runner =
         TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     runner
         .run(&story(), |(policies, events)| {
             // Every case has callers of its own, so that one store serves all.
-            **id.borrow_mut() += 1;
-            let case = **id.borrow();
-            runtime.block_on(play(limiter, clock, &policies, &events, case));
+            id.set(id.get() + 1);
+            runtime.block_on(play(limiter, clock, &policies, &events, id.get()));
             Ok(())
         })
         .unwrap();
