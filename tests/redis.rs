@@ -1,1 +1,435 @@
+//! The Redis store against a real server: what it stores, what it costs, and what happens when the server misbehaves.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
+use std::time::{Duration, Instant};
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Check, ConfigError, Policy, RateLimiter, RedisStore, StoreError, Timestamp};
+use redis::AsyncCommands;
+use tests::redis::{Server, server};
+
+static MINUTE: Policy = Policy::new("minute", 3, Duration::from_secs(60));
+
+const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindowCounter,
+    Algorithm::SlidingWindowLog,
+    Algorithm::TokenBucket,
+];
+
+fn policy(algorithm: Algorithm, max: u64, window: Duration) -> Policy {
+    Policy::builder("k").algorithm(algorithm).max(max).window(window).build()
+}
+
+fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
+}
+
+/// The only key that is stored.
+async fn only_key(server: &Server) -> String {
+    let keys: Vec<String> = server.raw().await.keys("*").await.unwrap();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+    keys.into_iter().next().unwrap()
+}
+
+async fn info(server: &Server, section: &str, field: &str) -> u64 {
+    let text: String = redis::cmd("INFO").arg(section).query_async(&mut server.raw().await).await.unwrap();
+    let line =
+        text.lines().find(|line| line.starts_with(field)).unwrap_or_else(|| panic!("no {field} in {text}"));
+    let number: String =
+        line[field.len()..].trim_start_matches([':', '=']).chars().take_while(char::is_ascii_digit).collect();
+    number.parse().unwrap()
+}
+
+/// Asks until the limiter decides, for ten seconds at most.
+async fn decides(limiter: &RateLimiter) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        if limiter.peek(&MINUTE, "probe").await.is_ok() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn the_server_clock_decides() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter();
+    let window = Duration::from_millis(200);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 1, window);
+        let group = [Check::new(&policy, algorithm.as_str())];
+        let first = limiter.check_all(&group).await.unwrap();
+        let (seconds, micros): (u64, u64) =
+            redis::cmd("TIME").query_async(&mut server.raw().await).await.unwrap();
+        let apart = (seconds * 1_000_000 + micros).abs_diff(first.at().as_micros());
+        assert!(apart < 5_000_000, "{algorithm}: {apart} us from the server's time");
+        let mut denied = limiter.check_all(&group).await.unwrap();
+        // The fixed window may have ended between the two.
+        while denied.is_allowed() {
+            denied = limiter.check_all(&group).await.unwrap();
+        }
+        tokio::time::sleep(denied.retry_after().unwrap()).await;
+        assert!(
+            limiter.check_all(&group).await.unwrap().is_allowed(),
+            "{algorithm}: passes after its retry_after"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock());
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, Duration::from_secs(60));
+        let group = [Check::new(&policy, "a"), Check::new(&MINUTE, algorithm.as_str())];
+        for _ in 0..2 {
+            assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+        }
+        let calls = info(&server, "commandstats", "cmdstat_evalsha:calls").await;
+        let dirty = info(&server, "persistence", "rdb_changes_since_last_save").await;
+        for _ in 0..10 {
+            assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+            let _ = limiter.peek_all(&group).await.unwrap();
+        }
+        assert_eq!(info(&server, "commandstats", "cmdstat_evalsha:calls").await, calls + 20, "{algorithm}");
+        assert_eq!(info(&server, "persistence", "rdb_changes_since_last_save").await, dirty, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn every_key_expires() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter();
+    let window = Duration::from_secs(60);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 5, window);
+        for _ in 0..3 {
+            let _ = limiter.check(&policy, "a").await.unwrap();
+        }
+    }
+    let sub_windows = Policy::builder("k").max(5).window(window).sub_windows(60).build();
+    let _ = limiter.check(&sub_windows, "a").await.unwrap();
+    let mut raw = server.raw().await;
+    let keys: Vec<String> = raw.keys("*").await.unwrap();
+    assert_eq!(keys.len(), 5);
+    for key in keys {
+        let ttl: i64 = raw.pttl(&key).await.unwrap();
+        assert!((1..=120_001).contains(&ttl), "{key} lives {ttl} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_costs_little_memory() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let usage = async |server: &Server| -> u64 {
+        let key = only_key(server).await;
+        let mut raw = server.raw().await;
+        let bytes =
+            redis::cmd("MEMORY").arg("USAGE").arg(&key).arg("SAMPLES").arg(0).query_async(&mut raw).await;
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+        bytes.unwrap()
+    };
+    let counter = Policy::new("user-api", 100, Duration::from_secs(60));
+    for _ in 0..3 {
+        let _ = limiter.check(&counter, "203.0.113.7").await.unwrap();
+        clock.advance(Duration::from_secs(40));
+    }
+    let bytes = usage(&server).await;
+    println!("two-window counter: {bytes} B a caller");
+    assert!(bytes <= 128, "{bytes} B");
+    for (entries, cost) in [(100, 1), (100, 200), (1000, 1), (1000, 60_000), (10_000, 1)] {
+        let log = policy(Algorithm::SlidingWindowLog, 1_000_000_000, Duration::from_secs(3600));
+        for _ in 0..entries {
+            let _ = limiter.check_n(&log, "203.0.113.7", cost).await.unwrap();
+            clock.advance(Duration::from_micros(1234));
+        }
+        let bytes = usage(&server).await;
+        println!(
+            "log of {entries} entries of {cost}: {bytes} B, {} B for each ten entries",
+            bytes * 10 / entries
+        );
+        assert!(bytes <= 12 * entries, "{bytes} B for {entries} entries");
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_heals_after_one_window() {
+    let Some(server) = server() else { return };
+    let window = Duration::from_millis(300);
+    for algorithm in ALGORITHMS {
+        for command in [
+            vec!["SET", "not ours"],
+            vec!["SET", ""],
+            vec!["SET", "f234567890123"],
+            vec!["RPUSH", "not ours"],
+            vec!["RPUSH", "l", "x"],
+            vec!["HSET", "a", "b"],
+            vec!["SADD", "a"],
+        ] {
+            if (algorithm, &command[..]) == (Algorithm::FixedWindow, &["SET", "f234567890123"][..])
+                || (algorithm != Algorithm::SlidingWindowLog && command == ["SET", ""])
+            {
+                continue; // Looks like ours, or like nothing.
+            }
+            let limiter = server.limiter();
+            let policy = policy(algorithm, 2, window);
+            let _ = limiter.check(&policy, "a").await.unwrap();
+            let key = only_key(&server).await;
+            let mut raw = server.raw().await;
+            let _: () = raw.del(&key).await.unwrap();
+            let mut tamper = redis::cmd(command[0]);
+            tamper.arg(&key).arg(&command[1..]);
+            let _: redis::Value = tamper.query_async(&mut raw).await.unwrap();
+
+            let case = format!("{algorithm} {command:?}");
+            let error = limiter.check(&policy, "a").await.expect_err(&case);
+            assert!(
+                matches!(&error, StoreError::ForeignState { policy } if policy == "k"),
+                "{case}: {error:?}"
+            );
+            assert!(error.is_transient());
+            let ttl: i64 = raw.pttl(&key).await.unwrap();
+            assert!((1..=300).contains(&ttl), "{case}: lives {ttl} ms");
+            assert!(
+                limiter.check(&policy, "b").await.unwrap().is_allowed(),
+                "{case}: others are not affected"
+            );
+            // In a group it is an error for the group, and charges nobody.
+            let group = [Check::new(&policy, "c"), Check::new(&policy, "a")];
+            assert!(limiter.check_all(&group).await.is_err(), "{case}");
+            assert_eq!(limiter.peek(&policy, "c").await.unwrap().remaining(), 2, "{case}");
+
+            let end = Instant::now() + Duration::from_secs(5);
+            while limiter.check(&policy, "a").await.is_err() {
+                assert!(Instant::now() < end, "{case}: does not heal");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again_without_counting_twice() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock());
+    let policy = policy(Algorithm::SlidingWindowLog, 50, Duration::from_secs(60));
+    let mut raw = server.raw().await;
+    for used in 1..=50 {
+        let _: () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().remaining(), 50 - used);
+    }
+    assert!(!limiter.check(&policy, "a").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_limiter_is_made_at_once_and_answers_in_time_without_a_server() {
+    let Some(mut server) = server() else { return };
+    let url = server.url();
+    server.kill();
+    let started = Instant::now();
+    let limiter = RateLimiter::redis(&url).unwrap();
+    let error = limiter.check(&MINUTE, "a").await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.is_transient());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    server.restart();
+    assert!(decides(&limiter).await, "connects by itself once there is a server");
+}
+
+#[tokio::test]
+async fn a_killed_server_gives_errors_in_time_and_is_found_again() {
+    let Some(mut server) = server() else { return };
+    let limiter = RateLimiter::redis(&server.url()).unwrap();
+    assert!(decides(&limiter).await);
+    for _ in 0..3 {
+        server.kill();
+        let mut longest = Duration::ZERO;
+        for _ in 0..50 {
+            let asked = Instant::now();
+            assert!(limiter.check(&MINUTE, "a").await.is_err());
+            longest = longest.max(asked.elapsed());
+        }
+        println!("longest answer while dead: {longest:?}");
+        server.restart();
+        let back = Instant::now();
+        assert!(decides(&limiter).await);
+        println!("back after {:?}", back.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_hung_server_gives_timeouts_and_is_used_again_when_it_goes_on() {
+    let Some(server) = server() else { return };
+    let store = RedisStore::builder(&server.url()).deadline(Duration::from_millis(100)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    assert!(decides(&limiter).await);
+    server.signal("STOP");
+    let mut timeouts = 0;
+    for _ in 0..5 {
+        match limiter.check(&MINUTE, "a").await {
+            Err(StoreError::Timeout { after }) => {
+                assert_eq!(after, Duration::from_millis(100));
+                timeouts += 1;
+            }
+            Err(StoreError::Unavailable(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(timeouts >= 3, "{timeouts}");
+    server.signal("CONT");
+    assert!(decides(&limiter).await);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_is_replaced() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter();
+    let mut raw = server.raw().await;
+    for _ in 0..10 {
+        assert!(decides(&limiter).await);
+        let _: u64 = redis::cmd("CLIENT")
+            .arg("KILL")
+            .arg("TYPE")
+            .arg("normal")
+            .arg("SKIPME")
+            .arg("yes")
+            .query_async(&mut raw)
+            .await
+            .unwrap();
+    }
+    assert!(decides(&limiter).await);
+}
+
+#[tokio::test]
+async fn a_password_that_comes_and_goes_does_not_end_the_connection_for_ever() {
+    let Some(server) = server() else { return };
+    // Database 1, because then connecting itself fails while the password is asked for.
+    let limiter = RateLimiter::redis(&format!("{}1", server.url())).unwrap();
+    assert!(decides(&limiter).await);
+    let mut raw = server.raw().await;
+    let set = async |raw: &mut redis::aio::MultiplexedConnection, password: &str| {
+        let _: () =
+            redis::cmd("CONFIG").arg("SET").arg("requirepass").arg(password).query_async(raw).await.unwrap();
+    };
+    set(&mut raw, "s3cret").await;
+    let _: u64 = redis::cmd("CLIENT")
+        .arg("KILL")
+        .arg("TYPE")
+        .arg("normal")
+        .arg("SKIPME")
+        .arg("yes")
+        .query_async(&mut raw)
+        .await
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(5);
+    while limiter.check(&MINUTE, "a").await.is_ok() {
+        assert!(Instant::now() < end, "still connected");
+    }
+    set(&mut raw, "").await;
+    assert!(decides(&limiter).await);
+}
+
+#[test]
+fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
+    let Some(server) = server() else { return };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limiter = server.limiter();
+    for left in [2, 1, 0] {
+        let outcome = runtime().block_on(limiter.check(&MINUTE, "a")).unwrap();
+        assert_eq!(outcome.remaining(), left);
+    }
+    // Not even a runtime is needed.
+    let outcome = futures_util::future::FutureExt::boxed(limiter.check(&MINUTE, "a"));
+    assert!(!pollster_like(outcome).unwrap().is_allowed());
+    drop(limiter);
+    let gone = tests::within(Duration::from_secs(5), || {
+        runtime().block_on(async { info(&server, "clients", "connected_clients").await }) == 1
+    });
+    assert!(gone, "the connection outlives the limiter");
+}
+
+/// Runs a future on this thread, without a runtime.
+fn pollster_like<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_few_permissions_is_enough() {
+    let Some(server) = server() else { return };
+    let mut raw = server.raw().await;
+    let rules = "on >s3cret ~rl1:* +evalsha +eval +del +time +get +set +setrange +pttl +pexpire +lrange +llen +lindex \
+                 +rpush +ltrim +lset +lrem +select +ping";
+    let mut command = redis::cmd("ACL");
+    command.arg("SETUSER").arg("limiter");
+    for rule in rules.split_whitespace() {
+        command.arg(rule);
+    }
+    let _: () = command.query_async(&mut raw).await.unwrap();
+    let url = format!("redis://limiter:s3cret@127.0.0.1:{}/", server.port());
+    let limiter = RateLimiter::redis(&url).unwrap();
+    assert!(decides(&limiter).await);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, Duration::from_secs(60));
+        let group = [Check::new(&policy, "a").cost(2)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        assert!(outcome.is_allowed());
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        limiter.reset(&policy, "a").await.unwrap();
+    }
+    let elsewhere = RedisStore::builder(&url).prefix("elsewhere").build().unwrap();
+    let elsewhere = RateLimiter::with_redis(elsewhere);
+    let refused = loop {
+        match elsewhere.check(&MINUTE, "a").await {
+            Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
+            other => break other.unwrap_err(),
+        }
+    };
+    assert!(matches!(refused, StoreError::Refused(_)), "{refused:?}");
+}
+
+#[test]
+fn a_wrong_url_is_told_without_its_secrets() {
+    for (url, expected) in [
+        ("", "relative URL without a base"),
+        ("localhost:6379", "unknown scheme"),
+        ("http://localhost:6379", "unknown scheme"),
+        ("memcached://:s3cret@localhost", "unknown scheme"),
+        ("redis://:s3cret@localhost:70000/", "invalid port number"),
+        ("redis://:s3cret@localhost:port/", "invalid port number"),
+        ("redis://:s3cret@", "empty host"),
+        ("redis://:s3cret@localhost/db", "Invalid database number"),
+        ("rediss://:s3cret@localhost", "TLS is not built in"),
+        ("redis://:s3cret@no-such-host.invalid:6379/", "does not resolve"),
+    ] {
+        let error = RateLimiter::redis(url).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let text = format!("{error}: {source} / {error:?} / {:?}", RedisStore::builder(url));
+        assert!(text.contains(expected), "{url}: {text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    let prefix = RedisStore::builder("redis://127.0.0.1/").prefix("{}").build().unwrap_err();
+    assert!(matches!(prefix, ConfigError::Prefix));
+}
