@@ -1,5 +1,5 @@
 //! The published suite of the store contract, on the built-in stores and on a store as a user would write one.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unnecessary_wraps, clippy::unwrap_used, reason = "tests; the suite wants an option")]
 
 use std::future::Future;
 

@@ -49,7 +49,7 @@ step format
 cargo fmt --all -- --check
 step dependencies
 only ratelimit-macros "proc-macro2 quote syn unicode-ident"
-never ratelimit-core "actix|http |syn "
+never ratelimit-core "actix|http "
 step lints
 cargo clippy --workspace --all-targets --all-features -- -D warnings
 cargo clippy -p ratelimit-core -p ratelimit-actix --no-default-features -- -D warnings

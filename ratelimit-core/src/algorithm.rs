@@ -26,7 +26,7 @@ mod token_bucket;
 use smallvec::{SmallVec, smallvec};
 
 use crate::clock::Timestamp;
-use crate::outcome::{GroupOutcome, Outcome};
+use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::Policy;
 
 /// How units are counted.
@@ -214,13 +214,17 @@ pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode
     let outcomes = members.iter().map(|member| {
         let step = states[member.state].step();
         let cost = total(member.state);
-        let violated = !allowed && !step.fits(member.policy, at, cost);
+        let decision = if allowed || step.fits(member.policy, at, cost) {
+            Decision::Allowed
+        } else {
+            step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+        };
         Outcome::new(
             member.policy.capacity(),
             member.cost,
             step.remaining(member.policy, at),
             step.resets_at(member.policy).saturating_sub(at),
-            violated.then(|| step.retry_after(member.policy, at, cost)),
+            decision,
         )
     });
     let outcome = GroupOutcome::new(now, allowed, outcomes.collect());

@@ -20,6 +20,7 @@
 //! # fn main() {}
 //! ```
 #![allow(
+    clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::unwrap_used,
     reason = "every function here is a test and panics by design"
@@ -181,7 +182,9 @@ fn policy(key: &'static str, algorithm: Algorithm, max: u64) -> Policy {
 /// The cases. Each takes an empty store, the clock that it reads, and how to run a future; each panics when the store
 /// breaks the contract.
 pub mod cases {
-    use super::*;
+    use super::{
+        ALGORITHMS, Algorithm, Check, Duration, FakeClock, MINUTE, Policy, Reference, Store, policy,
+    };
 
     /// A future of a case, to be run to its end.
     pub type Run<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -44,7 +44,7 @@ pub use algorithm::Algorithm;
 pub use clock::Timestamp;
 pub use error::{ConfigError, StoreError};
 pub use limiter::{MAX_GROUP, RateLimiter};
-pub use outcome::{GroupOutcome, Outcome};
+pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use policy::{Policy, PolicyBuilder, PolicyError};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

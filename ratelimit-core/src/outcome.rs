@@ -7,6 +7,17 @@ use smallvec::SmallVec;
 use crate::clock::Timestamp;
 use crate::store::{Check, Reservation};
 
+/// Whether one limit lets a request pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    /// It does.
+    Allowed,
+    /// It does not; the same request passes after this many microseconds if nobody else comes, and not earlier.
+    RetryAfterMicros(u64),
+    /// It does not and never will, because the request costs more than the limit.
+    Never,
+}
+
 /// What was decided about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denial that is not looked at limits nothing"]
@@ -15,26 +26,23 @@ pub struct Outcome {
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
-    /// `None` when this limit is not violated, `Some(None)` when it is and no wait will help.
-    retry_after_us: Option<Option<u64>>,
+    decision: Decision,
 }
 
 impl Outcome {
-    /// An outcome from a store's numbers; waits in microseconds. `violated` is `None` when this limit would pass,
-    /// otherwise the wait after which it would, if there is one.
-    pub const fn new(
-        limit: u64,
-        cost: u64,
-        remaining: u64,
-        reset_after_us: u64,
-        violated: Option<Option<u64>>,
-    ) -> Self {
-        Self { limit, cost, remaining, reset_after_us, retry_after_us: violated }
+    /// An outcome from a store's numbers.
+    pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
+        Self { limit, cost, remaining, reset_after_us, decision }
+    }
+
+    /// Whether this limit let the request pass, and if not, when it will.
+    pub const fn decision(&self) -> Decision {
+        self.decision
     }
 
     /// Whether this limit let the request pass. In a group it passes only when every limit does.
     pub const fn is_allowed(&self) -> bool {
-        self.retry_after_us.is_none()
+        matches!(self.decision, Decision::Allowed)
     }
 
     /// The quota from which `remaining` counts down: `max`, or the burst of a token bucket.
@@ -62,9 +70,9 @@ impl Outcome {
     /// Exact to the microsecond: one earlier it would still be denied. `None` when the limit let it pass, and when it
     /// can never pass because it costs more than the limit.
     pub const fn retry_after(&self) -> Option<Duration> {
-        match self.retry_after_us {
-            Some(Some(micros)) => Some(Duration::from_micros(micros)),
-            _ => None,
+        match self.decision {
+            Decision::RetryAfterMicros(micros) => Some(Duration::from_micros(micros)),
+            Decision::Allowed | Decision::Never => None,
         }
     }
 }
@@ -113,10 +121,8 @@ impl GroupOutcome {
     /// The position of the limit that a client should look at: the violated one with the longest wait, otherwise the
     /// one with the least remaining, and of equals the one that takes longer to reset. `None` for an empty group.
     pub fn tightest(&self) -> Option<usize> {
-        let rank = |outcome: &Outcome| {
-            let wait = outcome.retry_after_us.map(|wait| wait.unwrap_or(u64::MAX));
-            (wait, u64::MAX - outcome.remaining, outcome.reset_after_us)
-        };
+        let rank =
+            |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.reset_after_us);
         // Of equals `max_by_key` takes the last; the first is what was written first.
         (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
     }

@@ -100,7 +100,7 @@ fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Res
     }
     if signature.asyncness.is_none() {
         sound = Err(diagnostics.error(
-            &signature.fn_token,
+            signature.fn_token,
             format!("a rate-limited handler must be async: write `async fn {name}`"),
         ));
     }
@@ -140,7 +140,7 @@ fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec
         match input {
             FnArg::Receiver(receiver) => {
                 sound = Err(diagnostics.error(
-                    &receiver.self_token,
+                    receiver.self_token,
                     "a handler cannot take `self`: Actix-web has no value to call it on; \
                      pass state in with `web::Data<T>`",
                 ));

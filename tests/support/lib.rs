@@ -1,5 +1,11 @@
 //! What the integration tests share: real servers, and vectors as data.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "test support")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    missing_docs,
+    reason = "test support"
+)]
 
 pub mod redis;
 

@@ -36,7 +36,8 @@ pub fn server() -> Option<Server> {
         assert!(std::env::var_os(REQUIRED).is_none(), "redis-server is not on PATH, and {REQUIRED} is set");
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
-        writeln!(std::io::stderr(), "skipped: {test} needs redis-server on PATH").unwrap();
+        let line = format!("skipped: {test} needs redis-server on PATH\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
         return None;
     }
     Some(Server::start())

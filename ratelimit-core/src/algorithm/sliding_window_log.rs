@@ -51,15 +51,21 @@ impl State {
 impl Step for State {
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let mut future = 0;
-        while let Some(newest) = self.entries.pop_back_if(|entry| entry.time > now) {
+        while let Some(newest) = self.entries.back()
+            && newest.time > now
+        {
             future += newest.units;
+            self.entries.pop_back();
         }
         if future > 0 {
             self.used -= future;
             self.push(now, future);
         }
-        while let Some(oldest) = self.entries.pop_front_if(|entry| now - entry.time > policy.window_us()) {
+        while let Some(oldest) = self.entries.front()
+            && now - oldest.time > policy.window_us()
+        {
             self.used -= oldest.units;
+            self.entries.pop_front();
         }
         true
     }

@@ -152,18 +152,14 @@ impl Shared {
             let answer = question.ask(&mut link).await;
             answer.map_err(|error| self.judge(error, number))
         });
-        match in_time.await {
-            Ok(answer) => {
-                self.timeouts.store(0, Ordering::Relaxed);
-                answer
-            }
-            Err(_) => {
-                if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= TIMEOUTS_UNTIL_LOST {
-                    self.lose(self.made.load(Ordering::Relaxed));
-                }
-                Err(StoreError::Timeout { after: self.deadline })
-            }
+        if let Ok(answer) = in_time.await {
+            self.timeouts.store(0, Ordering::Relaxed);
+            return answer;
         }
+        if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= TIMEOUTS_UNTIL_LOST {
+            self.lose(self.made.load(Ordering::Relaxed));
+        }
+        Err(StoreError::Timeout { after: self.deadline })
     }
 
     /// The connection and its number; waits only while the first attempt after a loss is under way.

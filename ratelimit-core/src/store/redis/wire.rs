@@ -6,7 +6,7 @@
 use crate::algorithm::{Algorithm, Mode};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::outcome::{GroupOutcome, Outcome};
+use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{MAX_UNITS, Policy};
 use crate::store::Check;
 
@@ -105,13 +105,13 @@ pub(super) fn decode_check(reply: &redis::Value, group: &[Check<'_>]) -> Result<
     for check in group {
         let remaining = whole(next()?).ok_or(EXPECTED)?;
         let reset_after = whole(next()?).ok_or(EXPECTED)?;
-        let retry_after = match next()? {
-            -1.0 => None,
-            -2.0 => Some(None),
-            wait => Some(Some(whole(wait).ok_or(EXPECTED)?)),
+        let decision = match next()? {
+            -1.0 => Decision::Allowed,
+            -2.0 => Decision::Never,
+            wait => Decision::RetryAfterMicros(whole(wait).ok_or(EXPECTED)?),
         };
         let limit = check.policy().capacity();
-        outcomes.push(Outcome::new(limit, check.units(), remaining, reset_after, retry_after));
+        outcomes.push(Outcome::new(limit, check.units(), remaining, reset_after, decision));
     }
     Ok(GroupOutcome::new(Timestamp::from_micros(now), allowed, outcomes))
 }
