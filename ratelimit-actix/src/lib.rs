@@ -68,6 +68,7 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod bounds;
 mod headers;
 mod identity;
 mod key;

@@ -2,10 +2,11 @@
 
 use actix_web::dev::Payload;
 use actix_web::http::Method;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::Check;
 use smallvec::SmallVec;
 
+use crate::bounds::Answer;
 use crate::headers::Quota;
 use crate::key::Key;
 use crate::limit::Limit;
@@ -78,7 +79,7 @@ impl Pass {
     }
 
     /// Turns what the handler returned, an error as well, into its answer, with the quota.
-    pub fn respond<R: Responder>(self, returned: R) -> HttpResponse {
+    pub fn respond<R: Answer>(self, returned: R) -> HttpResponse {
         let response = returned.respond_to(&self.req).map_into_boxed_body();
         self.tell(response)
     }
