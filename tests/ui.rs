@@ -9,7 +9,8 @@ const RELEASE: &str = "rustc 1.95.";
 
 #[test]
 fn mistakes_are_told_and_every_form_compiles() {
-    let version = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into())).arg("--version").output().unwrap();
+    let version =
+        Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into())).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(RELEASE) {
         // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
