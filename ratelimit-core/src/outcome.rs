@@ -134,8 +134,15 @@ impl GroupOutcome {
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         let until = |outcome: &Outcome| Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us);
         (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let taken = checks.iter().zip(&self.outcomes).map(|(check, outcome)| (*check, until(outcome)));
-            Reservation::new(self.at, taken.collect())
+            let mut taken: SmallVec<[(Check<'a>, Timestamp); 2]> = SmallVec::new();
+            for (check, outcome) in checks.iter().zip(&self.outcomes) {
+                // A count that occurs twice was charged the sum, and is given back the sum.
+                match taken.iter_mut().find(|(other, _)| other.shares_count_with(check)) {
+                    Some((other, _)) => *other = other.cost(other.units().saturating_add(check.units())),
+                    None => taken.push((*check, until(outcome))),
+                }
+            }
+            Reservation::new(self.at, taken)
         })
     }
 }
