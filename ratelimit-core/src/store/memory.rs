@@ -38,6 +38,8 @@ pub struct MemoryStore {
     digest_key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
     max_per_shard: usize,
+    /// One count per policy, shared by all callers without room. Locked last.
+    overflow: Mutex<Shard>,
 }
 
 impl MemoryStore {
@@ -59,6 +61,7 @@ impl MemoryStore {
             digest_key,
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
+            overflow: Mutex::default(),
         }
     }
 
@@ -69,9 +72,10 @@ impl MemoryStore {
         self
     }
 
-    /// Callers held, counted once for each policy they are under.
+    /// Callers held, counted once for each policy they are under; all that share a policy's count for want of room are
+    /// one.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
+        self.shards.iter().chain([&self.overflow]).map(|shard| shard.lock().table.len()).sum()
     }
 
     /// Whether nobody is held.
@@ -91,10 +95,24 @@ impl MemoryStore {
         if let [check] = group {
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
-            return shard.decide_one(digest, check, now, mode, self.max_per_shard);
+            if shard.has_room(digest, 0, now, self.max_per_shard) {
+                return shard.decide_one(digest, check, now, mode);
+            }
+            drop(shard);
+            let (mut shard, digest) = self.overflow(check.policy(), now);
+            return shard.decide_one(digest, check, now, mode);
         }
         let mut held = self.hold(group, now);
         held.decide(group, now, mode)
+    }
+
+    /// Where the callers without room are counted under this policy, locked.
+    fn overflow(&self, policy: &Policy, now: Timestamp) -> (MutexGuard<'_, Shard>, u128) {
+        let digest = u128::from(policy.state_id());
+        let mut shard = self.overflow.lock();
+        // There is always room; asking for it sweeps.
+        shard.has_room(digest, 0, now, usize::MAX);
+        (shard, digest)
     }
 
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
@@ -106,11 +124,25 @@ impl MemoryStore {
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let places = wanted.iter().zip(group).map(|(&(shard, digest), check)| {
+        let mut places: SmallVec<[(usize, u128); 2]> = SmallVec::new();
+        for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|place| place);
-            (shard, shards[shard].place(digest, check.policy(), now, self.max_per_shard))
-        });
-        let places = places.collect();
+            // Callers of this group who may need room, too: whoever is known now may be swept for the next one.
+            let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
+            if shards[shard].has_room(digest, others, now, self.max_per_shard) {
+                places.push((shard, digest));
+                continue;
+            }
+            let (overflow, digest) = match shards.get(order.len()) {
+                Some(_) => (None, u128::from(check.policy().state_id())),
+                None => {
+                    let (overflow, digest) = self.overflow(check.policy(), now);
+                    (Some(overflow), digest)
+                }
+            };
+            shards.extend(overflow);
+            places.push((order.len(), digest));
+        }
         Held { shards, places }
     }
 }
@@ -210,14 +242,13 @@ impl Shard {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// The digest under which a caller is counted: its own when it is known or there is room, otherwise the one that
-    /// all callers without room share under this policy.
-    fn place(&mut self, digest: u128, policy: &Policy, now: Timestamp, max: usize) -> u128 {
-        if self.table.len() < max.min(self.table.capacity()) || self.find(digest).is_some() {
-            return digest;
+    /// Whether a caller is known, or may be let in together with `others`. Makes room first, if need be.
+    fn has_room(&mut self, digest: u128, others: usize, now: Timestamp, max: usize) -> bool {
+        if self.table.len() + others < max.min(self.table.capacity()) || self.find(digest).is_some() {
+            return true;
         }
         self.sweep(now);
-        if self.table.len() < max { digest } else { u128::from(policy.state_id()) }
+        self.table.len() + others < max
     }
 
     /// Drops what has expired, at most once for every sixteenth of the entries, so that a request pays for it in
@@ -232,17 +263,9 @@ impl Shard {
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
-    fn decide_one(
-        &mut self,
-        digest: u128,
-        check: &Check<'_>,
-        now: Timestamp,
-        mode: Mode,
-        max: usize,
-    ) -> GroupOutcome {
+    fn decide_one(&mut self, digest: u128, check: &Check<'_>, now: Timestamp, mode: Mode) -> GroupOutcome {
         let policy = check.policy();
         let members = [Member { policy, cost: check.units(), state: 0 }];
-        let digest = self.place(digest, policy, now, max);
         match self.find(digest) {
             Some(entry) if mode == Mode::Check => {
                 let outcome = decide(&members, std::slice::from_mut(&mut entry.state), now, mode);
