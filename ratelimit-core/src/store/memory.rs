@@ -99,20 +99,17 @@ impl MemoryStore {
                 return shard.decide_one(digest, check, now, mode);
             }
             drop(shard);
-            let (mut shard, digest) = self.overflow(check.policy(), now);
-            return shard.decide_one(digest, check, now, mode);
+            return self.overflow(now).decide_one(overflow_digest(check.policy()), check, now, mode);
         }
         let mut held = self.hold(group, now);
         held.decide(group, now, mode)
     }
 
-    /// Where the callers without room are counted under this policy, locked.
-    fn overflow(&self, policy: &Policy, now: Timestamp) -> (MutexGuard<'_, Shard>, u128) {
-        let digest = u128::from(policy.state_id());
+    /// Where the callers without room are counted, locked.
+    fn overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
         let mut shard = self.overflow.lock();
-        // There is always room; asking for it sweeps.
-        shard.has_room(digest, 0, now, usize::MAX);
-        (shard, digest)
+        shard.sweep(now);
+        shard
     }
 
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
@@ -133,15 +130,10 @@ impl MemoryStore {
                 places.push((shard, digest));
                 continue;
             }
-            let (overflow, digest) = match shards.get(order.len()) {
-                Some(_) => (None, u128::from(check.policy().state_id())),
-                None => {
-                    let (overflow, digest) = self.overflow(check.policy(), now);
-                    (Some(overflow), digest)
-                }
-            };
-            shards.extend(overflow);
-            places.push((order.len(), digest));
+            if shards.len() == order.len() {
+                shards.push(self.overflow(now));
+            }
+            places.push((order.len(), overflow_digest(check.policy())));
         }
         Held { shards, places }
     }
@@ -230,6 +222,11 @@ struct Entry {
     digest: u128,
     expires_at: Timestamp,
     state: State,
+}
+
+/// Stands for all callers without room under a policy.
+fn overflow_digest(policy: &Policy) -> u128 {
+    policy.state_id().into()
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
