@@ -10,6 +10,7 @@
 
 pub mod answer;
 pub mod client;
+pub mod contention;
 pub mod demo;
 pub mod log;
 pub mod own_process;
