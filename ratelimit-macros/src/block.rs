@@ -12,7 +12,7 @@ use crate::expand;
 use crate::handler::{Handler, Place};
 use crate::item::{Item, Kind};
 use crate::route::Route;
-use crate::source;
+use crate::text;
 use crate::validate::Spec;
 
 /// A module or impl block with its handlers limited.
@@ -335,7 +335,7 @@ fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<String, 
     let mut whole = header.clone();
     whole.extend([TokenTree::Group(Group::new(Delimiter::Brace, TokenStream::new()))]);
     match syn::parse2::<ItemImpl>(whole) {
-        Ok(block) => Ok(source::text(&block.self_ty)),
+        Ok(block) => Ok(text::of(&block.self_ty)),
         Err(error) => Err(diagnostics.push(error)),
     }
 }

@@ -7,6 +7,7 @@ use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
 use crate::diagnostics::{Diagnostics, Reported, nearest};
 use crate::source::{self, Closure};
 use crate::template::{self, Part};
+use crate::text;
 use crate::value::{describe, literal, ungrouped};
 
 /// Who is limited.
@@ -103,8 +104,8 @@ impl By {
             Self::Global => "global".to_owned(),
             Self::Path(parameter) => format!("path({:?})", parameter.name),
             Self::Header(name) => format!("header({name:?})"),
-            Self::Function(path) => source::text(path),
-            Self::Closure(closure) => source::text(&closure.tokens),
+            Self::Function(path) => text::of(path),
+            Self::Closure(closure) => text::of(&closure.tokens),
             Self::Parts(parts) => {
                 let parts: Vec<String> = parts.iter().map(Self::text).collect();
                 if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }

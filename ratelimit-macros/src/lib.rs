@@ -25,6 +25,7 @@ mod route;
 mod rules;
 mod source;
 mod template;
+mod text;
 mod validate;
 mod value;
 mod window;

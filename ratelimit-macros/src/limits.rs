@@ -11,7 +11,7 @@ use crate::handler::Handler;
 use crate::name::Name;
 use crate::number::{Number, Units};
 use crate::paths::{Root, located, located_at_start};
-use crate::source;
+use crate::text;
 use crate::validate::{Key, Limit, Spec};
 use crate::value::{Count, OnMissing, Window};
 
@@ -26,7 +26,7 @@ pub(crate) fn all(spec: &Spec) -> TokenStream {
 
 fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     let key = match &limit.key {
-        Key::Given(key) => text(key),
+        Key::Given(key) => quoted(key),
         Key::Function(name) => {
             let site = Span::mixed_site();
             quote_spanned!(site=> ::core::concat!(::core::module_path!(), "::", #name))
@@ -38,7 +38,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
     let burst = setter("burst", limit.burst.as_ref());
     let name = limit.name.as_ref().map(|name| {
-        let name = text(name);
+        let name = quoted(name);
         quote_spanned!(Span::mixed_site()=> .name(#name))
     });
     let by = match &limit.by {
@@ -71,7 +71,7 @@ fn fixed(units: Option<&Units>) -> Option<&Number> {
     }
 }
 
-fn text(name: &Name) -> TokenStream {
+fn quoted(name: &Name) -> TokenStream {
     let mut literal = Literal::string(&name.text);
     literal.set_span(located(name.span));
     literal.into_token_stream()
@@ -234,7 +234,7 @@ fn count_text(count: &Count) -> String {
         Count::All => "all".to_owned(),
         Count::Failures => "failures".to_owned(),
         Count::Successes => "successes".to_owned(),
-        Count::When(Expr::Path(path)) => format!("with({})", source::text(path)),
-        Count::When(when) => source::text(when),
+        Count::When(Expr::Path(path)) => format!("with({})", text::of(path)),
+        Count::When(when) => text::of(when),
     }
 }

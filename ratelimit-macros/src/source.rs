@@ -207,25 +207,3 @@ fn body_reader(ty: &Type) -> Option<(String, proc_macro2::Span)> {
         _ => None,
     }
 }
-
-/// Code as one line of text, without the blanks that tokens print with.
-pub(crate) fn text(tokens: impl ToTokens) -> String {
-    let printed = tokens.to_token_stream().to_string();
-    let mut text = String::with_capacity(printed.len());
-    let mut rest = printed.chars().peekable();
-    while let Some(c) = rest.next() {
-        if !c.is_whitespace() {
-            text.push(c);
-            continue;
-        }
-        while rest.next_if(|c| c.is_whitespace()).is_some() {}
-        let after = rest.peek().copied().unwrap_or(' ');
-        let before = text.chars().next_back().unwrap_or(' ');
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '{' | '}' | '|');
-        let is_operator = |c: char| matches!(c, '=' | '+' | '/' | '%' | '^');
-        if before == ',' || is_operator(before) || is_operator(after) || (is_word(before) && is_word(after)) {
-            text.push(' ');
-        }
-    }
-    text
-}
