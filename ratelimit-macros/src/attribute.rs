@@ -32,13 +32,13 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// What a `#[no_rate_limit]` becomes that no `#[rate_limit]` around it has taken off.
-pub(crate) fn expand_exemption(item: TokenStream) -> TokenStream {
+pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
     let error = syn::Error::new(
         proc_macro2::Span::call_site(),
         "#[no_rate_limit] takes a handler out of the #[rate_limit] of the module or impl block around it, and there is \
          none; remove it",
     );
-    fallback::expand(&error, &item)
+    fallback::expand(&error, item)
 }
 
 /// Everything that can be wrong is found here, in one pass over all stacked attributes and the function.

@@ -134,5 +134,5 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// compile error says so.
 #[proc_macro_attribute]
 pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand_exemption(item.into()).into()
+    attribute::expand_exemption(&item.into()).into()
 }

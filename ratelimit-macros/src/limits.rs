@@ -2,7 +2,6 @@
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::Expr;
 
 use crate::algorithm::Algorithm;
 use crate::by::By;
@@ -181,7 +180,7 @@ fn on_missing(root: &Root, on_missing: OnMissing) -> Option<TokenStream> {
 
 fn count(root: &Root, count: &Count) -> Option<TokenStream> {
     let span = match count {
-        Count::When(when) => located_at_start(when),
+        Count::Closure(when) | Count::Function(when) => located_at_start(when),
         _ => Span::mixed_site(),
     };
     let private = root.private(span);
@@ -189,7 +188,7 @@ fn count(root: &Root, count: &Count) -> Option<TokenStream> {
         Count::All => return None,
         Count::Failures => quote_spanned!(span=> Failures),
         Count::Successes => quote_spanned!(span=> Successes),
-        Count::When(when) => quote_spanned!(span=> When(#when)),
+        Count::Closure(when) | Count::Function(when) => quote_spanned!(span=> When(#when)),
     };
     Some(quote_spanned!(span=> .count(#private::Count::#count)))
 }
@@ -234,7 +233,7 @@ fn count_text(count: &Count) -> String {
         Count::All => "all".to_owned(),
         Count::Failures => "failures".to_owned(),
         Count::Successes => "successes".to_owned(),
-        Count::When(Expr::Path(path)) => format!("with({})", text::of(path)),
-        Count::When(when) => text::of(when),
+        Count::Closure(when) => text::of(when),
+        Count::Function(when) => format!("with({})", text::of(when)),
     }
 }

@@ -1,7 +1,6 @@
 //! The rules between the arguments of one attribute, whatever it stands on.
 
 use proc_macro2::TokenStream;
-use quote::ToTokens;
 
 use crate::algorithm::Algorithm;
 use crate::args::{Args, Argument};
@@ -158,8 +157,10 @@ fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
         });
     }
     code.extend(args.skip.as_ref().and_then(|skip| Some(skip.value.as_ref().ok()?.code())));
-    if let Some(Ok(Count::When(when))) = args.count.as_ref().map(|count| &count.value) {
-        code.push(when.to_token_stream());
+    if let Some(Ok(Count::Closure(when) | Count::Function(when))) =
+        args.count.as_ref().map(|count| &count.value)
+    {
+        code.push(when.clone());
     }
     if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
         code.extend(by.code());

@@ -1,11 +1,12 @@
 //! Code of the user's that runs for each request: a closure, or `with(path)` for a function.
 
 use proc_macro2::TokenStream;
-use quote::ToTokens;
+use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::paths::located_at_start;
 use crate::value::ungrouped;
 
 /// Extractors that read the body, and would find none.
@@ -36,8 +37,10 @@ impl Source {
 pub(crate) struct Closure {
     pub(crate) asyncness: Option<syn::Token![async]>,
     pub(crate) inputs: Inputs,
-    pub(crate) output: ReturnType,
-    pub(crate) body: Expr,
+    /// The type that it says it returns.
+    pub(crate) output: Option<TokenStream>,
+    /// In braces.
+    pub(crate) body: TokenStream,
     /// As it was written.
     pub(crate) tokens: TokenStream,
 }
@@ -45,9 +48,15 @@ pub(crate) struct Closure {
 /// What a closure is over.
 pub(crate) enum Inputs {
     /// `|req: &HttpRequest|`.
-    Request(Pat, Type),
+    Request(Input),
     /// Any number of extractors.
-    Extractors(Vec<(Pat, Type)>),
+    Extractors(Vec<Input>),
+}
+
+/// A parameter of a closure.
+pub(crate) struct Input {
+    pub(crate) pattern: TokenStream,
+    pub(crate) ty: TokenStream,
 }
 
 impl Closure {
@@ -109,11 +118,13 @@ pub(crate) fn closure(
     }
     let mut sound = Ok(());
     let mut typed = Vec::new();
+    let mut is_request = false;
     for input in &closure.inputs {
         match input {
             Pat::Type(input) => {
                 sound = sound.and(check_type(name, &input.ty, closure.inputs.len(), diagnostics));
-                typed.push(((*input.pat).clone(), (*input.ty).clone()));
+                is_request = matches!(*input.ty, Type::Reference(_));
+                typed.push(Input { pattern: input.pat.to_token_stream(), ty: input.ty.to_token_stream() });
             }
             other => {
                 let text = other.to_token_stream().to_string();
@@ -128,18 +139,26 @@ pub(crate) fn closure(
         }
     }
     sound?;
-    let inputs = match (typed.pop(), typed.is_empty()) {
-        (Some((pattern, request @ Type::Reference(_))), true) => Inputs::Request(pattern, request),
-        (last, _) => {
+    // Next to others a reference has been refused.
+    let inputs = match typed.pop() {
+        Some(request) if is_request => Inputs::Request(request),
+        last => {
             typed.extend(last);
             Inputs::Extractors(typed)
         }
     };
+    let body = &*closure.body;
     Ok(Closure {
         asyncness: closure.asyncness,
         inputs,
-        output: closure.output.clone(),
-        body: (*closure.body).clone(),
+        output: match &closure.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, output) => Some(output.to_token_stream()),
+        },
+        body: match body {
+            Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => block.to_token_stream(),
+            other => quote_spanned!(located_at_start(other)=> { #other }),
+        },
         tokens: closure.to_token_stream(),
     })
 }

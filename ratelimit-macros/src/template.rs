@@ -1,4 +1,4 @@
-//! The grammar of `key` templates: text with placeholders in braces, such as "user:{user_id}". The placeholders are the
+//! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The placeholders are the
 //! caller, and the text names the policy.
 
 use crate::diagnostics::{list, nearest};

@@ -53,7 +53,7 @@ fn write(tokens: TokenStream, text: &mut String) {
                     operator.push_str(&next.to_string());
                 }
                 match operator.as_str() {
-                    "," | ":" | ";" => text.push_str(&format!("{operator} ")),
+                    "," | ":" | ";" => text.extend([&*operator, " "]),
                     "|" | "||" if starts || in_parameters => {
                         if starts && !in_parameters && !text.is_empty() && !text.ends_with(['(', ' ']) {
                             text.push(' ');
@@ -66,7 +66,7 @@ fn write(tokens: TokenStream, text: &mut String) {
                     }
                     "=" | "==" | "!=" | "=>" | "->" | "<=" | ">=" | "&&" | "||" | "+" | "/" | "%" | "|" => {
                         pad(text);
-                        text.push_str(&format!("{operator} "));
+                        text.extend([&*operator, " "]);
                     }
                     _ => text.push_str(&operator),
                 }

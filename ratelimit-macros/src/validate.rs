@@ -145,7 +145,6 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
             continue;
         }
         match check {
-            Check::None => {}
             Check::Own => {
                 let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
                 route.lacks(name, *span, &scope, diagnostics);
@@ -155,7 +154,7 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
                     format!("for a parameter of an enclosing scope, write `key = \"{{path:{name}}}\"`");
                 route.lacks(name, *span, &scope, diagnostics);
             }
-            Check::Similar => {}
+            Check::Similar | Check::None => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The value of each argument: which expressions it accepts, and what to write instead of the others.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
@@ -27,8 +27,10 @@ pub(crate) enum Count {
     All,
     Failures,
     Successes,
-    /// A closure or a function over the status.
-    When(Expr),
+    /// A closure over the status.
+    Closure(TokenStream),
+    /// A function over the status.
+    Function(TokenStream),
 }
 
 /// Reads code that says yes or no for each request.
@@ -81,9 +83,9 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
                 "`count` takes a closure over the answer's status: write `|status: StatusCode| ..`",
             ))
         }
-        Expr::Closure(_) => Ok(Count::When(value)),
+        Expr::Closure(_) => Ok(Count::Closure(value.into_token_stream())),
         Expr::Call(call) if matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with")) => {
-            source::with("count", call, diagnostics).map(|path| Count::When(Expr::Path(path)))
+            source::with("count", call, diagnostics).map(|path| Count::Function(path.into_token_stream()))
         }
         _ => {
             let text = match literal(&value) {

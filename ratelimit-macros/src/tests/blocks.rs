@@ -209,7 +209,7 @@ fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
 #[test]
 fn an_exemption_of_nothing_is_a_mistake() {
     let expanded =
-        crate::attribute::expand_exemption(tokens("async fn a() {}")).to_token_stream().to_string();
+        crate::attribute::expand_exemption(&tokens("async fn a() {}")).to_token_stream().to_string();
     assert!(
         expanded.contains("there is \\\n") || expanded.contains("there is none; remove it"),
         "{expanded}"
