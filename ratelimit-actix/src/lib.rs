@@ -61,6 +61,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
+//! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -69,6 +70,8 @@
 #[path = "private.rs"]
 pub mod __private;
 mod bounds;
+mod declared;
+mod group;
 mod headers;
 mod identity;
 mod key;
@@ -77,6 +80,8 @@ mod limiter;
 mod outage;
 mod pass;
 mod rejection;
+mod settle;
+mod source;
 
 #[cfg(feature = "test-util")]
 pub use ratelimit_core::conformance;
@@ -86,8 +91,9 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
-pub use ratelimit_macros::rate_limit;
+pub use ratelimit_macros::{no_rate_limit, rate_limit};
 
+pub use crate::declared::{DeclaredLimit, limits};
 pub use crate::identity::client_ip;
 pub use crate::key::{IntoKey, Key};
 pub use crate::rejection::{MissingCaller, RateLimited, Unavailable};
