@@ -49,4 +49,4 @@ pub use policy::{Policy, PolicyBuilder, PolicyError};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisStore, RedisStoreBuilder};
-pub use store::{Check, Reservation};
+pub use store::{Check, Reservation, Taken};

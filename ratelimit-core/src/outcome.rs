@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::store::{Check, Reservation};
+use crate::store::{Check, Reservation, Taken};
 
 /// Whether one limit lets a request pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denial that is not looked at limits nothing"]
 pub struct Outcome {
+    at: Timestamp,
     limit: u64,
     cost: u64,
     remaining: u64,
@@ -30,9 +31,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// An outcome from a store's numbers.
+    /// An outcome from a store's numbers; the instant is that of the group.
     pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
-        Self { limit, cost, remaining, reset_after_us, decision }
+        Self { at: Timestamp::from_micros(0), limit, cost, remaining, reset_after_us, decision }
+    }
+
+    /// The instant of the decision, by the store's clock.
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// Whether this limit let the request pass, and if not, when it will.
@@ -88,7 +94,29 @@ pub struct GroupOutcome {
 
 impl GroupOutcome {
     /// An outcome from a store's parts, one [`Outcome`] for each check in their order.
-    pub fn new(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+    pub fn new(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        for outcome in &mut outcomes {
+            outcome.at = at;
+        }
+        Self { at, allowed, outcomes }
+    }
+
+    /// One outcome from those of its parts, each with the places of its limits in the group of `size`.
+    #[cfg(feature = "redis")]
+    pub(crate) fn join<'p>(
+        size: usize,
+        allowed: bool,
+        parts: impl Iterator<Item = (&'p [usize], &'p Self)>,
+    ) -> Self {
+        let nothing = Outcome::new(0, 0, 0, 0, Decision::Allowed);
+        let mut outcomes = SmallVec::from_elem(nothing, size);
+        let mut at = Timestamp::default();
+        for (places, part) in parts {
+            at = at.max(part.at);
+            for (place, outcome) in places.iter().zip(&part.outcomes) {
+                outcomes[*place] = outcome.clone();
+            }
+        }
         Self { at, allowed, outcomes }
     }
 
@@ -132,10 +160,12 @@ impl GroupOutcome {
     ///
     /// [refunded]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        let until = |outcome: &Outcome| Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us);
         (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let taken = checks.iter().zip(&self.outcomes).map(|(check, outcome)| (*check, until(outcome)));
-            Reservation::new(self.at, taken.collect())
+            let taken = checks.iter().zip(&self.outcomes).map(|(check, outcome)| {
+                let until = outcome.at.as_micros() + outcome.reset_after_us;
+                Taken::new(*check, outcome.at, Timestamp::from_micros(until))
+            });
+            Reservation::new(taken.collect())
         })
     }
 }
