@@ -1,1 +1,246 @@
-fn main() {}
+//! A small API whose endpoints are limited in different ways; `examples/README.md` has the commands to try.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
+//! | `ALGORITHM` | how `/api/public` is counted | `sliding_window_counter` |
+//! | `BIND` | address to listen on | `127.0.0.1` |
+//! | `PORT` | port to listen on; 0 for any free one | `8080` |
+//! | `RUST_LOG` | what is logged; `info` has a line for each request | `warn` |
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::{env, fmt};
+
+use actix_web::middleware::Logger;
+use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
+use ratelimit_actix::{IntoKey, Key, RateLimiter, client_ip, rate_limit};
+
+// ---- Endpoints --------------------------------------------------------------------------------------------------
+
+/// 100 requests per 60 s for each client address: what an attribute without arguments means.
+#[rate_limit]
+#[get("/api/data")]
+async fn data() -> impl Responder {
+    "data\n"
+}
+
+#[rate_limit(max = 10, window = "60s")]
+#[post("/api/expensive-operation")]
+async fn expensive_operation() -> impl Responder {
+    "result\n"
+}
+
+/// Every handler with the key "user-api" takes from the same 50.
+#[rate_limit(max = 50, window = "60s", key = "user-api")]
+#[get("/api/user/{user_id}")]
+async fn user(user_id: web::Path<u64>) -> impl Responder {
+    format!("user {user_id}\n")
+}
+
+/// Few enough that passwords cannot be guessed. What is in the body plays no part: it is not read when denied.
+#[rate_limit(max = 5, window = "60s")]
+#[post("/api/login")]
+async fn login() -> impl Responder {
+    "welcome\n"
+}
+
+#[rate_limit(max = 10, window = "60s", by = account)]
+#[get("/api/protected")]
+async fn protected() -> impl Responder {
+    "protected data\n"
+}
+
+/// The accounts that may use `/api/protected`, by their API keys. A real service asks its database.
+const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
+
+/// Who is charged for a request to `/api/protected`.
+///
+/// Only a key that is known stands for an account. A header that nobody has verified must not choose its own count:
+/// whoever sends a new one with every request would never be limited. All of those are counted by their address.
+fn account(req: &HttpRequest) -> Key {
+    let sent = req.headers().get("X-API-Key");
+    let known = ACCOUNTS.iter().find(|(key, _)| sent.is_some_and(|sent| sent == key));
+    match known {
+        Some((_, account)) => account.into_key(),
+        None => client_ip(req).into_key(),
+    }
+}
+
+/// Not limited.
+#[get("/api/status")]
+async fn status() -> impl Responder {
+    "up\n"
+}
+
+/// `/api/public`, counted by the algorithm of that name; `None` when there is none.
+///
+/// An attribute is fixed when the service is compiled. What a configuration can choose is which handler is mounted.
+fn public(algorithm: &str) -> Option<fn() -> Route> {
+    #[rate_limit(max = 10, window = "60s", algorithm = "fixed_window")]
+    async fn fixed_window() -> impl Responder {
+        "public data\n"
+    }
+
+    #[rate_limit(max = 10, window = "60s", algorithm = "sliding_window_counter")]
+    async fn sliding_window_counter() -> impl Responder {
+        "public data\n"
+    }
+
+    #[rate_limit(max = 10, window = "60s", algorithm = "sliding_window_log")]
+    async fn sliding_window_log() -> impl Responder {
+        "public data\n"
+    }
+
+    #[rate_limit(max = 10, window = "60s", algorithm = "token_bucket")]
+    async fn token_bucket() -> impl Responder {
+        "public data\n"
+    }
+
+    Some(match algorithm {
+        "fixed_window" => || web::get().to(fixed_window),
+        "sliding_window_counter" => || web::get().to(sliding_window_counter),
+        "sliding_window_log" => || web::get().to(sliding_window_log),
+        "token_bucket" => || web::get().to(token_bucket),
+        _ => return None,
+    })
+}
+
+// ---- Service ----------------------------------------------------------------------------------------------------
+
+#[actix_web::main]
+async fn main() -> ExitCode {
+    env_logger::init_from_env(env_logger::Env::default().default_filter_or("warn"));
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprint!(": {error}");
+                cause = error.source();
+            }
+            eprintln!();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Box<dyn Error>> {
+    let limiter = limiter()?;
+    let public = algorithm()?;
+    let address = address()?;
+    let store = limiter.store_kind();
+
+    // The limiter is made once, outside, and cloned: the closure runs for every worker.
+    let server = HttpServer::new(move || {
+        App::new()
+            .wrap(Logger::default())
+            .app_data(web::Data::new(limiter.clone()))
+            .route("/api/public", public())
+            .service((data, expensive_operation, user, login, protected, status))
+    });
+    let server = server.bind(address).map_err(|source| Fault {
+        what: format!("cannot listen on {address}"),
+        source: Some(source.into()),
+    })?;
+    for address in server.addrs() {
+        introduce(address, store);
+    }
+    Ok(server.run().await?)
+}
+
+fn introduce(address: SocketAddr, store: &str) {
+    println!(
+        "\
+Listening on http://{address}, store: {store}. Try:
+
+  curl -i http://{address}/api/public
+  for i in $(seq 12); do curl -s -o /dev/null -w '%{{http_code}}\\n' http://{address}/api/public; done
+  curl -i -H 'X-API-Key: alice-key' http://{address}/api/protected
+  curl -i -X POST http://{address}/api/login
+  curl -i http://{address}/api/user/7
+  curl -i http://{address}/api/status
+"
+    );
+}
+
+// ---- Settings ---------------------------------------------------------------------------------------------------
+
+fn limiter() -> Result<RateLimiter, Fault> {
+    let Some(url) = variable("REDIS_URL")? else {
+        return Ok(RateLimiter::in_memory());
+    };
+    shared(&url).map_err(|source| Fault { what: "REDIS_URL cannot be used".into(), source: Some(source) })
+}
+
+#[cfg(feature = "redis")]
+fn shared(url: &str) -> Result<RateLimiter, Box<dyn Error>> {
+    Ok(RateLimiter::redis(url)?)
+}
+
+#[cfg(not(feature = "redis"))]
+fn shared(_: &str) -> Result<RateLimiter, Box<dyn Error>> {
+    Err("this service was built without its feature `redis`".into())
+}
+
+fn algorithm() -> Result<fn() -> Route, Fault> {
+    let name = variable("ALGORITHM")?;
+    let name = name.as_deref().unwrap_or("sliding_window_counter");
+    public(name).ok_or_else(|| Fault {
+        what: "ALGORITHM must be fixed_window, sliding_window_counter, sliding_window_log or token_bucket"
+            .into(),
+        source: None,
+    })
+}
+
+fn address() -> Result<SocketAddr, Fault> {
+    let host = parsed("BIND", "an IP address")?.unwrap_or(IpAddr::from(Ipv4Addr::LOCALHOST));
+    let port = parsed("PORT", "a number from 0 to 65535")?.unwrap_or(8080);
+    Ok(SocketAddr::new(host, port))
+}
+
+fn parsed<T>(name: &str, expected: &str) -> Result<Option<T>, Fault>
+where
+    T: FromStr<Err: Error + 'static>,
+{
+    let Some(value) = variable(name)? else {
+        return Ok(None);
+    };
+    match value.parse::<T>() {
+        Ok(value) => Ok(Some(value)),
+        Err(source) => Err(Fault { what: format!("{name} must be {expected}"), source: Some(source.into()) }),
+    }
+}
+
+/// The variable, if it is set. Its value is not repeated in errors: a URL may hold a password.
+fn variable(name: &str) -> Result<Option<String>, Fault> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => {
+            Err(Fault { what: format!("{name} is not valid Unicode"), source: None })
+        }
+    }
+}
+
+/// Why the service cannot start.
+#[derive(Debug)]
+struct Fault {
+    what: String,
+    source: Option<Box<dyn Error>>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Fault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref()
+    }
+}

@@ -1,1 +1,98 @@
-//! placeholder
+//! Rate limits for [Actix-web] handlers, one attribute each: exact, decided before the body is read, counted in this
+//! process or across all that share a Redis.
+//!
+//! ```no_run
+//! use actix_web::{App, HttpServer, Responder, get, web};
+//! use ratelimit_actix::{RateLimiter, rate_limit};
+//!
+//! #[rate_limit(max = 10, window = "60s", key = "user-api")]
+//! #[get("/user/{user_id}")]
+//! async fn user(user_id: web::Path<u64>) -> impl Responder {
+//!     format!("user {user_id}")
+//! }
+//!
+//! #[actix_web::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let limiter = RateLimiter::in_memory();
+//!     HttpServer::new(move || App::new().app_data(web::Data::new(limiter.clone())).service(user))
+//!         .bind(("127.0.0.1", 8080))?
+//!         .run()
+//!         .await
+//! }
+//! ```
+//!
+//! The eleventh request of one client within a minute gets 429. What can be written in the attribute is described at
+//! [`rate_limit`](macro@rate_limit), what an algorithm promises at [`Algorithm`].
+//!
+//! # Which limiter counts
+//!
+//! Make one [`RateLimiter`] and clone it: two of them count apart. In `HttpServer::new(|| ..)` the closure runs once for
+//! each worker, so make it outside. A handler asks
+//!
+//! 1. the nearest `web::Data<RateLimiter>` of its resource, scope or app;
+//! 2. otherwise the one that was [installed](RateLimiter::install) for the process;
+//! 3. otherwise one in memory, which is made when it is first needed, with one warning in the log.
+//!
+//! # What is counted
+//!
+//! Every request that reaches the handler, whether it then succeeds or fails, and whether or not its arguments can be
+//! extracted. Not `OPTIONS`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
+//! with the same `key` share a count; without `key` each has its own.
+//!
+//! A request with several limits takes from all of them or from none. One that is denied takes nothing.
+//!
+//! # What the client sees
+//!
+//! | | status | fields | body |
+//! |---|---|---|---|
+//! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
+//! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
+//! | the store cannot answer ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
+//! | nobody to count it for ([`MissingCaller`]) | 400 | | JSON |
+//!
+//! `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
+//! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
+//!
+//! A denied request's body is not read. If it has one, Actix closes the connection, as after any answer that leaves a
+//! body unread.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
+//! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
+//!
+//! [Actix-web]: https://actix.rs
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod bounds;
+mod headers;
+mod identity;
+mod key;
+mod limit;
+mod limiter;
+mod outage;
+mod pass;
+mod rejection;
+
+#[cfg(feature = "test-util")]
+pub use ratelimit_core::conformance;
+pub use ratelimit_core::{
+    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, Outcome, Policy,
+    PolicyBuilder, PolicyError, RateLimiter, Reservation, StoreError, Timestamp, clock, policy, store,
+};
+#[cfg(feature = "redis")]
+pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
+pub use ratelimit_macros::rate_limit;
+
+pub use crate::identity::client_ip;
+pub use crate::key::{IntoKey, Key};
+pub use crate::rejection::{MissingCaller, RateLimited, Unavailable};
+
+/// The README's code is compiled like any other. Not part of the documentation: that begins above.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

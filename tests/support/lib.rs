@@ -1,13 +1,23 @@
-//! What the integration tests share: real servers, and vectors as data.
+//! What the integration tests share: real servers, the demo service as a process, stores that misbehave on command,
+//! requests and answers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::missing_panics_doc,
     missing_docs,
-    reason = "test support"
+    reason = "test support: a panic is the report"
 )]
 
+pub mod answer;
+pub mod client;
+pub mod demo;
+pub mod log;
+pub mod own_process;
+pub mod payload;
 pub mod redis;
+pub mod store;
+
+pub use answer::{Answer, send};
 
 use std::time::{Duration, Instant};
 

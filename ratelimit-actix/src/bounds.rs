@@ -1,0 +1,27 @@
+//! What arguments and return values of a limited handler have to be; with messages of their own, since the bounds that
+//! really fail are deep inside of Actix.
+
+use actix_web::{FromRequest, Responder};
+
+/// An argument.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a rate-limited handler",
+    label = "not an extractor",
+    note = "every argument implements `actix_web::FromRequest`, such as `web::Path<_>`, `web::Json<_>`, `web::Data<_>` or `HttpRequest`"
+)]
+pub trait Extractor {}
+
+impl<T: FromRequest> Extractor for T {}
+
+/// Fails to compile, at the argument's own type, for what is not an extractor.
+pub const fn assert_extractor<T: Extractor>() {}
+
+/// A return value.
+#[diagnostic::on_unimplemented(
+    message = "a rate-limited handler cannot return `{Self}`",
+    label = "not a response",
+    note = "a handler returns what implements `actix_web::Responder`, such as `HttpResponse`, `String`, `web::Json<_>`, or a `Result` of one"
+)]
+pub trait Answer: Responder {}
+
+impl<R: Responder> Answer for R {}

@@ -1,0 +1,73 @@
+//! The demo service of `examples/api.rs` as a process.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+/// The variables that the demo reads; what the shell has set for itself must not reach a test.
+const VARIABLES: [&str; 5] = ["REDIS_URL", "ALGORITHM", "BIND", "PORT", "RUST_LOG"];
+
+/// A running demo service; it ends with this value.
+#[derive(Debug)]
+pub struct Demo {
+    process: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The line in which it says so, and which store it uses.
+    pub introduction: String,
+}
+
+impl Demo {
+    /// Starts `binary` on a free port, and returns when it listens.
+    pub fn start(binary: &str, variables: &[(&str, &str)]) -> Self {
+        let mut process = command(binary, variables).env("PORT", "0").stdout(Stdio::piped()).spawn().unwrap();
+        // The server prints where it listens once it does; if it cannot, it ends, and with it this pipe.
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let introduction = lines.next().expect("the demo ended before it listened").unwrap();
+        // Whatever else it prints has to go somewhere, or it would wait for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        let address = introduction
+            .split_once("http://")
+            .and_then(|(_, rest)| rest.split(',').next())
+            .expect(&introduction);
+        Self { address: address.parse().unwrap(), introduction, process }
+    }
+
+    /// Starts a demo that is expected to end at once because of its settings, and gives what it says.
+    pub fn refusal(binary: &str, variables: &[(&str, &str)]) -> String {
+        let mut process = command(binary, &[("PORT", "0")])
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A demo that starts after all says so on the one pipe; one that does not closes it.
+        let mut started = String::new();
+        let stdout = process.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut started).unwrap();
+        if !started.is_empty() {
+            process.kill().unwrap();
+        }
+        let output = process.wait_with_output().unwrap();
+        assert!(started.is_empty(), "the demo started: {started}");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn command(binary: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(binary);
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
+    command.envs(variables.iter().copied());
+    command
+}

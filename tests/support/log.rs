@@ -1,0 +1,63 @@
+//! Log events, kept to be looked at.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The events of our own crates since [`Log::of_process`].
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    events: Arc<Mutex<Vec<(Level, String)>>>,
+}
+
+impl Log {
+    /// Keeps the events of the whole process; can be called once in one.
+    pub fn of_process() -> Self {
+        let log = Self::default();
+        tracing::subscriber::set_global_default(log.clone()).unwrap();
+        log
+    }
+
+    /// The texts of the events at `level`, with their fields.
+    pub fn at(&self, level: Level) -> Vec<String> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_level = events.iter().filter(|(other, _)| *other == level);
+        of_level.map(|(_, text)| text.clone()).collect()
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("ratelimit_")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push((*event.metadata().level(), text.0));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{field}={value:?} ").unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! Limiters for tests: with a clock that stands still, and with a store that counts its calls, and fails or waits when
+//! it is told to.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ratelimit_actix::clock::FakeClock;
+use ratelimit_actix::store::Store;
+use ratelimit_actix::{Check, GroupOutcome, MemoryStore, RateLimiter, Reservation, StoreError, Timestamp};
+use tokio::sync::Semaphore;
+
+/// Text in the errors of a failing store, which is for the log and no client may see.
+pub const SECRET: &str = "fire in the server room";
+
+/// Where the clocks of tests stand at their start, in Unix seconds: the first instant of a minute.
+pub const START: u64 = 1_700_000_040;
+
+/// A limiter in memory whose time the test moves.
+pub fn clocked() -> (RateLimiter, FakeClock) {
+    let clock = FakeClock::at(Timestamp::from_micros(START * 1_000_000));
+    let store = MemoryStore::new().with_clock(clock.clone());
+    (RateLimiter::with_memory(store), clock)
+}
+
+/// A limiter in memory whose time stands still.
+pub fn fresh() -> RateLimiter {
+    clocked().0
+}
+
+/// A limiter over a store in memory that can be watched and disturbed, and whose time stands still.
+pub fn watched() -> (RateLimiter, Arc<Watch>) {
+    let watch = Arc::new(Watch::default());
+    let store = WatchedStore {
+        counts: MemoryStore::new().with_clock(FakeClock::at(Timestamp::from_micros(START * 1_000_000))),
+        watch: Arc::clone(&watch),
+    };
+    (RateLimiter::with_store(store), watch)
+}
+
+/// The test's end of a watched store.
+#[derive(Debug)]
+pub struct Watch {
+    calls: AtomicUsize,
+    limits: AtomicUsize,
+    fails: AtomicBool,
+    gate: Semaphore,
+    held: AtomicBool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            calls: AtomicUsize::new(0),
+            limits: AtomicUsize::new(0),
+            fails: AtomicBool::new(false),
+            gate: Semaphore::new(0),
+            held: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Watch {
+    /// How often the store was asked to decide.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// About how many limits, in all.
+    pub fn limits(&self) -> usize {
+        self.limits.load(Ordering::SeqCst)
+    }
+
+    /// Whether every call fails from now on.
+    pub fn fail(&self, fails: bool) {
+        self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// Lets calls wait from now on.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets one waiting call go on.
+    pub fn release(&self) {
+        self.gate.add_permits(1);
+    }
+}
+
+#[derive(Debug)]
+struct WatchedStore {
+    counts: MemoryStore,
+    watch: Arc<Watch>,
+}
+
+impl Store for WatchedStore {
+    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.watch.calls.fetch_add(1, Ordering::SeqCst);
+        self.watch.limits.fetch_add(group.len(), Ordering::SeqCst);
+        if self.watch.held.load(Ordering::SeqCst) {
+            self.watch.gate.acquire().await.unwrap().forget();
+        }
+        if self.watch.fails.load(Ordering::SeqCst) {
+            let cause = io::Error::other(SECRET);
+            return Err(StoreError::Unavailable(Some(cause.into())));
+        }
+        self.counts.check(group).await
+    }
+
+    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.counts.peek(group).await
+    }
+
+    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+        self.counts.reset(group).await
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        self.counts.refund(reservation).await
+    }
+}
