@@ -28,12 +28,26 @@ pub struct Outcome {
     remaining: u64,
     reset_after_us: u64,
     decision: Decision,
+    degraded: bool,
 }
 
 impl Outcome {
     /// An outcome from a store's numbers; the instant is that of the group.
     pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
-        Self { at: Timestamp::from_micros(0), limit, cost, remaining, reset_after_us, decision }
+        Self {
+            at: Timestamp::from_micros(0),
+            limit,
+            cost,
+            remaining,
+            reset_after_us,
+            decision,
+            degraded: false,
+        }
+    }
+
+    /// Whether the store could not answer, so that the limit's [failure policy](crate::policy::OnError) decided.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// The instant of the decision, by the store's clock.
@@ -89,6 +103,7 @@ impl Outcome {
 pub struct GroupOutcome {
     at: Timestamp,
     allowed: bool,
+    degraded: bool,
     outcomes: SmallVec<[Outcome; 2]>,
 }
 
@@ -98,7 +113,16 @@ impl GroupOutcome {
         for outcome in &mut outcomes {
             outcome.at = at;
         }
-        Self { at, allowed, outcomes }
+        Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// The same, decided without the store.
+    pub(crate) fn degraded(mut self) -> Self {
+        self.degraded = true;
+        for outcome in &mut self.outcomes {
+            outcome.degraded = true;
+        }
+        self
     }
 
     /// One outcome from those of its parts, each with the places of its limits in the group of `size`.
@@ -117,7 +141,12 @@ impl GroupOutcome {
                 outcomes[*place] = outcome.clone();
             }
         }
-        Self { at, allowed, outcomes }
+        Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// Whether the store could not answer, so that the limits' [failure policies](crate::policy::OnError) decided.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// Whether every limit passed, and so all were charged.
@@ -165,7 +194,7 @@ impl GroupOutcome {
                 let until = outcome.at.as_micros() + outcome.reset_after_us;
                 Taken::new(*check, outcome.at, Timestamp::from_micros(until))
             });
-            Reservation::new(taken.collect())
+            Reservation::new(taken.collect(), self.degraded)
         })
     }
 }

@@ -68,11 +68,22 @@ impl<'a> Check<'a> {
 #[derive(Clone, Debug)]
 pub struct Reservation<'a> {
     taken: SmallVec<[Taken<'a>; 2]>,
+    degraded: bool,
 }
 
 impl<'a> Reservation<'a> {
-    pub(crate) fn new(taken: SmallVec<[Taken<'a>; 2]>) -> Self {
-        Self { taken }
+    pub(crate) fn new(taken: SmallVec<[Taken<'a>; 2]>, degraded: bool) -> Self {
+        Self { taken, degraded }
+    }
+
+    /// A reservation of one thing.
+    pub(crate) fn of(taken: Taken<'a>) -> Self {
+        Self { taken: smallvec::smallvec![taken], degraded: false }
+    }
+
+    /// Whether the store was out, so that this process counted by itself.
+    pub(crate) const fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// What was taken, in the order of the group.
@@ -92,6 +103,10 @@ pub struct Taken<'a> {
 impl<'a> Taken<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
         Self { check, at, until }
+    }
+
+    pub(crate) const fn with_check<'b>(self, check: Check<'b>) -> Taken<'b> {
+        Taken { check, at: self.at, until: self.until }
     }
 
     /// The limit, the caller and the units.

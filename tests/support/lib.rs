@@ -10,11 +10,13 @@
 
 pub mod answer;
 pub mod client;
+pub mod cluster;
 pub mod demo;
 pub mod log;
 pub mod own_process;
 pub mod payload;
 pub mod redis;
+pub mod sentinel;
 pub mod store;
 
 pub use answer::{Answer, send};

@@ -18,6 +18,8 @@ pub struct Server {
     port: u16,
     child: Option<Child>,
     folder: TempDir,
+    /// More options for the command line.
+    options: Vec<String>,
 }
 
 /// Starts a server, or says on the terminal that this test is skipped, and why.
@@ -26,6 +28,15 @@ pub struct Server {
 ///
 /// When there is no `redis-server` and `REDIS_REQUIRED` is set, or it does not answer.
 pub fn server() -> Option<Server> {
+    is_installed().then(Server::start)
+}
+
+/// Whether there is a `redis-server`; otherwise says on the terminal that this test is skipped, and why.
+///
+/// # Panics
+///
+/// When there is none and `REDIS_REQUIRED` is set.
+pub fn is_installed() -> bool {
     if Command::new("redis-server")
         .arg("--version")
         .stdout(Stdio::null())
@@ -38,22 +49,37 @@ pub fn server() -> Option<Server> {
         // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
         let line = format!("skipped: {test} needs redis-server on PATH\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
-        return None;
+        return false;
     }
-    Some(Server::start())
+    true
+}
+
+/// A port that nobody listens on, and that leaves room for the bus of a cluster 10,000 above.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if port < 55_536 && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Server {
-    fn start() -> Self {
-        // Somebody may take the port between our letting go of it and the server's binding it; then another is tried.
-        for _ in 0..10 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let mut server = Self { port, child: None, folder: TempDir::new().unwrap() };
+    /// Starts a server with more options.
+    pub(crate) fn start_with(options: &[String]) -> Self {
+        for _ in 0..20 {
+            let options = options.to_vec();
+            let mut server =
+                Self { port: free_port(), child: None, folder: TempDir::new().unwrap(), options };
             if server.spawn() {
                 return server;
             }
         }
-        panic!("redis-server did not start on any of ten ports");
+        panic!("redis-server did not start on any of twenty ports");
+    }
+
+    fn start() -> Self {
+        Self::start_with(&[])
     }
 
     /// Whether the process came up and answers.
@@ -72,6 +98,7 @@ impl Server {
             ])
             .args(["--enable-debug-command", "local", "--dir"])
             .arg(self.folder.path())
+            .args(&self.options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

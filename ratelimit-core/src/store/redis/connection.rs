@@ -332,7 +332,7 @@ impl Shared {
     /// Connects, and makes sure that decisions would work: a server that is loading, demoted, out of memory or hung takes
     /// connections as well.
     async fn dial(&self, topology: &mut Topology) -> RedisResult<Wire> {
-        const WRITE: &str = "return redis.call('SET', KEYS[1], '', 'PX', 1000)";
+        const WRITE: &str = "redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])";
         let mut wire = topology.connect(self.timeouts).await?;
         if !self.is_cluster {
             let mut probe = redis::cmd("EVAL");
