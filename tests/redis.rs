@@ -5,11 +5,15 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, ConfigError, Policy, RateLimiter, RedisStore, StoreError, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+};
 use redis::AsyncCommands;
 use tests::redis::{Server, server};
 
-static MINUTE: Policy = Policy::new("minute", 3, Duration::from_secs(60));
+/// Denies when the store cannot answer, so that an answer is the store's.
+static MINUTE: Policy =
+    Policy::builder("minute").max(3).window(Duration::from_secs(60)).on_error(OnError::Deny).build();
 
 const ALGORITHMS: [Algorithm; 4] = [
     Algorithm::FixedWindow,
@@ -19,7 +23,7 @@ const ALGORITHMS: [Algorithm; 4] = [
 ];
 
 fn policy(algorithm: Algorithm, max: u64, window: Duration) -> Policy {
-    Policy::builder("k").algorithm(algorithm).max(max).window(window).build()
+    Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
 }
 
 fn clock() -> FakeClock {

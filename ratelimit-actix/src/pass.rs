@@ -10,8 +10,8 @@ use crate::bounds::Answer;
 use crate::headers::Quota;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::limiter;
 use crate::rejection::{MissingCaller, RateLimited, Unavailable};
-use crate::{limiter, outage};
 
 /// A request that may go on to its handler.
 #[allow(
@@ -48,20 +48,11 @@ async fn decide(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Qu
     let Some(group) = checks.collect::<Option<SmallVec<[Check<'_>; 2]>>>() else {
         return Err(HttpResponse::from_error(MissingCaller));
     };
-    let limiter = limiter::nearest(req);
-    match limiter.check_all(&group).await {
-        Ok(outcome) => {
-            outage::ends(limiter);
-            if outcome.is_allowed() {
-                Ok(Quota::of(&outcome))
-            } else {
-                Err(HttpResponse::from_error(RateLimited::new(outcome)))
-            }
-        }
-        Err(error) => {
-            outage::begins(limiter, &error);
-            Err(HttpResponse::from_error(Unavailable))
-        }
+    match limiter::nearest(req).check_all(&group).await {
+        Ok(outcome) if outcome.is_allowed() => Ok(Quota::of(&outcome)),
+        Ok(outcome) => Err(HttpResponse::from_error(RateLimited::new(outcome))),
+        // The limiter has logged why.
+        Err(_) => Err(HttpResponse::from_error(Unavailable)),
     }
 }
 

@@ -1,10 +1,13 @@
 //! What happens when the store cannot answer: every limit has its own failure policy.
 
+use std::error::Error;
+use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
@@ -17,8 +20,67 @@ pub(crate) struct Fallback {
     local: MemoryStore,
     /// How many processes share the limits, and so divide them while the store is out.
     instances: NonZeroU32,
-    /// Whether the last answer of the store was an error; for one line of log at each change.
+    outage: Outage,
+}
+
+/// Whether the store is out; for one line of log at each change.
+#[derive(Debug)]
+struct Outage {
+    clock: SystemClock,
     is_out: AtomicBool,
+    /// When the store failed last, in microseconds.
+    failed_at: AtomicU64,
+    /// When an unusable value was last logged, in microseconds.
+    told_at: AtomicU64,
+}
+
+/// So long, in microseconds, nothing must fail before the store counts as back. Of a cluster a part may be out: then
+/// requests fail and succeed in turn, which is one outage. Of what is about single callers there is one line in this time.
+const QUIET_US: u64 = 1_000_000;
+
+impl Outage {
+    fn new() -> Self {
+        Self {
+            clock: SystemClock::new(),
+            is_out: AtomicBool::new(false),
+            failed_at: AtomicU64::new(0),
+            told_at: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    #[cold]
+    fn may_end(&self) {
+        let quiet = self.now().saturating_sub(self.failed_at.load(Ordering::Relaxed)) > QUIET_US;
+        if quiet && self.is_out.swap(false, Ordering::Relaxed) {
+            tracing::info!("the rate limiter's store answers again");
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: &StoreError) {
+        let now = self.now();
+        // About one caller, not about the store.
+        if let StoreError::ForeignState { .. } = error {
+            let told_at = self.told_at.load(Ordering::Relaxed);
+            let silent = now.saturating_sub(told_at) > QUIET_US;
+            let mine = || self.told_at.compare_exchange(told_at, now, Ordering::Relaxed, Ordering::Relaxed);
+            if silent && mine().is_ok() {
+                tracing::error!(error = %error, "a rate limit's value in the store is unusable");
+            }
+            return;
+        }
+        self.failed_at.store(now, Ordering::Relaxed);
+        if !self.is_out.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                error = %Chain(error),
+                "the rate limiter's store cannot answer; failure policies apply until it does"
+            );
+        }
+    }
 }
 
 /// What is asked of the fallback, like [`Mode`](crate::algorithm::Mode).
@@ -30,14 +92,14 @@ pub(crate) enum Ask {
 
 impl Fallback {
     pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
-        Self { local: MemoryStore::with_max_callers(max_callers), instances, is_out: AtomicBool::new(false) }
+        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
     }
 
     /// The store answered.
     pub(crate) fn store_answered(&self) {
         // Read first: this runs for every request, and a write would take the cache line from all other threads.
-        if self.is_out.load(Ordering::Relaxed) && self.is_out.swap(false, Ordering::Relaxed) {
-            tracing::info!("the rate limiter's store answers again");
+        if self.outage.is_out.load(Ordering::Relaxed) {
+            self.outage.may_end();
         }
     }
 
@@ -51,7 +113,7 @@ impl Fallback {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
             return Err(error);
         }
-        self.log(&error);
+        self.outage.failed(&error);
         if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
             return Err(error);
         }
@@ -88,19 +150,30 @@ impl Fallback {
     fn share(&self, check: &Check<'_>) -> Option<Policy> {
         (check.policy().on_error() == OnError::Local).then(|| check.policy().share(self.instances))
     }
-
-    fn log(&self, error: &StoreError) {
-        // About one caller, not about the store.
-        if let StoreError::ForeignState { .. } = error {
-            tracing::error!(error = %error, "a rate limit's value in the store is unusable");
-        } else if !self.is_out.swap(true, Ordering::Relaxed) {
-            let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            tracing::error!(error = %error, cause, "the rate limiter's store cannot answer; failure policies apply");
-        }
-    }
 }
 
 fn with_shares<'a>(group: &[Check<'a>], shares: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
     let local = group.iter().zip(shares).filter_map(|(check, share)| Some((check, share.as_ref()?)));
     local.map(|(check, share)| Check::new(share, check.partition()).cost(check.units())).collect()
+}
+
+/// An error and its causes on one line.
+struct Chain<'a>(&'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last = self.0.to_string();
+        f.write_str(&last)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors show their cause in their own text.
+            if !last.ends_with(&text) {
+                write!(f, ": {text}")?;
+            }
+            last = text;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }

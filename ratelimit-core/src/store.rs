@@ -105,7 +105,7 @@ impl<'a> Taken<'a> {
         Self { check, at, until }
     }
 
-    pub(crate) const fn with_check<'b>(self, check: Check<'b>) -> Taken<'b> {
+    pub(crate) const fn with_check(self, check: Check<'_>) -> Taken<'_> {
         Taken { check, at: self.at, until: self.until }
     }
 

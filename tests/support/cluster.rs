@@ -53,7 +53,7 @@ impl Cluster {
             wires.push(node.raw().await);
         }
         for (i, wire) in wires.iter_mut().enumerate().take(3) {
-            let _: Value = ask(wire, &format!("CONFIG SET cluster-announce-ip 127.0.0.1")).await;
+            let _: Value = ask(wire, "CONFIG SET cluster-announce-ip 127.0.0.1").await;
             let _: Value = ask(wire, &format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1)).await;
             let (first, last) = (i * 16_384 / 3, (i + 1) * 16_384 / 3 - 1);
             let _: Value = ask(wire, &format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;

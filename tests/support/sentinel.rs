@@ -16,7 +16,7 @@ pub const SERVICE: &str = "limits";
 pub struct Sentinels {
     pub master: Server,
     pub replica: Server,
-    sentinels: Vec<(u16, Child)>,
+    watchers: Vec<(u16, Child)>,
     _folders: Vec<TempDir>,
 }
 
@@ -44,7 +44,7 @@ pub async fn sentinels() -> Option<Sentinels> {
             master.port()
         )
         .unwrap();
-        let child = Command::new("redis-server")
+        let child = Command::new(crate::redis::binary())
             .arg(&path)
             .arg("--sentinel")
             .stdin(Stdio::null())
@@ -55,8 +55,8 @@ pub async fn sentinels() -> Option<Sentinels> {
         sentinels.push((port, child));
         folders.push(folder);
     }
-    let set_up = Sentinels { master, replica, sentinels, _folders: folders };
-    for (port, _) in &set_up.sentinels {
+    let set_up = Sentinels { master, replica, watchers: sentinels, _folders: folders };
+    for (port, _) in &set_up.watchers {
         until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-slaves\"'), bulk-string('\"1\"'").await;
         until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-other-sentinels\"'), bulk-string('\"2\"'")
             .await;
@@ -90,14 +90,14 @@ async fn until(port: u16, command: &str, text: &str) {
 impl Sentinels {
     /// All sentinels, as one URL.
     pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.sentinels.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();
+        let hosts: Vec<String> = self.watchers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();
         format!("redis-sentinel://{}/{SERVICE}", hosts.join(","))
     }
 }
 
 impl Drop for Sentinels {
     fn drop(&mut self) {
-        for (_, sentinel) in &mut self.sentinels {
+        for (_, sentinel) in &mut self.watchers {
             let _ = sentinel.kill();
             let _ = sentinel.wait();
         }

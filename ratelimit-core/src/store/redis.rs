@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
-use self::topology::{Timeouts, Topology};
+use self::topology::{Timeouts, Topology, Trust};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
 use crate::error::{ConfigError, StoreError};
@@ -58,6 +58,7 @@ impl RedisStore {
             timeouts: Timeouts { deadline: DEFAULT_DEADLINE, connect: DEFAULT_CONNECT_TIMEOUT },
             prefix: "rl".to_owned(),
             secret: String::new(),
+            trust: Trust::default(),
             #[cfg(feature = "test-util")]
             clock: None,
         }
@@ -219,6 +220,7 @@ pub struct RedisStoreBuilder {
     timeouts: Timeouts,
     prefix: String,
     secret: String,
+    trust: Trust,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
 }
@@ -252,6 +254,14 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// The certificates, in PEM, that may vouch for the servers of a `rediss` URL, instead of those that the system
+    /// trusts: for an authority of your own.
+    #[cfg(feature = "redis-tls")]
+    pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.trust.root = Some(pem.into());
+        self
+    }
+
     /// Makes the scripts believe this clock instead of the server's.
     #[cfg(feature = "test-util")]
     pub fn clock(mut self, clock: crate::clock::FakeClock) -> Self {
@@ -266,7 +276,7 @@ impl RedisStoreBuilder {
     /// When the URL is not one, its host has no address, or a setting is out of its bounds.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
         let namer = Namer::new(&self.prefix, &self.secret).ok_or(ConfigError::Prefix)?;
-        let topology = Topology::parse(&self.url, self.timeouts)?;
+        let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
         let connection = Connection::start(topology, self.timeouts, namer.probe())?;
         Ok(RedisStore {
             connection,

@@ -24,10 +24,10 @@ const SLOTS: u16 = 16_384;
 
 /// Where the servers are.
 pub(super) enum Topology {
-    Single(Client),
+    Single(Box<Client>),
     /// Whoever Sentinel says is the master now; asked again at every attempt to connect.
     Sentinel(Box<SentinelClient>),
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
 }
 
 /// A connection that many calls share.
@@ -57,9 +57,25 @@ pub(super) struct Timeouts {
     pub(super) connect: Duration,
 }
 
+/// Who may vouch for a server, over TLS.
+#[derive(Default)]
+pub(super) struct Trust {
+    /// Certificates in PEM, instead of those that the system trusts.
+    #[cfg(feature = "redis-tls")]
+    pub(super) root: Option<Vec<u8>>,
+}
+
+#[cfg(feature = "redis-tls")]
+impl Trust {
+    fn certificates(&self) -> Option<redis::TlsCertificates> {
+        let root_cert = Some(self.root.clone()?);
+        Some(redis::TlsCertificates { client_tls: None, root_cert })
+    }
+}
+
 impl Topology {
     /// Reads a URL; its hosts must have addresses.
-    pub(super) fn parse(url: &str, timeouts: Timeouts) -> Result<Self, ConfigError> {
+    pub(super) fn parse(url: &str, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
         let tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
@@ -67,19 +83,19 @@ impl Topology {
             secure()?;
         }
         match plain.as_str() {
-            "unix" | "redis+unix" | "valkey+unix" => Ok(Self::Single(client(info(url)?)?)),
+            "unix" | "redis+unix" | "valkey+unix" => Ok(Self::Single(Box::new(client(info(url)?, trust)?))),
             "redis" | "valkey" => {
                 let info = info(url)?;
                 resolve(info.addr())?;
-                Ok(Self::Single(client(info)?))
+                Ok(Self::Single(Box::new(client(info, trust)?)))
             }
-            "redis-sentinel" => Self::sentinel(rest, tls),
-            "redis-cluster" => Self::cluster(rest, tls, timeouts),
+            "redis-sentinel" => Self::sentinel(rest, tls, trust),
+            "redis-cluster" => Self::cluster(rest, tls, timeouts, trust),
             _ => Err(invalid("unknown scheme")),
         }
     }
 
-    fn sentinel(rest: &str, tls: bool) -> Result<Self, ConfigError> {
+    fn sentinel(rest: &str, tls: bool, trust: &Trust) -> Result<Self, ConfigError> {
         let (hosts, path) =
             rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
         let (service, db) = path.split_once('/').unwrap_or((path, ""));
@@ -109,24 +125,38 @@ impl Topology {
                 .set_client_to_redis_tls_mode(TlsMode::Secure)
                 .set_client_to_sentinel_tls_mode(TlsMode::Secure);
         }
+        #[cfg(feature = "redis-tls")]
+        if tls && let Some(certificates) = trust.certificates() {
+            builder = builder
+                .set_client_to_redis_certificates(certificates.clone())
+                .set_client_to_sentinel_certificates(certificates);
+        }
+        #[cfg(not(feature = "redis-tls"))]
+        let _ = trust;
         Ok(Self::Sentinel(Box::new(builder.build().map_err(refused)?)))
     }
 
-    fn cluster(rest: &str, tls: bool, timeouts: Timeouts) -> Result<Self, ConfigError> {
+    fn cluster(rest: &str, tls: bool, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
         let hosts = rest.split('/').next().unwrap_or_default();
         let nodes = each_host(hosts, "", tls)?;
         // The client's own defaults wait without end for a node that does not answer, and up to ten minutes between
         // attempts.
-        let client = ClusterClientBuilder::new(nodes)
+        let builder = ClusterClientBuilder::new(nodes)
             .connection_timeout(timeouts.connect)
             .response_timeout(timeouts.deadline)
             .overall_response_timeout(Some(timeouts.deadline))
             .retries(2)
             .min_retry_wait(5)
             .max_retry_wait(30)
-            .tcp_settings(tcp_settings())
-            .build();
-        Ok(Self::Cluster(client.map_err(refused)?))
+            .tcp_settings(tcp_settings());
+        #[cfg(feature = "redis-tls")]
+        let builder = match trust.certificates() {
+            Some(certificates) if tls => builder.certs(certificates),
+            _ => builder,
+        };
+        #[cfg(not(feature = "redis-tls"))]
+        let _ = trust;
+        Ok(Self::Cluster(Box::new(builder.build().map_err(refused)?)))
     }
 
     /// Whether the keys of a call have to be on one node.
@@ -139,7 +169,7 @@ impl Topology {
         let client = match self {
             Self::Cluster(cluster) => return Ok(Wire::Cluster(cluster.get_async_connection().await?)),
             Self::Sentinel(sentinel) => &sentinel.async_get_client().await?,
-            Self::Single(client) => &*client,
+            Self::Single(client) => &**client,
         };
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
@@ -182,8 +212,15 @@ fn info(url: &str) -> Result<ConnectionInfo, ConfigError> {
     url.into_connection_info().map_err(refused)
 }
 
-fn client(info: ConnectionInfo) -> Result<Client, ConfigError> {
-    Client::open(info.set_tcp_settings(tcp_settings())).map_err(refused)
+fn client(info: ConnectionInfo, trust: &Trust) -> Result<Client, ConfigError> {
+    let info = info.set_tcp_settings(tcp_settings());
+    #[cfg(feature = "redis-tls")]
+    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), trust.certificates()) {
+        return Client::build_with_tls(info, certificates).map_err(refused);
+    }
+    #[cfg(not(feature = "redis-tls"))]
+    let _ = trust;
+    Client::open(info).map_err(refused)
 }
 
 /// One connection description for each of `[user:password@]host:port,host:port`; at least one has an address.
