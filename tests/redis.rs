@@ -5,11 +5,15 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, ConfigError, Policy, RateLimiter, RedisStore, StoreError, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+};
 use redis::AsyncCommands;
 use tests::redis::{Server, server};
 
-static MINUTE: Policy = Policy::new("minute", 3, Duration::from_secs(60));
+/// Denies when the store cannot answer, so that an answer is the store's.
+static MINUTE: Policy =
+    Policy::builder("minute").max(3).window(Duration::from_secs(60)).on_error(OnError::Deny).build();
 
 const ALGORITHMS: [Algorithm; 4] = [
     Algorithm::FixedWindow,
@@ -19,7 +23,7 @@ const ALGORITHMS: [Algorithm; 4] = [
 ];
 
 fn policy(algorithm: Algorithm, max: u64, window: Duration) -> Policy {
-    Policy::builder("k").algorithm(algorithm).max(max).window(window).build()
+    Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
 }
 
 fn clock() -> FakeClock {
@@ -293,7 +297,7 @@ async fn a_connection_that_is_cut_is_replaced() {
     let Some(server) = server() else { return };
     let limiter = server.limiter();
     let mut raw = server.raw().await;
-    for _ in 0..10 {
+    for _ in 0..4 {
         assert!(decides(&limiter).await);
         let _: u64 = redis::cmd("CLIENT")
             .arg("KILL")
@@ -401,28 +405,35 @@ async fn a_user_with_few_permissions_is_enough() {
     }
     let elsewhere = RedisStore::builder(&url).prefix("elsewhere").build().unwrap();
     let elsewhere = RateLimiter::with_redis(elsewhere);
-    let refused = loop {
-        match elsewhere.check(&MINUTE, "a").await {
-            Err(StoreError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
-            other => break other.unwrap_err(),
+    let end = Instant::now() + Duration::from_secs(5);
+    let reason = loop {
+        // Without a reason while the first attempt is under way.
+        let error = elsewhere.check(&MINUTE, "a").await.unwrap_err();
+        if let Some(reason) = std::error::Error::source(&error) {
+            break reason.to_string();
         }
+        assert!(Instant::now() < end, "{error:?}");
     };
-    assert!(matches!(refused, StoreError::Refused(_)), "{refused:?}");
+    assert!(reason.to_lowercase().contains("no permission") || reason.contains("NOPERM"), "{reason}");
 }
 
 #[test]
 fn a_wrong_url_is_told_without_its_secrets() {
     for (url, expected) in [
-        ("", "relative URL without a base"),
-        ("localhost:6379", "unknown scheme"),
+        ("", "no scheme"),
+        ("localhost:6379", "no scheme"),
         ("http://localhost:6379", "unknown scheme"),
         ("memcached://:s3cret@localhost", "unknown scheme"),
         ("redis://:s3cret@localhost:70000/", "invalid port number"),
         ("redis://:s3cret@localhost:port/", "invalid port number"),
         ("redis://:s3cret@", "empty host"),
         ("redis://:s3cret@localhost/db", "Invalid database number"),
-        ("rediss://:s3cret@localhost", "TLS is not built in"),
         ("redis://:s3cret@no-such-host.invalid:6379/", "does not resolve"),
+        ("redis-sentinel://:s3cret@127.0.0.1:26379", "no service name"),
+        ("redis-sentinel://:s3cret@127.0.0.1:26379/", "no service name"),
+        ("redis-sentinel://:s3cret@127.0.0.1:port/main", "invalid port number"),
+        ("redis-cluster://:s3cret@127.0.0.1:7000,:7001", "empty host"),
+        ("redis-cluster://:s3cret@no-such-host.invalid:1,no-such-host.invalid:2", "does not resolve"),
     ] {
         let error = RateLimiter::redis(url).unwrap_err();
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
