@@ -20,7 +20,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::scripts::Script;
 use super::startup;
@@ -115,7 +115,9 @@ impl Connection {
     /// Asks from the connection's own thread, so that the caller needs no particular runtime.
     async fn ask(&self, question: Question) -> Result<Value, StoreError> {
         let shared = Arc::clone(&self.shared);
-        let answer = self.runtime.spawn(async move { shared.ask(&question).await });
+        // From here on, so that waiting for the thread counts as well.
+        let deadline = Instant::now() + shared.timeouts.deadline;
+        let answer = self.runtime.spawn(async move { shared.ask(&question, deadline).await });
         answer.await.unwrap_or(Err(StoreError::Unavailable(None)))
     }
 }
@@ -201,7 +203,7 @@ impl Fault {
 }
 
 impl Shared {
-    async fn ask(&self, question: &Question) -> Result<Value, StoreError> {
+    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
         let range = match question.keys().first() {
             Some(key) if self.is_cluster => slot_range(key),
             _ => 0,
@@ -209,8 +211,10 @@ impl Shared {
         if self.failures[range].load(Ordering::Relaxed) >= OPEN {
             return Err(StoreError::Unavailable(None));
         }
-        let in_time = timeout(self.timeouts.deadline, async {
+        let mut sent = None;
+        let in_time = timeout_at(deadline, async {
             let (mut wire, number) = self.link().await?;
+            sent = Some((number, Instant::now()));
             let answer = question.ask(&mut wire).await;
             answer.map_err(|error| self.judge(error, number, range))
         });
@@ -224,7 +228,12 @@ impl Shared {
             }
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                self.fail(range, TIMEOUT, self.made.load(Ordering::Relaxed));
+                // Who came late, or waited for the connection for long, says nothing about it.
+                if let Some((number, at)) = sent
+                    && at.elapsed() > self.timeouts.deadline / 2
+                {
+                    self.fail(range, TIMEOUT, number);
+                }
                 Err(StoreError::Timeout { after: self.timeouts.deadline })
             }
         }
@@ -256,6 +265,10 @@ impl Shared {
 
     /// Counts a failure of connection `number`, and asks for another when there were too many in a row.
     fn fail(&self, range: usize, weight: u32, number: u64) {
+        // What is left over from an earlier connection says nothing about this one.
+        if self.made.load(Ordering::Relaxed) != number {
+            return;
+        }
         if self.failures[range].fetch_add(weight, Ordering::Relaxed) + weight < OPEN {
             return;
         }
