@@ -68,9 +68,10 @@ impl<C: Clock> Store for MapStore<C> {
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        for (check, until) in reservation.taken() {
+        for taken in reservation.taken() {
+            let check = taken.check();
             if let Some(state) = kept.get_mut(&check.digest(&self.digest_key)) {
-                state.refund(check.policy(), now, reservation.at(), until, check.units());
+                state.refund(check.policy(), now, taken.at(), taken.until(), check.units());
             }
         }
         Ok(())

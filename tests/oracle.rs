@@ -373,7 +373,7 @@ tests::on_both_stores! {
             }
             let everything = play.everything();
             let before = play.peek(&everything, &refunding);
-            let (now, over) = (play.now.get(), reservation.taken().map(|(_, until)| until.as_micros()).max());
+            let (now, over) = (play.now.get(), reservation.taken().map(|taken| taken.until().as_micros()).max());
             play.store.refund(reservation);
             let after = play.peek(&everything, &refunding);
             let never = play.peek(&everything, &twin);

@@ -47,7 +47,7 @@
 //! |---|---|---|---|
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
 //! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
-//! | the store cannot answer ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
+//! | the store cannot answer, and the limit [denies](policy::OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
 //! | nobody to count it for ([`MissingCaller`]) | 400 | | JSON |
 //!
 //! `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
@@ -77,7 +77,6 @@ mod identity;
 mod key;
 mod limit;
 mod limiter;
-mod outage;
 mod pass;
 mod rejection;
 mod settle;

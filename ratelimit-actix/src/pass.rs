@@ -10,9 +10,9 @@ use crate::bounds::Answer;
 use crate::headers::Quota;
 use crate::key::Key;
 use crate::limit::Limit;
+use crate::limiter;
 use crate::rejection::{RateLimited, Unavailable};
 use crate::settle::{Applied, Charge, Settled};
-use crate::{limiter, outage};
 
 /// A request that may go on to its handler.
 #[allow(
@@ -71,20 +71,11 @@ pub(crate) async fn decide(
     if checks.is_empty() {
         return Ok(None);
     }
-    let limiter = limiter::nearest(req);
-    match limiter.check_all(checks).await {
-        Ok(outcome) => {
-            outage::ends(limiter);
-            if outcome.is_allowed() {
-                Ok(Some(outcome))
-            } else {
-                Err(HttpResponse::from_error(RateLimited::new(outcome)))
-            }
-        }
-        Err(error) => {
-            outage::begins(limiter, &error);
-            Err(HttpResponse::from_error(Unavailable))
-        }
+    match limiter::nearest(req).check_all(checks).await {
+        Ok(outcome) if outcome.is_allowed() => Ok(Some(outcome)),
+        Ok(outcome) => Err(HttpResponse::from_error(RateLimited::new(outcome))),
+        // The limiter has logged why.
+        Err(_) => Err(HttpResponse::from_error(Unavailable)),
     }
 }
 

@@ -8,7 +8,7 @@ algorithms[1] = fixed_window
 function fixed_window.load(key)
   local stored, failure = read_string(key)
   if stored == '' then
-    return { start = 0, count = 0, rewrite = true }
+    return { start = 0, count = 0, rewrite = true, fresh = true }
   elseif not stored or #stored ~= 13 or string.byte(stored) ~= 102 then
     return nil, failure
   end

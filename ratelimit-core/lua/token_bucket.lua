@@ -40,7 +40,7 @@ end
 function token_bucket.load(key, policy)
   local stored, failure = read_string(key)
   if stored == '' then
-    return { tat_micros = 0, tat_fraction = 0 }
+    return { tat_micros = 0, tat_fraction = 0, fresh = true }
   elseif not stored or #stored ~= 13 or string.byte(stored) ~= 116 then
     return nil, failure
   end

@@ -108,9 +108,10 @@ impl Store for Reference {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        for (check, until) in reservation.taken() {
+        for taken in reservation.taken() {
+            let check = taken.check();
             if let Some(state) = self.states.lock().get_mut(&check.digest(&[0; 16])) {
-                state.refund(check.policy(), self.clock.now(), reservation.at(), until, check.units());
+                state.refund(check.policy(), self.clock.now(), taken.at(), taken.until(), check.units());
             }
         }
         Ok(())

@@ -35,6 +35,7 @@ pub mod clock;
 #[cfg(feature = "test-util")]
 pub mod conformance;
 mod error;
+mod failure;
 mod limiter;
 mod outcome;
 pub mod policy;
@@ -43,10 +44,10 @@ pub mod store;
 pub use algorithm::Algorithm;
 pub use clock::Timestamp;
 pub use error::{ConfigError, StoreError};
-pub use limiter::{MAX_GROUP, RateLimiter};
+pub use limiter::{MAX_GROUP, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
-pub use policy::{Policy, PolicyBuilder, PolicyError};
+pub use policy::{OnError, Policy, PolicyBuilder, PolicyError};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisStore, RedisStoreBuilder};
-pub use store::{Check, Reservation};
+pub use store::{Check, Reservation, Taken};

@@ -1,13 +1,15 @@
 //! The limiter: what an application holds and asks.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::StoreError;
+use crate::failure::{Ask, Fallback};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::store::memory::MemoryStore;
+use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 #[cfg(feature = "redis")]
-use crate::store::redis::{RedisStore, RedisStoreBuilder};
+use crate::store::redis::RedisStore;
 use crate::store::{Check, ErasedStore, Reservation, Store};
 
 /// Most limits in one group.
@@ -36,31 +38,69 @@ pub const MAX_GROUP: usize = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     store: Backend,
+    fallback: Fallback,
 }
 
 /// The built-in stores are named so that asking them allocates nothing.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Backend {
-    Memory(Arc<MemoryStore>),
+    Memory(MemoryStore),
     #[cfg(feature = "redis")]
-    Redis(Arc<RedisStore>),
-    Custom(Arc<dyn ErasedStore>),
+    Redis(RedisStore),
+    Custom(Box<dyn ErasedStore>),
 }
 
 /// Calls the same method of whichever store it is.
 macro_rules! ask {
     ($limiter:expr, $method:ident($argument:expr)) => {
-        match &$limiter.store {
-            Backend::Memory(store) => Store::$method(&**store, $argument).await,
+        match &$limiter.inner.store {
+            Backend::Memory(store) => Store::$method(store, $argument).await,
             #[cfg(feature = "redis")]
-            Backend::Redis(store) => Store::$method(&**store, $argument).await,
+            Backend::Redis(store) => Store::$method(store, $argument).await,
             Backend::Custom(store) => store.$method($argument).await,
         }
     };
 }
 
 static DEFAULT: OnceLock<RateLimiter> = OnceLock::new();
+
+/// Settings of a [`RateLimiter`] that are not those of its store.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct RateLimiterBuilder {
+    store: Backend,
+    instances: NonZeroU32,
+    fallback_callers: usize,
+}
+
+impl RateLimiterBuilder {
+    /// How many processes share the limits; 1 unless set.
+    ///
+    /// While the store cannot answer, a limit with [`OnError::Local`](crate::policy::OnError::Local) is enforced by each
+    /// process alone, at this part of `max` and burst, rounded up.
+    pub fn instances(mut self, instances: NonZeroU32) -> Self {
+        self.instances = instances;
+        self
+    }
+
+    /// Callers that are counted in this process while the store cannot answer; 100,000 unless set.
+    pub fn fallback_callers(mut self, callers: usize) -> Self {
+        self.fallback_callers = callers;
+        self
+    }
+
+    /// The limiter.
+    pub fn build(self) -> RateLimiter {
+        let fallback = Fallback::new(self.instances, self.fallback_callers);
+        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }) }
+    }
+}
 
 impl RateLimiter {
     /// Counts in this process.
@@ -72,13 +112,14 @@ impl RateLimiter {
 
     /// Counts in this process, in a store with its own settings.
     pub fn with_memory(store: MemoryStore) -> Self {
-        Self { store: Backend::Memory(Arc::new(store)) }
+        Self::from_backend(Backend::Memory(store)).build()
     }
 
-    /// Shares the counts with every process that uses the same Redis server.
+    /// Shares the counts with every process that uses the same Redis server, Sentinel service or Cluster; see
+    /// [`RedisStore::builder`] for the URLs.
     ///
     /// Returns at once; the connection is made, and made again whenever it is lost, in the background. While there is
-    /// none, every check is answered with an error within the deadline of 100 ms.
+    /// none, every limit follows its own [failure policy](crate::policy::OnError), at once.
     ///
     /// # Errors
     ///
@@ -91,27 +132,46 @@ impl RateLimiter {
     /// Shares the counts through Redis, with settings: `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
     #[cfg(feature = "redis")]
     pub fn with_redis(store: RedisStore) -> Self {
-        Self { store: Backend::Redis(Arc::new(store)) }
+        Self::redis_builder(store).build()
     }
 
-    /// Settings for a store in Redis.
+    /// Settings for a limiter over a store in Redis.
     #[cfg(feature = "redis")]
-    pub fn redis_builder(url: &str) -> RedisStoreBuilder {
-        RedisStore::builder(url)
+    pub fn redis_builder(store: RedisStore) -> RateLimiterBuilder {
+        Self::from_backend(Backend::Redis(store))
     }
 
     /// Counts in a store of your own.
     pub fn with_store(store: impl Store) -> Self {
-        Self { store: Backend::Custom(Arc::new(store)) }
+        Self::store_builder(store).build()
+    }
+
+    /// Settings for a limiter over a store of your own.
+    pub fn store_builder(store: impl Store) -> RateLimiterBuilder {
+        Self::from_backend(Backend::Custom(Box::new(store)))
+    }
+
+    fn from_backend(store: Backend) -> RateLimiterBuilder {
+        RateLimiterBuilder { store, instances: NonZeroU32::MIN, fallback_callers: DEFAULT_MAX_CALLERS }
     }
 
     /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
     pub fn store_kind(&self) -> &'static str {
-        match self.store {
+        match self.inner.store {
             Backend::Memory(_) => "memory",
             #[cfg(feature = "redis")]
             Backend::Redis(_) => "redis",
             Backend::Custom(_) => "custom",
+        }
+    }
+
+    /// Whether the store can be asked, for a readiness probe: a Redis store is connected. Requests need not wait for it;
+    /// until then limits follow their failure policies.
+    pub fn is_ready(&self) -> bool {
+        match &self.inner.store {
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => store.is_connected(),
+            _ => true,
         }
     }
 
@@ -133,7 +193,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// When the store cannot decide. A denial is not an error.
+    /// When the store cannot decide and the policy is [`OnError::Deny`](crate::policy::OnError::Deny). A denial is not an
+    /// error.
     ///
     /// # Cancel safety
     ///
@@ -153,8 +214,7 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        let group = [Check::new(policy, &partition).cost(cost)];
-        only(&ask!(self, check(&group))?)
+        only(&self.decide(&[Check::new(policy, &partition).cost(cost)]).await?)
     }
 
     /// Judges several limits at once: all pass and all are charged, or nothing is.
@@ -191,7 +251,7 @@ impl RateLimiter {
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        ask!(self, check(group))
+        self.decide(group).await
     }
 
     /// What would be decided now about one unit; takes nothing.
@@ -200,8 +260,7 @@ impl RateLimiter {
     ///
     /// When the store cannot decide.
     pub async fn peek(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
-        let group = [Check::new(policy, &partition)];
-        only(&ask!(self, peek(&group))?)
+        only(&self.peek_all(&[Check::new(policy, &partition)]).await?)
     }
 
     /// What would be decided now about a group; takes nothing.
@@ -211,7 +270,20 @@ impl RateLimiter {
     /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        ask!(self, peek(group))
+        match ask!(self, peek(group)) {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => self.inner.fallback.decide(group, Ask::Peek, error).await,
+        }
+    }
+
+    async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        match ask!(self, check(group)) {
+            Ok(outcome) => {
+                self.inner.fallback.store_answered();
+                Ok(outcome)
+            }
+            Err(error) => self.inner.fallback.decide(group, Ask::Check, error).await,
+        }
     }
 
     /// Forgets what was counted for one caller under one policy.
@@ -233,6 +305,9 @@ impl RateLimiter {
     ///
     /// When the store cannot be reached; whether it was given back is then unknown.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
+        if reservation.is_degraded() {
+            return self.inner.fallback.refund(&reservation).await;
+        }
         ask!(self, refund(&reservation))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::store::{Check, Reservation};
+use crate::store::{Check, Reservation, Taken};
 
 /// Whether one limit lets a request pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,17 +22,37 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denial that is not looked at limits nothing"]
 pub struct Outcome {
+    at: Timestamp,
     limit: u64,
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
     decision: Decision,
+    degraded: bool,
 }
 
 impl Outcome {
-    /// An outcome from a store's numbers.
+    /// An outcome from a store's numbers; the instant is that of the group.
     pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
-        Self { limit, cost, remaining, reset_after_us, decision }
+        Self {
+            at: Timestamp::from_micros(0),
+            limit,
+            cost,
+            remaining,
+            reset_after_us,
+            decision,
+            degraded: false,
+        }
+    }
+
+    /// Whether the store could not answer, so that the limit's [failure policy](crate::policy::OnError) decided.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// The instant of the decision, by the store's clock.
+    pub const fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// Whether this limit let the request pass, and if not, when it will.
@@ -83,13 +103,50 @@ impl Outcome {
 pub struct GroupOutcome {
     at: Timestamp,
     allowed: bool,
+    degraded: bool,
     outcomes: SmallVec<[Outcome; 2]>,
 }
 
 impl GroupOutcome {
     /// An outcome from a store's parts, one [`Outcome`] for each check in their order.
-    pub fn new(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
-        Self { at, allowed, outcomes }
+    pub fn new(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        for outcome in &mut outcomes {
+            outcome.at = at;
+        }
+        Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// The same, decided without the store.
+    pub(crate) fn degraded(mut self) -> Self {
+        self.degraded = true;
+        for outcome in &mut self.outcomes {
+            outcome.degraded = true;
+        }
+        self
+    }
+
+    /// One outcome from those of its parts, each with the places of its limits in the group of `size`.
+    #[cfg(feature = "redis")]
+    pub(crate) fn join<'p>(
+        size: usize,
+        allowed: bool,
+        parts: impl Iterator<Item = (&'p [usize], &'p Self)>,
+    ) -> Self {
+        let nothing = Outcome::new(0, 0, 0, 0, Decision::Allowed);
+        let mut outcomes = SmallVec::from_elem(nothing, size);
+        let mut at = Timestamp::default();
+        for (places, part) in parts {
+            at = at.max(part.at);
+            for (place, outcome) in places.iter().zip(&part.outcomes) {
+                outcomes[*place] = outcome.clone();
+            }
+        }
+        Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// Whether the store could not answer, so that the limits' [failure policies](crate::policy::OnError) decided.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// Whether every limit passed, and so all were charged.
@@ -132,17 +189,20 @@ impl GroupOutcome {
     ///
     /// [refunded]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        let until = |outcome: &Outcome| Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us);
         (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let mut taken: SmallVec<[(Check<'a>, Timestamp); 2]> = SmallVec::new();
+            let mut taken: SmallVec<[Taken<'a>; 2]> = SmallVec::new();
             for (check, outcome) in checks.iter().zip(&self.outcomes) {
+                let until = Timestamp::from_micros(outcome.at.as_micros() + outcome.reset_after_us);
                 // A count that occurs twice was charged the sum, and is given back the sum.
-                match taken.iter_mut().find(|(other, _)| other.shares_count_with(check)) {
-                    Some((other, _)) => *other = other.cost(other.units().saturating_add(check.units())),
-                    None => taken.push((*check, until(outcome))),
+                match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
+                    Some(other) => {
+                        let sum = other.check().units().saturating_add(check.units());
+                        *other = Taken::new(check.cost(sum), outcome.at, until);
+                    }
+                    None => taken.push(Taken::new(*check, outcome.at, until)),
                 }
             }
-            Reservation::new(self.at, taken)
+            Reservation::new(taken, self.degraded)
         })
     }
 }
@@ -215,9 +275,9 @@ mod tests {
         assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
         assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
         let taken = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
-        assert_eq!(taken.at(), Timestamp::from_micros(1_000));
+        assert!(taken.taken().all(|taken| taken.at() == Timestamp::from_micros(1_000)));
         let taken: Vec<(u64, u64)> =
-            taken.taken().map(|(check, at)| (check.units(), at.as_micros())).collect();
+            taken.taken().map(|taken| (taken.check().units(), taken.until().as_micros())).collect();
         assert_eq!(taken, [(2, 1_060), (1, 1_070)]);
     }
 
@@ -237,7 +297,7 @@ mod tests {
         let outcome = group([0; 4].map(|_| allowed(5, 60)));
         let taken = outcome.reservation(&checks).unwrap();
         let taken: Vec<(&str, u64)> =
-            taken.taken().map(|(check, _)| (check.policy().key(), check.units())).collect();
+            taken.taken().map(|taken| (taken.check().policy().key(), taken.check().units())).collect();
         assert_eq!(taken, [("k", 5), ("other", 1), ("k", 1)]);
     }
 }

@@ -1,6 +1,7 @@
 //! A policy: the named rule that says how much is allowed, over how long, and how it is counted.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::Algorithm;
@@ -22,6 +23,22 @@ pub const MAX_SUB_WINDOWS: u64 = 60;
 
 /// Longest key or name of a policy, in bytes; a module path and a function name fit.
 pub const MAX_NAME_LEN: usize = 128;
+
+/// What a limit does when the store cannot answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnError {
+    /// This process counts by itself, by the same algorithm, until the store is back. What it has counted is not handed
+    /// on, so an outage lets at most one more `max` per caller and process pass; [divided] among the processes when
+    /// their number is known.
+    ///
+    /// [divided]: crate::RateLimiterBuilder::instances
+    #[default]
+    Local,
+    /// Nobody passes: the check is an error, and a request is answered with 503.
+    Deny,
+    /// Everybody passes, uncounted.
+    Allow,
+}
 
 /// The named rule that says how much is allowed, over how long, and how it is counted.
 ///
@@ -61,6 +78,7 @@ pub struct Policy {
     window_us: u64,
     sub_windows: u64,
     burst: u64,
+    on_error: OnError,
     state_id: u64,
 }
 
@@ -87,6 +105,7 @@ impl Policy {
             window: Duration::from_secs(60),
             sub_windows: None,
             burst: None,
+            on_error: OnError::Local,
         }
     }
 
@@ -155,6 +174,19 @@ impl Policy {
         self.burst
     }
 
+    /// What to do when the store cannot answer.
+    pub const fn on_error(&self) -> OnError {
+        self.on_error
+    }
+
+    /// The same policy for one of so many processes that count apart: an equal part of the limit, rounded up.
+    pub(crate) fn share(&self, instances: NonZeroU32) -> Self {
+        let instances = u64::from(instances.get());
+        let (max, burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
+        let state_id = state_id(&self.key, self.algorithm, max, self.window_us, self.sub_windows, burst);
+        Self { max, burst, state_id, ..self.clone() }
+    }
+
     /// A number that stands for the state this policy keeps: the same for policies that share their counts.
     ///
     /// These have the same key, algorithm, window and sub-windows. A token bucket's state is an instant that has a
@@ -181,6 +213,7 @@ pub struct PolicyBuilder {
     window: Duration,
     sub_windows: Option<u64>,
     burst: Option<u64>,
+    on_error: OnError,
 }
 
 impl PolicyBuilder {
@@ -217,6 +250,12 @@ impl PolicyBuilder {
         self
     }
 
+    /// What to do when the store cannot answer; the default is to count in this process.
+    pub const fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
     /// What headers and metrics call the policy; the default is its key.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
@@ -249,13 +288,23 @@ impl PolicyBuilder {
     }
 
     const fn policy(self, Numbers { window_us, sub_windows, burst }: Numbers) -> Policy {
-        let Self { key, algorithm, max, .. } = self;
+        let Self { key, algorithm, max, on_error, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
         };
         let state_id = state_id(key, algorithm, max, window_us, sub_windows, burst);
-        Policy { key: Cow::Borrowed(key), name, algorithm, max, window_us, sub_windows, burst, state_id }
+        Policy {
+            key: Cow::Borrowed(key),
+            name,
+            algorithm,
+            max,
+            window_us,
+            sub_windows,
+            burst,
+            on_error,
+            state_id,
+        }
     }
 
     /// Every check in one place: which combinations of numbers all algorithms can treat exactly.

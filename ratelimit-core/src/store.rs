@@ -72,23 +72,61 @@ impl<'a> Check<'a> {
 /// What an admitted group took, so that it can be given back.
 #[derive(Clone, Debug)]
 pub struct Reservation<'a> {
-    at: Timestamp,
-    taken: SmallVec<[(Check<'a>, Timestamp); 2]>,
+    taken: SmallVec<[Taken<'a>; 2]>,
+    degraded: bool,
 }
 
 impl<'a> Reservation<'a> {
-    pub(crate) fn new(at: Timestamp, taken: SmallVec<[(Check<'a>, Timestamp); 2]>) -> Self {
-        Self { at, taken }
+    pub(crate) fn new(taken: SmallVec<[Taken<'a>; 2]>, degraded: bool) -> Self {
+        Self { taken, degraded }
     }
 
-    /// The instant at which it was taken.
+    /// A reservation of one thing.
+    pub(crate) fn of(taken: Taken<'a>) -> Self {
+        Self { taken: smallvec::smallvec![taken], degraded: false }
+    }
+
+    /// Whether the store was out, so that this process counted by itself.
+    pub(crate) const fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// What was taken, once for each count, in the order of the group.
+    pub fn taken(&self) -> impl ExactSizeIterator<Item = Taken<'a>> + '_ {
+        self.taken.iter().copied()
+    }
+}
+
+/// What one limit was charged.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    check: Check<'a>,
+    at: Timestamp,
+    until: Timestamp,
+}
+
+impl<'a> Taken<'a> {
+    pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
+        Self { check, at, until }
+    }
+
+    pub(crate) const fn with_check(self, check: Check<'_>) -> Taken<'_> {
+        Taken { check, at: self.at, until: self.until }
+    }
+
+    /// The limit, the caller and the units.
+    pub const fn check(&self) -> Check<'a> {
+        self.check
+    }
+
+    /// The instant at which it was charged, by the store's clock.
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// What was taken, once for each count, and the instant from which it no longer counts anyway.
-    pub fn taken(&self) -> impl ExactSizeIterator<Item = (Check<'a>, Timestamp)> + '_ {
-        self.taken.iter().copied()
+    /// The instant from which it no longer counts anyway.
+    pub const fn until(&self) -> Timestamp {
+        self.until
     }
 }
 

@@ -10,11 +10,14 @@
 
 pub mod answer;
 pub mod client;
+pub mod cluster;
+pub mod contention;
 pub mod demo;
 pub mod log;
 pub mod own_process;
 pub mod payload;
 pub mod redis;
+pub mod sentinel;
 pub mod store;
 pub mod timed;
 

@@ -21,6 +21,12 @@ impl Log {
         log
     }
 
+    /// Keeps the events of this thread until the guard is dropped.
+    pub fn of_thread() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        (log.clone(), tracing::subscriber::set_default(log))
+    }
+
     /// The texts of the events at `level`, with their fields.
     pub fn at(&self, level: Level) -> Vec<String> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);

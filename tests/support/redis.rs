@@ -1,8 +1,12 @@
 //! Real `redis-server` processes: on a free loopback port, in a folder of their own, killed by pid when dropped.
 
-use std::io::{Read, Write};
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
@@ -12,12 +16,24 @@ use tempfile::TempDir;
 /// Set by `run.sh`: a missing server is a failure then, not a reason to skip.
 const REQUIRED: &str = "REDIS_REQUIRED";
 
+/// The binary of another server to test with, such as Valkey's; `redis-server` unless set.
+const BINARY: &str = "REDIS_SERVER";
+
+/// The server's binary.
+pub fn binary() -> OsString {
+    std::env::var_os(BINARY).unwrap_or_else(|| "redis-server".into())
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
     port: u16,
     child: Option<Child>,
     folder: TempDir,
+    /// More options for the command line.
+    options: Vec<String>,
+    /// More variables for its environment.
+    variables: Vec<(String, OsString)>,
 }
 
 /// Starts a server, or says on the terminal that this test is skipped, and why.
@@ -26,39 +42,101 @@ pub struct Server {
 ///
 /// When there is no `redis-server` and `REDIS_REQUIRED` is set, or it does not answer.
 pub fn server() -> Option<Server> {
-    if Command::new("redis-server")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
+    is_installed().then(Server::start)
+}
+
+/// Starts a server with more options, `--name value ..`, or says that this test is skipped.
+pub fn server_with(options: &str) -> Option<Server> {
+    let options: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
+    is_installed().then(|| Server::start_with(&options))
+}
+
+/// Whether there is a `redis-server`; otherwise says on the terminal that this test is skipped, and why.
+///
+/// # Panics
+///
+/// When there is none and `REDIS_REQUIRED` is set.
+pub fn is_installed() -> bool {
+    if Command::new(binary()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         assert!(std::env::var_os(REQUIRED).is_none(), "redis-server is not on PATH, and {REQUIRED} is set");
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
         let line = format!("skipped: {test} needs redis-server on PATH\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
-        return None;
+        return false;
     }
-    Some(Server::start())
+    true
+}
+
+/// A port that nobody listens on, and that leaves room for the bus of a cluster 10,000 above.
+///
+/// Both are below the range from which the system takes ports for outgoing connections. Otherwise somebody else's
+/// connection might take the port of a server that is down, and a client that dials it might even be connected to itself.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
+        #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
+        AtomicU16::new(RandomState::new().hash_one(0u8) as u16)
+    });
+    loop {
+        let port = 11_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 10_000;
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if is_free(port) && is_free(port + 10_000) {
+            return port;
+        }
+    }
+}
+
+/// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
+pub fn ask(url: &str, command: &str) -> String {
+    let address = url.trim_start_matches("redis://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 impl Server {
-    fn start() -> Self {
-        // Somebody may take the port between our letting go of it and the server's binding it; then another is tried.
-        for _ in 0..10 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let mut server = Self { port, child: None, folder: TempDir::new().unwrap() };
+    /// Starts a server with more options.
+    pub(crate) fn start_with(options: &[String]) -> Self {
+        Self::start_in(options, &[])
+    }
+
+    /// Starts a server with more options and variables.
+    pub fn start_in(options: &[String], variables: &[(String, OsString)]) -> Self {
+        for _ in 0..20 {
+            let mut server = Self {
+                port: free_port(),
+                child: None,
+                folder: TempDir::new().unwrap(),
+                options: options.to_vec(),
+                variables: variables.to_vec(),
+            };
             if server.spawn() {
                 return server;
             }
         }
-        panic!("redis-server did not start on any of ten ports");
+        panic!("redis-server did not start on any of twenty ports");
+    }
+
+    fn start() -> Self {
+        Self::start_with(&[])
     }
 
     /// Whether the process came up and answers.
     fn spawn(&mut self) -> bool {
-        let mut command = Command::new("redis-server");
+        let mut child = self.launch();
+        let up =
+            crate::within(Duration::from_secs(10), || child.try_wait().unwrap().is_some() || self.ping());
+        assert!(up, "redis-server neither answers nor ends");
+        let running = child.try_wait().unwrap().is_none();
+        self.child = Some(child);
+        running
+    }
+
+    fn launch(&self) -> Child {
+        let mut command = Command::new(binary());
         command
             .args([
                 "--port",
@@ -72,16 +150,12 @@ impl Server {
             ])
             .args(["--enable-debug-command", "local", "--dir"])
             .arg(self.folder.path())
+            .args(&self.options)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let up =
-            crate::within(Duration::from_secs(10), || child.try_wait().unwrap().is_some() || self.ping());
-        assert!(up, "redis-server neither answers nor ends");
-        let running = child.try_wait().unwrap().is_none();
-        self.child = Some(child);
-        running
+        command.spawn().unwrap()
     }
 
     fn ping(&self) -> bool {
@@ -97,6 +171,22 @@ impl Server {
 
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The folder in which it runs.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Sends a command, words with blanks between, and gives the first line of the answer.
+    pub fn ask(&self, command: &str) -> String {
+        ask(&self.url(), command)
+    }
+
+    /// The same, for a command that has to succeed.
+    pub fn must(&self, command: &str) {
+        let answer = self.ask(command);
+        assert!(!answer.starts_with('-'), "{command}: {answer}");
     }
 
     /// A limiter on this server's own clock. Its deadline is long, so that a busy machine fails no test.
@@ -127,6 +217,12 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// Starts again on the same port, and returns before it answers.
+    pub fn restart_at_once(&mut self) {
+        self.kill();
+        self.child = Some(self.launch());
     }
 
     /// Starts again, empty, on the same port.

@@ -164,11 +164,12 @@ impl Store for MemoryStore {
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let now = self.clock.now();
-        for (check, until) in reservation.taken() {
+        for taken in reservation.taken() {
+            let check = taken.check();
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest)
-                && entry.state.refund(check.policy(), now, reservation.at(), until, check.units())
+                && entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units())
             {
                 entry.expires_at = entry.state.expires_at(check.policy());
             }

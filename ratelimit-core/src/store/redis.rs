@@ -3,17 +3,19 @@
 mod connection;
 mod keys;
 mod scripts;
+mod startup;
+mod topology;
 mod wire;
 
 use std::fmt;
-use std::net::ToSocketAddrs;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, IntoConnectionInfo};
+use smallvec::{SmallVec, smallvec};
 
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
-use super::{Check, Reservation, Store};
+use self::topology::{Timeouts, Topology, Trust};
+use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
 use crate::error::{ConfigError, StoreError};
 use crate::outcome::GroupOutcome;
@@ -21,9 +23,15 @@ use crate::outcome::GroupOutcome;
 /// How long a decision may take before it is an error, unless told otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
+/// How long an attempt to connect may take, in the background, unless told otherwise.
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Only in a cluster, and
+///   only for a group with several callers, it is one call for each caller: they are charged in order, and what was
+///   charged is given back when a later one is denied. So never too many pass; but for a moment another request may be
+///   denied what is then given back.
 /// * The server's clock decides, so instances need not agree on the time.
 /// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
@@ -37,13 +45,20 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Settings for a store at `redis://[user:password@]host[:port][/db]` or `unix:///path`.
+    /// Settings for a store at one of
+    ///
+    /// * `redis://[user:password@]host[:port][/db]`, or `unix:///path`;
+    /// * `redis-sentinel://[user:password@]host:port,host:port/service[/db]`: the master of a service that these
+    ///   sentinels watch, whoever it is at the time; the credentials are those of the servers;
+    /// * `redis-cluster://[user:password@]host:port,host:port`: a cluster, of which these nodes are known;
+    /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`, `rediss-cluster://`.
     pub fn builder(url: &str) -> RedisStoreBuilder {
         RedisStoreBuilder {
             url: url.to_owned(),
-            deadline: DEFAULT_DEADLINE,
+            timeouts: Timeouts { deadline: DEFAULT_DEADLINE, connect: DEFAULT_CONNECT_TIMEOUT },
             prefix: "rl".to_owned(),
             secret: String::new(),
+            trust: Trust::default(),
             #[cfg(feature = "test-util")]
             clock: None,
         }
@@ -62,7 +77,67 @@ impl RedisStore {
         0
     }
 
+    /// Whether there is a connection, for a readiness probe.
+    pub fn is_connected(&self) -> bool {
+        self.connection.is_up()
+    }
+
     async fn decide(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
+        if self.connection.is_cluster() {
+            let parts = by_caller(group);
+            if parts.len() > 1 {
+                return self.decide_in_parts(group.len(), &parts, mode).await;
+            }
+        }
+        self.decide_together(group, mode).await
+    }
+
+    /// Decides about several callers, who are on different nodes: charges them in order, and gives back what was charged
+    /// when one of them is denied.
+    async fn decide_in_parts(
+        &self,
+        size: usize,
+        parts: &[Part<'_>],
+        mode: Mode,
+    ) -> Result<GroupOutcome, StoreError> {
+        let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
+        let mut allowed = true;
+        for part in parts {
+            // Once denied, the others are only looked at, to tell the client about all limits.
+            let mode = if allowed { mode } else { Mode::Peek };
+            let outcome = match self.decide_together(&part.checks, mode).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    self.give_back(parts, &outcomes, mode).await;
+                    return Err(error);
+                }
+            };
+            if allowed && !outcome.is_allowed() {
+                allowed = false;
+                self.give_back(parts, &outcomes, mode).await;
+                for (part, before) in parts.iter().zip(&mut outcomes) {
+                    *before = self.decide_together(&part.checks, Mode::Peek).await?;
+                }
+            }
+            outcomes.push(outcome);
+        }
+        let places = parts.iter().map(|part| &part.places[..]);
+        Ok(GroupOutcome::join(size, allowed, places.zip(&outcomes)))
+    }
+
+    async fn give_back(&self, parts: &[Part<'_>], outcomes: &[GroupOutcome], mode: Mode) {
+        for (part, outcome) in parts.iter().zip(outcomes) {
+            if mode == Mode::Check
+                && let Some(reservation) = outcome.reservation(&part.checks)
+                && let Err(error) = Store::refund(self, &reservation).await
+            {
+                // It then counts until its window is over: one request too few passes, never one too many.
+                tracing::warn!(error = %error, "could not give back what a denied group had taken");
+            }
+        }
+    }
+
+    async fn decide_together(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
         let mut keys = Keys::new();
         let mut arguments = wire::CheckArguments::new(self.injected_now(), mode, group.len());
         for check in group {
@@ -90,21 +165,25 @@ impl Store for RedisStore {
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        if group.is_empty() {
-            return Ok(());
+        for part in by_caller(group) {
+            self.connection.delete(part.checks.iter().map(|check| self.namer.key(check)).collect()).await?;
         }
-        self.connection.delete(group.iter().map(|check| self.namer.key(check)).collect()).await
+        Ok(())
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        let mut keys = Keys::new();
-        let mut arguments = wire::RefundArguments::new(self.injected_now());
-        for (check, until) in reservation.taken() {
-            keys.push(self.namer.key(&check));
-            arguments.push(&check, reservation.at(), until);
+        let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
+        for caller in taken.chunk_by(|one, next| one.check().partition() == next.check().partition()) {
+            let mut keys = Keys::new();
+            let mut arguments = wire::RefundArguments::new(self.injected_now());
+            for taken in caller {
+                keys.push(self.namer.key(&taken.check()));
+                arguments.push(taken);
+            }
+            let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
+            self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await?;
         }
-        let script = scripts::refund(reservation.taken().map(|(check, _)| check.policy().algorithm()));
-        self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await.map(drop)
+        Ok(())
     }
 }
 
@@ -114,13 +193,34 @@ impl fmt::Debug for RedisStore {
     }
 }
 
+/// The checks of a group that are about one caller, whose keys share a hash tag, and their places in the group.
+struct Part<'a> {
+    checks: SmallVec<[Check<'a>; 2]>,
+    places: SmallVec<[usize; 2]>,
+}
+
+fn by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[Part<'a>; 2]> {
+    let mut parts: SmallVec<[Part<'a>; 2]> = SmallVec::new();
+    for (place, check) in group.iter().enumerate() {
+        match parts.iter_mut().find(|part| part.checks[0].partition() == check.partition()) {
+            Some(part) => {
+                part.checks.push(*check);
+                part.places.push(place);
+            }
+            None => parts.push(Part { checks: smallvec![*check], places: smallvec![place] }),
+        }
+    }
+    parts
+}
+
 /// Settings for a [`RedisStore`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct RedisStoreBuilder {
     url: String,
-    deadline: Duration,
+    timeouts: Timeouts,
     prefix: String,
     secret: String,
+    trust: Trust,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
 }
@@ -128,7 +228,14 @@ pub struct RedisStoreBuilder {
 impl RedisStoreBuilder {
     /// How long a decision may take, all in all, before it is an error; the default is 100 ms.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.timeouts.deadline = deadline;
+        self
+    }
+
+    /// How long one attempt to connect may take; the default is 500 ms. Attempts are made in the background, and no
+    /// request waits for more than the deadline.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.connect = timeout;
         self
     }
 
@@ -147,6 +254,14 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// The certificates, in PEM, that may vouch for the servers of a `rediss` URL, instead of those that the system
+    /// trusts: for an authority of your own.
+    #[cfg(feature = "redis-tls")]
+    pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.trust.root = Some(pem.into());
+        self
+    }
+
     /// Makes the scripts believe this clock instead of the server's.
     #[cfg(feature = "test-util")]
     pub fn clock(mut self, clock: crate::clock::FakeClock) -> Self {
@@ -161,7 +276,8 @@ impl RedisStoreBuilder {
     /// When the URL is not one, its host has no address, or a setting is out of its bounds.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
         let namer = Namer::new(&self.prefix, &self.secret).ok_or(ConfigError::Prefix)?;
-        let connection = Connection::start(client(&self.url)?, self.deadline)?;
+        let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
+        let connection = Connection::start(topology, self.timeouts, namer.probe())?;
         Ok(RedisStore {
             connection,
             namer,
@@ -175,32 +291,8 @@ impl fmt::Debug for RedisStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Neither the URL nor the secret.
         f.debug_struct("RedisStoreBuilder")
-            .field("deadline", &self.deadline)
+            .field("timeouts", &self.timeouts)
             .field("prefix", &self.prefix)
             .finish_non_exhaustive()
     }
-}
-
-/// A client for the URL, or what is wrong with it.
-fn client(url: &str) -> Result<redis::Client, ConfigError> {
-    let invalid = |problem: &str| ConfigError::RedisUrl { problem: problem.to_owned() };
-    let parsed = url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
-    match parsed.scheme() {
-        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {}
-        "rediss" | "valkeys" => return Err(invalid("TLS is not built in")),
-        // A host without a scheme parses as one, `localhost:6379`; it is not repeated, as it may be a secret.
-        _ => return Err(invalid("unknown scheme")),
-    }
-    // The client's texts for what is left do not repeat the URL either.
-    let info = url.into_connection_info().map_err(|error| invalid(&error.to_string()))?;
-    if let ConnectionAddr::Tcp(host, port) = info.addr() {
-        let resolved = (host.as_str(), *port).to_socket_addrs();
-        let addresses = resolved.map_err(|source| ConfigError::RedisHost { host: host.clone(), source })?;
-        if addresses.len() == 0 {
-            let source = std::io::ErrorKind::NotFound.into();
-            return Err(ConfigError::RedisHost { host: host.clone(), source });
-        }
-    }
-    let tcp = connection::tcp_settings();
-    redis::Client::open(info.set_tcp_settings(tcp)).map_err(|error| invalid(&error.to_string()))
 }

@@ -1,7 +1,14 @@
-//! The connection: made in the background, watched, and made again when it is lost.
+//! The connection: made in the background, watched, and made again when it no longer serves.
 //!
-//! The client crate's own managers let a request wait while they reconnect, and keep a connection that no longer
-//! answers. Here a thread owns a multiplexed connection and every call on it; a request waits for its deadline at most.
+//! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer answers or
+//! that was demoted, and never recover from a refused password. Here a thread owns the connection and every call on it:
+//!
+//! * A request waits for its deadline at most, and never for a connection attempt that follows a failed one.
+//! * What fails is counted for each part of the slots of a cluster, of which a single server has one. Where too much
+//!   fails in a row, requests fail at once, until a new connection has been made, and to a single server has been proved
+//!   by running a script that writes.
+//! * Only an answer that proves that nothing ran, `NOSCRIPT`, is answered by asking again. After a timeout nobody knows
+//!   whether the request was charged, so it is not repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,76 +16,90 @@ use std::thread;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use redis::aio::MultiplexedConnection;
-use redis::io::tcp::{TcpSettings, socket2};
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::scripts::Script;
+use super::startup;
+use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
 use crate::error::{ConfigError, StoreError};
 
-/// How long an attempt to connect may take. No request waits for it.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// So many calls in a row without an answer mean that the connection is dead, even if nobody closed it.
-const TIMEOUTS_UNTIL_LOST: u32 = 3;
+/// Failures in a row, by weight, after which requests fail at once: three timeouts or five refusals.
+const OPEN: u32 = 15;
+const TIMEOUT: u32 = 5;
+const REFUSAL: u32 = 3;
+
+/// A connection that served for so long was a good one; the pauses before the next begin anew.
+const PROVED: Duration = Duration::from_secs(5);
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Connection {
     shared: Arc<Shared>,
     runtime: Handle,
+    is_cluster: bool,
     /// Dropped with the handle, which tells the thread to end.
     _stop: oneshot::Sender<()>,
 }
 
 struct Shared {
     link: watch::Sender<Link>,
-    deadline: Duration,
-    timeouts: AtomicU32,
+    timeouts: Timeouts,
+    /// Weight of the failures in a row, for each part of the slots.
+    failures: [AtomicU32; SLOT_RANGES],
     /// Number of connections made so far; tells an error of an old one from an error of the present one.
     made: AtomicU64,
+    /// A key to write when a new connection is proved.
+    probe: String,
+    is_cluster: bool,
 }
 
 #[derive(Clone)]
 enum Link {
     /// An attempt is being made, and the one before did not fail: worth waiting for.
     Connecting,
-    Up(MultiplexedConnection, u64),
+    Up {
+        wire: Wire,
+        number: u64,
+        /// It answers, but not as it should: to be replaced.
+        suspect: bool,
+    },
     /// The last attempt failed: not worth waiting for.
     Down(Arc<RedisError>),
 }
 
-/// A small packet is sent at once, and a peer that is gone is noticed even when nothing is sent.
-pub(super) fn tcp_settings() -> TcpSettings {
-    let keepalive =
-        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
-    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    let settings = settings.set_user_timeout(Duration::from_secs(2));
-    settings
-}
-
 impl Connection {
-    /// Starts the thread and returns.
-    pub(super) fn start(client: Client, deadline: Duration) -> Result<Self, ConfigError> {
+    /// Starts the thread and returns. `probe` is a key that may be written.
+    pub(super) fn start(topology: Topology, timeouts: Timeouts, probe: String) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
         let (link, _) = watch::channel(Link::Connecting);
+        let is_cluster = topology.is_cluster();
+        let failures = [const { AtomicU32::new(0) }; SLOT_RANGES];
         let shared =
-            Arc::new(Shared { link, deadline, timeouts: AtomicU32::new(0), made: AtomicU64::new(0) });
+            Arc::new(Shared { link, timeouts, failures, made: AtomicU64::new(0), probe, is_cluster });
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
         let supervised = Arc::clone(&shared);
-        runtime.spawn(async move { supervised.supervise(&client).await });
+        runtime.spawn(async move { supervised.supervise(topology).await });
         // The thread ends, and with it all that runs on it, when this handle is dropped.
         let run = move || drop(runtime.block_on(stopped));
         thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
-        Ok(Self { shared, runtime: handle, _stop: stop })
+        Ok(Self { shared, runtime: handle, is_cluster, _stop: stop })
+    }
+
+    /// Whether the keys of one call have to be on one node.
+    pub(super) const fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(*self.shared.link.borrow(), Link::Up { .. })
     }
 
     /// Runs a script.
@@ -86,7 +107,7 @@ impl Connection {
         self.ask(Question::Run(call)).await
     }
 
-    /// Removes keys.
+    /// Removes keys, which are on one node.
     pub(super) async fn delete(&self, keys: Keys) -> Result<(), StoreError> {
         self.ask(Question::Delete(keys)).await.map(drop)
     }
@@ -94,7 +115,9 @@ impl Connection {
     /// Asks from the connection's own thread, so that the caller needs no particular runtime.
     async fn ask(&self, question: Question) -> Result<Value, StoreError> {
         let shared = Arc::clone(&self.shared);
-        let answer = self.runtime.spawn(async move { shared.ask(&question).await });
+        // From here on, so that waiting for the thread counts as well.
+        let deadline = Instant::now() + shared.timeouts.deadline;
+        let answer = self.runtime.spawn(async move { shared.ask(&question, deadline).await });
         answer.await.unwrap_or(Err(StoreError::Unavailable(None)))
     }
 }
@@ -123,75 +146,145 @@ enum Question {
 }
 
 impl Question {
-    async fn ask(&self, link: &mut MultiplexedConnection) -> RedisResult<Value> {
+    fn keys(&self) -> &Keys {
         match self {
-            Self::Delete(keys) => send(link, redis::cmd("DEL").arg(&keys[..])).await,
-            Self::Run(call) => {
-                match send(link, &call.command("EVALSHA", &call.script.sha)).await {
-                    // A script that the server does not know has not run, so this one error may be answered by asking
-                    // again. EVAL makes the script known, at whichever node the keys are.
-                    Err(error) if error.code() == Some("NOSCRIPT") => {
-                        send(link, &call.command("EVAL", &call.script.text)).await
-                    }
-                    answer => answer,
+            Self::Run(call) => &call.keys,
+            Self::Delete(keys) => keys,
+        }
+    }
+
+    async fn ask(&self, wire: &mut Wire) -> RedisResult<Value> {
+        match self {
+            Self::Delete(keys) => wire.send(redis::cmd("DEL").arg(&keys[..])).await,
+            Self::Run(call) => match wire.send(&call.command("EVALSHA", &call.script.sha)).await {
+                // EVAL makes the script known, at whichever node the keys are.
+                Err(error) if error.code() == Some("NOSCRIPT") => {
+                    wire.send(&call.command("EVAL", &call.script.text)).await
                 }
-            }
+                answer => answer,
+            },
         }
     }
 }
 
-/// Sends one command; the server's errors, which the client hands on as values, become errors.
-async fn send(link: &mut MultiplexedConnection, command: &Cmd) -> RedisResult<Value> {
-    link.send_packed_command(command).await.and_then(Value::extract_error)
+/// What an error says about the connection.
+enum Fault {
+    /// It is gone.
+    Gone,
+    /// It leads to a server that cannot serve and will not by itself, or not as who we are.
+    Wrong,
+    /// The server cannot serve at the moment.
+    Refusal,
+    /// Nothing: it is about the request.
+    None,
+}
+
+impl Fault {
+    fn of(error: &RedisError) -> Self {
+        if error.is_unrecoverable_error() || error.is_io_error() {
+            return Self::Gone;
+        }
+        match error.code() {
+            Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::Wrong,
+            Some(
+                "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
+                | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
+            ) => return Self::Refusal,
+            _ => {}
+        }
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => Self::Wrong,
+            ErrorKind::ClusterConnectionNotFound => Self::Refusal,
+            // Inside a script a missing permission has no code of its own.
+            _ if error.detail().is_some_and(|text| text.contains("can't run this command")) => Self::Refusal,
+            _ => Self::None,
+        }
+    }
 }
 
 impl Shared {
-    async fn ask(&self, question: &Question) -> Result<Value, StoreError> {
-        let in_time = timeout(self.deadline, async {
-            let (mut link, number) = self.link().await?;
-            let answer = question.ask(&mut link).await;
-            answer.map_err(|error| self.judge(error, number))
+    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
+        let range = match question.keys().first() {
+            Some(key) if self.is_cluster => slot_range(key),
+            _ => 0,
+        };
+        if self.failures[range].load(Ordering::Relaxed) >= OPEN {
+            return Err(StoreError::Unavailable(None));
+        }
+        let mut sent = None;
+        let in_time = timeout_at(deadline, async {
+            let (mut wire, number) = self.link().await?;
+            sent = Some((number, Instant::now()));
+            let answer = question.ask(&mut wire).await;
+            answer.map_err(|error| self.judge(error, number, range))
         });
-        if let Ok(answer) = in_time.await {
-            self.timeouts.store(0, Ordering::Relaxed);
-            return answer;
+        match in_time.await {
+            Ok(Ok(value)) => {
+                // Read first: this runs for every request.
+                if self.failures[range].load(Ordering::Relaxed) > 0 {
+                    self.failures[range].store(0, Ordering::Relaxed);
+                }
+                Ok(value)
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                // Who came late, or waited for the connection for long, says nothing about it.
+                if let Some((number, at)) = sent
+                    && at.elapsed() > self.timeouts.deadline / 2
+                {
+                    self.fail(range, TIMEOUT, number);
+                }
+                Err(StoreError::Timeout { after: self.timeouts.deadline })
+            }
         }
-        if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= TIMEOUTS_UNTIL_LOST {
-            self.lose(self.made.load(Ordering::Relaxed));
-        }
-        Err(StoreError::Timeout { after: self.deadline })
     }
 
     /// The connection and its number; waits only while the first attempt after a loss is under way.
-    async fn link(&self) -> Result<(MultiplexedConnection, u64), StoreError> {
+    async fn link(&self) -> Result<(Wire, u64), StoreError> {
         let mut link = self.link.subscribe();
         let known = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
         match known.as_deref() {
-            Ok(Link::Up(link, number)) => Ok((link.clone(), *number)),
+            Ok(Link::Up { wire, number, .. }) => Ok((wire.clone(), *number)),
             Ok(Link::Down(error)) => Err(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
             Ok(Link::Connecting) | Err(_) => Err(StoreError::Unavailable(None)),
         }
     }
 
     /// What an error means to the caller, and to the connection.
-    fn judge(&self, error: RedisError, number: u64) -> StoreError {
-        let lost = error.is_unrecoverable_error() || error.is_io_error();
-        // A server that was made a replica stays one; whoever took over is found by connecting again.
-        if lost || matches!(error.code(), Some("READONLY" | "NOAUTH")) {
-            self.lose(number);
+    fn judge(&self, error: RedisError, number: u64, range: usize) -> StoreError {
+        match Fault::of(&error) {
+            // A cluster's client mends its connections by itself.
+            Fault::Gone if self.is_cluster => self.fail(range, REFUSAL, number),
+            Fault::Gone => self.lose(number),
+            Fault::Wrong => self.fail(range, OPEN, number),
+            Fault::Refusal => self.fail(range, REFUSAL, number),
+            Fault::None => return StoreError::Refused(Box::new(error)),
         }
-        if lost {
-            StoreError::Unavailable(Some(Box::new(error)))
-        } else {
-            StoreError::Refused(Box::new(error))
+        StoreError::Unavailable(Some(Box::new(error)))
+    }
+
+    /// Counts a failure of connection `number`, and asks for another when there were too many in a row.
+    fn fail(&self, range: usize, weight: u32, number: u64) {
+        // What is left over from an earlier connection says nothing about this one.
+        if self.made.load(Ordering::Relaxed) != number {
+            return;
         }
+        if self.failures[range].fetch_add(weight, Ordering::Relaxed) + weight < OPEN {
+            return;
+        }
+        self.link.send_if_modified(|link| match link {
+            Link::Up { number: present, suspect, .. } if *present == number && !*suspect => {
+                *suspect = true;
+                true
+            }
+            _ => false,
+        });
     }
 
     /// Gives up connection `number`, unless another has taken its place.
     fn lose(&self, number: u64) {
-        self.timeouts.store(0, Ordering::Relaxed);
         self.link.send_if_modified(|link| {
-            let present = matches!(link, Link::Up(_, present) if *present == number);
+            let present = matches!(link, Link::Up { number: present, .. } if *present == number);
             if present {
                 *link = Link::Connecting;
             }
@@ -200,45 +293,75 @@ impl Shared {
     }
 
     /// Keeps a connection up, for ever.
-    async fn supervise(&self, client: &Client) {
+    async fn supervise(&self, mut topology: Topology) {
         let mut link = self.link.subscribe();
+        let mut pauses = pauses();
         loop {
-            let made = self.connect(client).await;
+            let wire = self.connect(&mut topology, &mut pauses).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-            self.link.send_replace(Link::Up(made, number));
+            let up = Instant::now();
+            if number == 1 {
+                startup::look(wire.clone()).await;
+            }
+            for failures in &self.failures {
+                failures.store(0, Ordering::Relaxed);
+            }
+            self.link.send_replace(Link::Up { wire, number, suspect: false });
             // The sender is `self`, so waiting cannot fail.
-            let _ = link.wait_for(|link| !matches!(link, Link::Up(..))).await;
-            tracing::warn!("the connection to Redis is lost; connecting again");
+            let _ = link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })).await;
+            tracing::warn!("the connection to Redis no longer serves; making another");
+            if up.elapsed() > PROVED {
+                pauses = self::pauses();
+            } else if let Some(pause) = pauses.next() {
+                // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs.
+                sleep(pause).await;
+            }
         }
     }
 
-    async fn connect(&self, client: &Client) -> MultiplexedConnection {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            // The deadline covers the answer too; this only lets the connection forget a request that nobody awaits.
-            .set_response_timeout(Some(self.deadline.saturating_mul(2)));
-        let (shortest, longest) = BACKOFF;
-        let backoff = ExponentialBuilder::default()
-            .with_min_delay(shortest)
-            .with_max_delay(longest)
-            .without_max_times()
-            .with_jitter();
-        for (attempt, pause) in (1u64..).zip(backoff.build()) {
-            match client.get_multiplexed_async_connection_with_config(&config).await {
-                Ok(made) => {
+    /// Tries until a connection serves. Each process has one attempt under way at most.
+    async fn connect(&self, topology: &mut Topology, pauses: &mut impl Iterator<Item = Duration>) -> Wire {
+        let mut attempt = 0u64;
+        loop {
+            attempt += 1;
+            // Looking up the master and dialling it are two attempts.
+            let dialled = timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)).await;
+            let error = match dialled {
+                Ok(Ok(wire)) => {
                     tracing::info!(attempt, "connected to Redis");
-                    return made;
+                    return wire;
                 }
-                Err(error) => {
-                    if attempt == 1 {
-                        tracing::error!(error = %error, "cannot connect to Redis; trying again until it answers");
-                    }
-                    self.link.send_replace(Link::Down(Arc::new(error)));
-                    tokio::time::sleep(pause).await;
-                }
+                Ok(Err(error)) => error,
+                Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
+            };
+            if attempt == 1 {
+                tracing::error!(error = %error, "cannot connect to Redis; trying again until it serves");
             }
+            self.link.send_replace(Link::Down(Arc::new(error)));
+            sleep(pauses.next().unwrap_or(BACKOFF.1)).await;
         }
-        // Without a maximum of attempts the backoff does not end.
-        std::future::pending().await
     }
+
+    /// Connects, and makes sure that decisions would work: a server that is loading, demoted, out of memory or hung takes
+    /// connections as well.
+    async fn dial(&self, topology: &mut Topology) -> RedisResult<Wire> {
+        const WRITE: &str = "redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])";
+        let mut wire = topology.connect(self.timeouts).await?;
+        if !self.is_cluster {
+            let mut probe = redis::cmd("EVAL");
+            wire.send(probe.arg(WRITE).arg(1).arg(&self.probe)).await?;
+        }
+        Ok(wire)
+    }
+}
+
+/// Growing pauses without end.
+fn pauses() -> impl Iterator<Item = Duration> {
+    let (shortest, longest) = BACKOFF;
+    ExponentialBuilder::default()
+        .with_min_delay(shortest)
+        .with_max_delay(longest)
+        .without_max_times()
+        .with_jitter()
+        .build()
 }

@@ -31,6 +31,11 @@ impl Namer {
         })
     }
 
+    /// A name under which nothing is counted, to try out whether the server can be written to.
+    pub(super) fn probe(&self) -> String {
+        format!("{}probe", self.prefix)
+    }
+
     /// The name under which this check's count is kept.
     pub(super) fn key(&self, check: &Check<'_>) -> String {
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());

@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{MAX_UNITS, Policy};
-use crate::store::Check;
+use crate::store::{Check, Taken};
 
 use super::scripts;
 
@@ -67,10 +67,10 @@ impl RefundArguments {
         Self(bytes)
     }
 
-    pub(super) fn push(&mut self, check: &Check<'_>, at: Timestamp, until: Timestamp) {
-        push_policy(&mut self.0, check.policy(), check.units());
-        push(&mut self.0, at.as_micros());
-        push(&mut self.0, until.as_micros());
+    pub(super) fn push(&mut self, taken: &Taken<'_>) {
+        push_policy(&mut self.0, taken.check().policy(), taken.check().units());
+        push(&mut self.0, taken.at().as_micros());
+        push(&mut self.0, taken.until().as_micros());
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

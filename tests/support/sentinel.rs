@@ -1,0 +1,105 @@
+//! A real Sentinel set-up: a master, a replica, and three sentinels that watch them, on loopback.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::redis::{Server, is_installed};
+
+/// What the sentinels call the service.
+pub const SERVICE: &str = "limits";
+
+/// A running set-up.
+#[derive(Debug)]
+pub struct Sentinels {
+    pub master: Server,
+    pub replica: Server,
+    watchers: Vec<(u16, Child)>,
+    _folders: Vec<TempDir>,
+}
+
+/// Starts everything, or says that this test is skipped.
+pub async fn sentinels() -> Option<Sentinels> {
+    if !is_installed() {
+        return None;
+    }
+    let master = Server::start_with(&[]);
+    let options = ["--replicaof", "127.0.0.1", &master.port().to_string(), "--repl-diskless-sync-delay", "0"];
+    let replica = Server::start_with(&options.map(str::to_owned));
+    until(replica.port(), "INFO replication", "master_link_status:up").await;
+    let mut sentinels = Vec::new();
+    let mut folders = Vec::new();
+    for _ in 0..3 {
+        let folder = TempDir::new().unwrap();
+        let port = crate::redis::free_port();
+        let path = folder.path().join("sentinel.conf");
+        let mut file = std::fs::File::create(&path).unwrap();
+        writeln!(
+            file,
+            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor {SERVICE} 127.0.0.1 {} 2\n\
+             sentinel down-after-milliseconds {SERVICE} 500\nsentinel failover-timeout {SERVICE} 3000\n",
+            folder.path().display(),
+            master.port()
+        )
+        .unwrap();
+        let child = Command::new(crate::redis::binary())
+            .arg(&path)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        sentinels.push((port, child));
+        folders.push(folder);
+    }
+    let set_up = Sentinels { master, replica, watchers: sentinels, _folders: folders };
+    for (port, _) in &set_up.watchers {
+        until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-slaves\"'), bulk-string('\"1\"'").await;
+        until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-other-sentinels\"'), bulk-string('\"2\"'")
+            .await;
+    }
+    Some(set_up)
+}
+
+/// Waits until the answer to `command` at `port`, printed for debugging, contains `text`.
+async fn until(port: u16, command: &str, text: &str) {
+    let mut last = String::new();
+    for _ in 0..2000 {
+        let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+        if let Ok(mut wire) = client.get_multiplexed_async_connection().await {
+            let mut words = command.split_whitespace();
+            let mut request = redis::cmd(words.next().unwrap());
+            for word in words {
+                request.arg(word);
+            }
+            if let Ok(answer) = request.query_async::<redis::Value>(&mut wire).await {
+                last = format!("{answer:?}");
+                if last.contains(text) {
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{command} never said {text}: {last}");
+}
+
+impl Sentinels {
+    /// All sentinels, as one URL.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.watchers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();
+        format!("redis-sentinel://{}/{SERVICE}", hosts.join(","))
+    }
+}
+
+impl Drop for Sentinels {
+    fn drop(&mut self) {
+        for (_, sentinel) in &mut self.watchers {
+            let _ = sentinel.kill();
+            let _ = sentinel.wait();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Sentinel and Cluster: real processes, one of which dies or hangs.
+#![allow(clippy::unwrap_used, clippy::unnecessary_wraps, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::conformance::Fixture;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
+use tests::cluster::{Cluster, cluster};
+use tests::redis::Server;
+use tests::sentinel::sentinels;
+
+static MINUTE: Policy = Policy::builder("minute")
+    .max(1_000_000)
+    .window(Duration::from_secs(3600))
+    .algorithm(Algorithm::FixedWindow)
+    .on_error(OnError::Deny)
+    .build();
+
+/// A caller for each part of the slots, more or less.
+fn callers() -> Vec<String> {
+    (0..60).map(|i| format!("caller-{i}")).collect()
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A store, and the servers that it needs.
+struct OnCluster(RedisStore, #[allow(dead_code, reason = "kept alive")] Cluster);
+
+impl Fixture for OnCluster {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.0
+    }
+}
+
+fn on_cluster(clock: &FakeClock) -> Option<OnCluster> {
+    let cluster = block_on(cluster(false))?;
+    Some(OnCluster(cluster.store_at(clock), cluster))
+}
+
+mod cluster_store {
+    ratelimit_core::conformance_suite! { store: super::on_cluster, block_on: super::block_on }
+}
+
+/// Asks for every caller until all are decided, and returns how long the slowest single answer took and how long it took
+/// until all were decided.
+async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let mut all = true;
+        for caller in callers() {
+            let asked = Instant::now();
+            all &= limiter.check(&MINUTE, &caller).await.is_ok();
+            slowest = slowest.max(asked.elapsed());
+        }
+        if all {
+            return (slowest, began.elapsed());
+        }
+        assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_primary_that_is_killed_is_replaced() {
+    let Some(mut cluster) = cluster(true).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    cluster.nodes[0].kill();
+    let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
+    println!("killed primary: slowest answer {slowest:?}, all decided after {back:?}");
+    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+}
+
+#[tokio::test]
+async fn a_primary_that_hangs_is_replaced() {
+    let Some(cluster) = cluster(true).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    cluster.nodes[0].signal("STOP");
+    let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
+    println!("hung primary: slowest answer {slowest:?}, all decided after {back:?}");
+    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    cluster.nodes[0].signal("CONT");
+}
+
+#[tokio::test]
+async fn a_group_of_callers_on_several_nodes_is_all_or_nothing() {
+    let Some(cluster) = cluster(false).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindowCounter,
+        Algorithm::SlidingWindowLog,
+        Algorithm::TokenBucket,
+    ] {
+        let wide =
+            Policy::builder("wide").algorithm(algorithm).max(100).window(Duration::from_secs(3600)).build();
+        let tight =
+            Policy::builder("tight").algorithm(algorithm).max(1).window(Duration::from_secs(3600)).build();
+        let callers = callers();
+        let mut group: Vec<Check<'_>> =
+            callers[..10].iter().map(|caller| Check::new(&wide, caller)).collect();
+        group.push(Check::new(&tight, "one"));
+        assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+        for _ in 0..3 {
+            let denied = limiter.check_all(&group).await.unwrap();
+            assert!(!denied.is_allowed(), "{algorithm}");
+            assert_eq!(denied.outcomes().iter().filter(|outcome| !outcome.is_allowed()).count(), 1);
+            assert!(denied.outcomes()[..10].iter().all(|outcome| outcome.remaining() == 99), "{algorithm}");
+        }
+        for caller in &callers[..10] {
+            assert_eq!(limiter.peek(&wide, caller).await.unwrap().remaining(), 99, "{algorithm}");
+        }
+    }
+}
+
+/// Sends until the limiter decides by the store again.
+async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let asked = Instant::now();
+        let decided = limiter.check(&MINUTE, "a").await.is_ok();
+        slowest = slowest.max(asked.elapsed());
+        if decided {
+            return (slowest, began.elapsed());
+        }
+        assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_the_old_one_dies() {
+    let Some(mut set_up) = sentinels().await else { return };
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    until_decided(&limiter, Duration::from_secs(10)).await;
+    set_up.master.kill();
+    let (slowest, back) = until_decided(&limiter, Duration::from_secs(30)).await;
+    println!("killed master: slowest answer {slowest:?}, decided after {back:?}");
+    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_the_old_one_hangs() {
+    let Some(set_up) = sentinels().await else { return };
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    until_decided(&limiter, Duration::from_secs(10)).await;
+    set_up.master.signal("STOP");
+    let (slowest, back) = until_decided(&limiter, Duration::from_secs(30)).await;
+    println!("hung master: slowest answer {slowest:?}, decided after {back:?}");
+    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    set_up.master.signal("CONT");
+}
+
+/// What a server answers, printed for debugging; nothing while it changes its role and cuts its connections.
+async fn ask(server: &Server, command: &redis::Cmd) -> String {
+    let client = redis::Client::open(server.url()).unwrap();
+    let Ok(mut wire) = client.get_multiplexed_async_connection().await else { return String::new() };
+    let answer: redis::RedisResult<redis::Value> = command.query_async(&mut wire).await;
+    answer.map(|answer| format!("{answer:?}")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_roles_are_changed_by_command() {
+    let Some(set_up) = sentinels().await else { return };
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    until_decided(&limiter, Duration::from_secs(10)).await;
+    let first = set_up.url();
+    let port: u16 =
+        first.trim_start_matches("redis-sentinel://127.0.0.1:").split(',').next().unwrap().parse().unwrap();
+    let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+    let mut sentinel = client.get_multiplexed_async_connection().await.unwrap();
+    let mut failover = redis::cmd("SENTINEL");
+    let _: () =
+        failover.arg("FAILOVER").arg(tests::sentinel::SERVICE).query_async(&mut sentinel).await.unwrap();
+    // What is decided from now on is written at the new master.
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let _ = limiter.check(&MINUTE, "b").await;
+        let keys = ask(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
+        let roles =
+            (ask(&set_up.replica, &redis::cmd("ROLE")).await, ask(&set_up.master, &redis::cmd("ROLE")).await);
+        if keys.contains("minute") && roles.0.contains("master") && roles.1.contains("slave") {
+            break;
+        }
+        assert!(Instant::now() < end, "{keys} {roles:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 < Duration::from_millis(150));
+}
