@@ -90,7 +90,9 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
-pub use ratelimit_macros::{no_rate_limit, rate_limit};
+pub use ratelimit_macros::no_rate_limit;
+#[doc = include_str!("attribute.md")]
+pub use ratelimit_macros::rate_limit;
 
 pub use crate::declared::{DeclaredLimit, limits};
 pub use crate::identity::client_ip;

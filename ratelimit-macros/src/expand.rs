@@ -154,13 +154,17 @@ fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
         Form::Beside { name, .. } => name.to_token_stream(),
     };
     let turbofish = handler.turbofish();
-    let respond = quote_spanned! {span=>
-        let __rate_limit_function = #name #turbofish;
-        let __rate_limit_response = __rate_limit_pass.respond(__rate_limit_function(#(#names),*).await);
-    };
-    if counted {
-        quote_spanned!(span=> #respond __rate_limit_pass.settle(__rate_limit_response).await)
+    let respond = quote_spanned!(span=> __rate_limit_pass.respond(__rate_limit_function(#(#names),*).await));
+    let respond = if counted {
+        quote_spanned! {span=>
+            let __rate_limit_response = #respond;
+            __rate_limit_pass.settle(__rate_limit_response).await
+        }
     } else {
-        quote_spanned!(span=> #respond __rate_limit_response)
+        respond
+    };
+    quote_spanned! {span=>
+        let __rate_limit_function = #name #turbofish;
+        #respond
     }
 }

@@ -2,7 +2,6 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
@@ -180,7 +179,7 @@ fn check_type(name: &str, ty: &Type, arity: usize, diagnostics: &mut Diagnostics
             .error_at(word, "a closure's parameters need whole types here: write out what `_` stands for"));
     }
     if let Some((reader, place)) = body_reader(ty) {
-        return Err(diagnostics.error_at(
+        return Err(diagnostics.error(
             place,
             format!(
                 "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the \
@@ -202,7 +201,7 @@ fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
 }
 
 /// The extractor in a type that reads the body.
-fn body_reader(ty: &Type) -> Option<(String, proc_macro2::Span)> {
+fn body_reader(ty: &Type) -> Option<(String, &Type)> {
     match ty {
         Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),
         Type::Group(group) => body_reader(&group.elem),
@@ -211,7 +210,7 @@ fn body_reader(ty: &Type) -> Option<(String, proc_macro2::Span)> {
             let last = path.path.segments.last()?;
             let word = last.ident.to_string();
             if BODIES.contains(&word.as_str()) {
-                return Some((word, path.span()));
+                return Some((word, ty));
             }
             match &last.arguments {
                 PathArguments::AngleBracketed(arguments) if AROUND.contains(&word.as_str()) => {

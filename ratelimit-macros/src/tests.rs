@@ -6,6 +6,7 @@ mod callers;
 mod expansion;
 mod functions;
 mod garbage;
+mod page;
 
 use proc_macro2::TokenStream;
 

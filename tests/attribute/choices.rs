@@ -1,5 +1,7 @@
 //! What is chosen for each request: `max`, `cost` and `skip`.
 
+#![allow(clippy::needless_pass_by_value, reason = "extractors are taken by value")]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix_web::web::{Data, Path};
