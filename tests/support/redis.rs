@@ -88,13 +88,39 @@ pub(crate) fn free_port() -> u16 {
 
 /// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
 pub fn ask(url: &str, command: &str) -> String {
-    let address = url.trim_start_matches("redis://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
+    Console::at(url).ask(command)
+}
+
+/// A connection that stays open, for commands by hand.
+#[derive(Debug)]
+pub struct Console(BufReader<TcpStream>);
+
+impl Console {
+    fn at(url: &str) -> Self {
+        let address = url.trim_start_matches("redis://").trim_end_matches('/');
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends a command, words with blanks between, and gives the first line of the answer.
+    pub fn ask(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.read()
+    }
+
+    /// One more line of the answer.
+    pub fn read(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The same, for a command that has to succeed.
+    pub fn must(&mut self, command: &str) {
+        let answer = self.ask(command);
+        assert!(!answer.starts_with('-'), "{command}: {answer}");
+    }
 }
 
 impl Server {
@@ -171,6 +197,11 @@ impl Server {
 
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// A connection for commands by hand.
+    pub fn console(&self) -> Console {
+        Console::at(&self.url())
     }
 
     /// The folder in which it runs.
