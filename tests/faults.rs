@@ -5,10 +5,19 @@
 
 use std::time::{Duration, Instant};
 
+use actix_web::{App, HttpRequest, HttpServer, web};
+use ratelimit_actix::rate_limit;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
+use tests::client;
+use tests::clock::clocked_server;
+use tests::log::Log;
+use tests::noise::Noise;
 use tests::outage::{LONGEST, Outage, PROBE, millis};
+use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{server, server_with};
+use tests::tls::{Certificate, secured_server};
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -535,4 +544,333 @@ async fn what_a_failover_can_lose_is_what_was_not_replicated() {
     let after = admitted(200).await;
     println!("failover: {} of 100 admitted, 30 were not replicated", 70 + after);
     assert_eq!(after, 60);
+}
+
+#[test]
+fn a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied() {
+    const NAME: &str = "a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied";
+    static ONE: Policy = Policy::builder("evicted")
+        .max(1)
+        .window(Duration::from_secs(3600))
+        .algorithm(Algorithm::SlidingWindowLog)
+        .on_error(OnError::Deny)
+        .build();
+    in_own_process(NAME, || {
+        let Some(server) = server_with("--maxmemory 3mb --maxmemory-policy allkeys-lru") else { return };
+        let log = Log::of_process();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let limiter = patient(&server.url());
+            assert!(limiter.check(&ONE, "victim").await.unwrap().is_allowed());
+            assert!(!limiter.check(&ONE, "victim").await.unwrap().is_allowed());
+            // He does not ask meanwhile: every question would make him one of the recently used.
+            for wave in 0..120u32 {
+                let limiter = &limiter;
+                let flood = (0..200u32).map(|i| async move {
+                    let caller = (wave * 200 + i).to_le_bytes();
+                    assert!(limiter.check(&ONE, caller).await.unwrap().is_allowed());
+                });
+                futures_util::future::join_all(flood).await;
+            }
+            let kept: u32 = server.ask("DBSIZE")[1..].parse().unwrap();
+            println!("{kept} of 24001 callers are kept");
+            assert!(kept < 24_000, "nothing is evicted");
+            assert!(limiter.check(&ONE, "victim").await.unwrap().is_allowed(), "freed by a flood of others");
+        });
+        let warnings = log.at(Level::WARN);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("allkeys-lru") && warnings[0].contains("noeviction"), "{warnings:?}");
+    });
+}
+
+// ---- TLS --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn over_tls_limits_are_shared_as_without() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
+    let limiter = RateLimiter::with_redis(builder.deadline(Duration::from_secs(20)).build().unwrap());
+    let before = PROBE.max();
+    let outcome = limiter.check(&PROBE, "a").await.unwrap();
+    assert!(!outcome.is_degraded());
+    assert_eq!(outcome.remaining(), before - 1);
+    // The same count, seen without TLS.
+    let plain = patient(&secured.server.url());
+    assert_eq!(plain.peek(&PROBE, "a").await.unwrap().remaining(), before - 1);
+}
+
+macro_rules! mistrusted {
+    ($($test:ident, $name:literal, $certificate:expr;)+) => {
+        $(#[tokio::test]
+        async fn $test() {
+            let Some(secured) = secured_server($certificate) else { return };
+            let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
+            let mut outage = Outage::with($name, builder);
+            outage.until_noticed().await;
+            outage.policies_apply().await;
+            assert_eq!(secured.server.ask("DBSIZE"), ":0");
+            secured.present(Certificate::Good);
+            outage.ends_within(2 * SECOND).await;
+        })+
+    };
+}
+
+mistrusted! {
+    a_certificate_of_an_unknown_authority_is_not_trusted, "wrong CA", Certificate::OfAStranger;
+    a_certificate_that_has_expired_is_not_trusted, "expired", Certificate::Expired;
+    a_certificate_of_another_host_is_not_trusted, "other host", Certificate::OfAnotherHost;
+}
+
+#[tokio::test]
+async fn the_authorities_of_the_system_do_not_vouch_for_a_server_with_one_of_its_own() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let mut outage = Outage::of("own CA, not given", &secured.url());
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    assert_eq!(secured.server.ask("DBSIZE"), ":0");
+}
+
+#[tokio::test]
+async fn a_handshake_that_stalls_is_an_outage() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let proxy = Proxy::before(secured.tls_port);
+    proxy.set(Mode::Swallow);
+    let url = format!("rediss://localhost:{}/", proxy.port());
+    let builder = RedisStore::builder(&url).root_certificate_pem(secured.authority.clone());
+    let mut outage = Outage::with("stalled handshake", builder);
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    proxy.set(Mode::Pass);
+    outage.ends_within(2 * SECOND).await;
+}
+
+// ---- Time -------------------------------------------------------------------------------------------------------
+
+/// Asks as fast as it may until `until`; what was admitted, and when.
+async fn admissions(limiter: &RateLimiter, policy: &Policy, caller: &str, until: Instant) -> Vec<Instant> {
+    let mut admitted = Vec::new();
+    while Instant::now() < until {
+        let outcome = limiter.check(policy, caller).await.unwrap();
+        if outcome.is_allowed() {
+            admitted.push(Instant::now());
+        } else {
+            // An entry of a log that is exactly one window old still counts.
+            let longest = policy.window() + Duration::from_micros(1);
+            assert!(outcome.retry_after().unwrap() <= longest, "{:?}", outcome.retry_after());
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    admitted
+}
+
+#[tokio::test]
+async fn a_server_clock_that_is_set_locks_nobody_out_for_longer_than_a_window() {
+    const WINDOW: Duration = Duration::from_secs(1);
+    const HOUR_US: i64 = 3_600_000_000;
+    let Some(mut clocked) = clocked_server() else { return };
+    let noise = Noise::watch();
+    let limiter = patient(&clocked.server.url());
+    let time = |server: &tests::redis::Server| {
+        let mut console = server.console();
+        console.ask("TIME");
+        console.read();
+        console.read().parse::<i64>().unwrap()
+    };
+    let here = time(&clocked.server);
+    clocked.ahead(HOUR_US);
+    assert!(time(&clocked.server) >= here + 3600, "the shim does nothing");
+    clocked.ahead(0);
+    let policies = [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindowCounter,
+        Algorithm::SlidingWindowLog,
+        Algorithm::TokenBucket,
+    ]
+    .map(|algorithm| {
+        Policy::builder("stepped").algorithm(algorithm).max(20).window(WINDOW).on_error(OnError::Deny).build()
+    });
+    for (name, steps) in [
+        ("an hour back", &[-HOUR_US][..]),
+        ("two hours on", &[2 * HOUR_US]),
+        ("50 ms to and fro", &[50_000, -50_000, 50_000, -50_000, 50_000, -50_000, 50_000, 0]),
+    ] {
+        let began = Instant::now();
+        let until = began + 4 * WINDOW;
+        let load = policies.each_ref().map(|policy| admissions(&limiter, policy, name, until));
+        let set = async {
+            tokio::time::sleep(WINDOW * 8 / 5).await;
+            let stepped = Instant::now();
+            for step in steps {
+                clocked.ahead(*step);
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+            stepped
+        };
+        let (admitted, stepped) = futures_util::future::join(futures_util::future::join_all(load), set).await;
+        clocked.ahead(0);
+        for (policy, admitted) in policies.iter().zip(admitted) {
+            let algorithm = policy.algorithm();
+            let next = admitted.iter().find(|at| **at > stepped).map(|at| *at - stepped);
+            let after = admitted.iter().filter(|at| **at > stepped).count();
+            println!(
+                "{name}, {algorithm}: {} admitted in 4 windows, {after} after, the next {next:?} after",
+                admitted.len()
+            );
+            // Set up and asked every 2 ms; the rest is for a busy machine.
+            let bound = noise.extended(WINDOW + Duration::from_millis(50 + 50));
+            assert!(next.is_some_and(|next| next <= bound), "{name}, {algorithm}: {next:?}");
+            // Four windows, the one that was begun, the burst of a bucket; and one more for the step.
+            assert!(admitted.len() <= 20 * (4 + 1 + 1), "{name}, {algorithm}: {}", admitted.len());
+        }
+    }
+}
+
+// ---- Many processes, and many times -----------------------------------------------------------------------------
+
+#[test]
+fn eight_processes_that_start_without_a_server_try_seldom() {
+    const NAME: &str = "eight_processes_that_start_without_a_server_try_seldom";
+    const URL: &str = "RATELIMIT_TESTS_STORM";
+    const WATCHED: Duration = Duration::from_secs(3);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if let Ok(url) = std::env::var(URL) {
+        let limiter = RateLimiter::redis(&url).unwrap();
+        let end = Instant::now() + WATCHED;
+        runtime().block_on(async {
+            while Instant::now() < end {
+                assert!(limiter.check(&PROBE, "a").await.is_err());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        return;
+    }
+    // Ends each connection as soon as it is made: a dead server that can be counted at.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let mut processes: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command
+                .args([NAME, "--exact"])
+                .env(URL, &url)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = std::sync::Arc::clone(&count);
+    std::thread::spawn(move || {
+        while let Ok((connection, _)) = listener.accept() {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            drop(connection);
+        }
+    });
+    for process in &mut processes {
+        assert!(process.wait().unwrap().success());
+    }
+    let attempts = count.load(std::sync::atomic::Ordering::SeqCst);
+    println!("{attempts} connections of 8 processes in {WATCHED:?}");
+    // One at once, then after pauses of at least 50, 100, 200, 400 and then 400 ms.
+    assert!((8..=8 * 10).contains(&attempts), "{attempts}");
+}
+
+#[test]
+fn a_flapping_server_leaves_nothing_behind() {
+    in_own_process("a_flapping_server_leaves_nothing_behind", || tests::flapping::flap(3));
+}
+
+// ---- The application --------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn requests_that_are_given_up_leave_nothing_behind() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let outage = Outage::of("given up", &proxy.url());
+    outage.until_up().await;
+    let connections = proxy.accepted();
+    proxy.set(Mode::Delay(Duration::from_millis(2)));
+    let limiter = &outage.limiter;
+    let requests = (0..500u64).map(|i| async move {
+        tokio::time::sleep(Duration::from_millis(i / 5)).await;
+        let check = limiter.check(&PROBE, "given up");
+        tokio::time::timeout(Duration::from_millis(i % 12), check).await.is_ok()
+    });
+    let answered =
+        futures_util::future::join_all(requests).await.into_iter().filter(|answered| *answered).count();
+    proxy.set(Mode::Pass);
+    let patient = patient(&server.url());
+    let left = patient.peek(&PROBE, "given up").await.unwrap().remaining();
+    let charged = PROBE.max() - left;
+    println!("500 requests: {answered} answered, {charged} charged");
+    assert!(charged <= 500);
+    if outage.noise.worst() < Duration::from_millis(25) {
+        assert_eq!(proxy.accepted(), connections, "the connection served on");
+        assert!(charged >= u64::try_from(answered).unwrap());
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_amid_requests_takes_nothing_with_it() {
+    let Some(server) = server() else { return };
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let limiter = RateLimiter::redis(&server.url()).unwrap();
+    let first = runtime();
+    let decided = |runtime: &tokio::runtime::Runtime| {
+        tests::within(Duration::from_secs(10), || runtime.block_on(limiter.check(&PROBE, "a")).is_ok())
+    };
+    assert!(decided(&first));
+    server.signal("STOP");
+    for _ in 0..50 {
+        let limiter = limiter.clone();
+        first.spawn(async move { limiter.check(&PROBE, "a").await.is_ok() });
+    }
+    drop(first);
+    server.signal("CONT");
+    assert!(decided(&runtime()));
+}
+
+#[rate_limit(max = 5, algorithm = "sliding_window_log", by = caller)]
+async fn limited() -> &'static str {
+    "passed"
+}
+
+fn caller(req: &HttpRequest) -> String {
+    req.headers().get("x-caller").unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_panic_of_the_function_that_names_the_caller_costs_that_request_only() {
+    use std::io::{Read, Write};
+    let (tell, told) = std::sync::mpsc::channel();
+    let serve = move || {
+        actix_web::rt::System::new().block_on(async move {
+            let limiter = RateLimiter::in_memory();
+            let app = move || {
+                App::new().app_data(web::Data::new(limiter.clone())).route("/", web::get().to(limited))
+            };
+            let server = HttpServer::new(app).workers(1).disable_signals().bind(("127.0.0.1", 0)).unwrap();
+            let address = server.addrs()[0];
+            let running = server.run();
+            tell.send((address, running.handle())).unwrap();
+            running.await.unwrap();
+        });
+    };
+    let server = std::thread::spawn(serve);
+    let (address, handle) = told.recv().unwrap();
+    for round in 0..3 {
+        assert_eq!(
+            client::get(address, "/", &["x-caller: a"]).header("x-ratelimit-remaining"),
+            Some(["4", "3", "2"][round])
+        );
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = connection.read_to_string(&mut answer);
+        assert!(!answer.contains(" 200 "), "{answer}");
+    }
+    actix_web::rt::System::new().block_on(handle.stop(false));
+    server.join().unwrap();
 }

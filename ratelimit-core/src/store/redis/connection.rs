@@ -28,7 +28,7 @@ use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
 use crate::error::{ConfigError, StoreError};
 
 /// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 /// Failures in a row, by weight, after which requests fail at once: three timeouts or five refusals.
 const OPEN: u32 = 15;
