@@ -95,7 +95,8 @@ impl Policy {
 
     /// Starts a policy of 100 units per 60 s whose counts are kept under `key`.
     ///
-    /// Policies with the same key, algorithm and window share their counts.
+    /// Policies with the same key, algorithm, window and sub-windows share their counts; token buckets also need the same
+    /// `max` and burst.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder {
             key,
