@@ -271,7 +271,8 @@ fn play(on: &str, store: &Timed) {
     }
     assert!(files.len() >= 5 && rows > 400, "{rows} rows in {} files", files.len());
     // Not `println!`, which the test harness captures.
-    writeln!(std::io::stderr(), "{on}: {rows} rows of {stories} vectors in {} files", files.len()).unwrap();
+    let line = format!("{on}: {rows} rows of {stories} vectors in {} files\n", files.len());
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 fn expected(vector: &Vector, row: &Row, now: Timestamp) -> GroupOutcome {

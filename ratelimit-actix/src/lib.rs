@@ -82,14 +82,15 @@ mod rejection;
 mod settle;
 mod source;
 
-#[cfg(feature = "test-util")]
-pub use ratelimit_core::conformance;
 pub use ratelimit_core::{
-    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, Outcome, Policy,
-    PolicyBuilder, PolicyError, RateLimiter, Reservation, StoreError, Timestamp, clock, policy, store,
+    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
+    PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
+    algorithm, clock, policy, store,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
+#[cfg(feature = "test-util")]
+pub use ratelimit_core::{conformance, conformance_suite};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;

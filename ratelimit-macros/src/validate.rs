@@ -14,7 +14,7 @@ use crate::number::{Number, Units};
 use crate::paths::Root;
 use crate::route::Route;
 use crate::source::Source;
-use crate::value::{Count, OnMissing, Window};
+use crate::value::{Count, OnError, OnMissing, Window};
 
 /// A handler and its limits, free of mistakes.
 pub(crate) struct Spec {
@@ -34,6 +34,7 @@ pub(crate) struct Limit {
     pub(crate) name: Option<Name>,
     pub(crate) by: By,
     pub(crate) on_missing: OnMissing,
+    pub(crate) on_error: OnError,
     pub(crate) cost: Option<Units>,
     pub(crate) count: Count,
     pub(crate) skip: Option<Source>,
@@ -127,6 +128,7 @@ fn limit(
         name: given(args.name)?,
         by,
         on_missing: given(args.on_missing)?.unwrap_or(OnMissing::Reject),
+        on_error: given(args.on_error)?.unwrap_or(OnError::Local),
         cost: given(args.cost)?,
         count: given(args.count)?.unwrap_or(Count::All),
         skip: given(args.skip)?,
