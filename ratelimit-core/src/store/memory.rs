@@ -99,20 +99,19 @@ impl MemoryStore {
                 return shard.decide_one(digest, check, now, mode);
             }
             drop(shard);
-            let (mut shard, digest) = self.overflow(check.policy(), now);
-            return shard.decide_one(digest, check, now, mode);
+            let digest = shared(check.policy());
+            return self.overflow(digest, now).decide_one(digest, check, now, mode);
         }
         let mut held = self.hold(group, now);
         held.decide(group, now, mode)
     }
 
-    /// Where the callers without room are counted under this policy, locked.
-    fn overflow(&self, policy: &Policy, now: Timestamp) -> (MutexGuard<'_, Shard>, u128) {
-        let digest = u128::from(policy.state_id());
+    /// Where callers without room are counted, locked.
+    fn overflow(&self, digest: u128, now: Timestamp) -> MutexGuard<'_, Shard> {
         let mut shard = self.overflow.lock();
-        // There is always room; asking for it sweeps.
+        // There is always room; asking for it drops what has expired.
         shard.has_room(digest, 0, now, usize::MAX);
-        (shard, digest)
+        shard
     }
 
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
@@ -133,14 +132,10 @@ impl MemoryStore {
                 places.push((shard, digest));
                 continue;
             }
-            let (overflow, digest) = match shards.get(order.len()) {
-                Some(_) => (None, u128::from(check.policy().state_id())),
-                None => {
-                    let (overflow, digest) = self.overflow(check.policy(), now);
-                    (Some(overflow), digest)
-                }
-            };
-            shards.extend(overflow);
+            let digest = shared(check.policy());
+            if shards.len() == order.len() {
+                shards.push(self.overflow(digest, now));
+            }
             places.push((order.len(), digest));
         }
         Held { shards, places }
@@ -230,6 +225,11 @@ struct Entry {
     digest: u128,
     expires_at: Timestamp,
     state: State,
+}
+
+/// The digest that all callers without room share under a policy.
+fn shared(policy: &Policy) -> u128 {
+    u128::from(policy.state_id())
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
@@ -372,7 +372,7 @@ mod tests {
         for max in [1, 10, 63, 640] {
             let (store, clock) = store(max);
             for round in 0..5 {
-                for i in 0..max / 2 + 1 {
+                for i in 0..max.div_ceil(2) {
                     let caller = format!("{round}/{i}");
                     assert_eq!(
                         check_n(&store, &policy, &caller, 3).remaining(),
@@ -404,7 +404,7 @@ mod tests {
             assert_eq!(check_n(&store, &policy, "active", 0).remaining(), 2, "{algorithm}");
             // While it is denied, a later flood does not free it either.
             let wait = denied.retry_after().unwrap();
-            clock.advance(wait - Duration::from_micros(1));
+            clock.advance(wait.saturating_sub(Duration::from_micros(1)));
             flood(&store, &policy, 10_000);
             assert!(!passes(&store, &policy, "used up"), "{algorithm}");
             clock.advance(Duration::from_micros(1));
