@@ -12,6 +12,8 @@ mod choices;
 mod counting;
 #[path = "attribute/listing.rs"]
 mod listing;
+#[path = "attribute/served.rs"]
+mod served;
 #[path = "attribute/shared.rs"]
 mod shared;
 
