@@ -61,6 +61,8 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
+//! | `redis-tls` | no | Redis over TLS: `rediss://` and its relatives |
+//! | `metrics` | no | `metrics`: counters and histograms for the `metrics` facade |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -79,6 +81,8 @@ mod rejection;
 
 #[cfg(feature = "test-util")]
 pub use ratelimit_core::conformance;
+#[cfg(feature = "metrics")]
+pub use ratelimit_core::metrics;
 pub use ratelimit_core::{
     Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, Outcome, Policy,
     PolicyBuilder, PolicyError, RateLimiter, Reservation, StoreError, Timestamp, clock, policy, store,

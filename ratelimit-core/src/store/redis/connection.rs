@@ -10,6 +10,7 @@
 //! * Only an answer that proves that nothing ran, `NOSCRIPT`, is answered by asking again. After a timeout nobody knows
 //!   whether the request was charged, so it is not repeated.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -34,6 +35,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 const OPEN: u32 = 15;
 const TIMEOUT: u32 = 5;
 const REFUSAL: u32 = 3;
+
+/// So often an idle connection is tried.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A connection that served for so long was a good one; the pauses before the next begin anew.
 const PROVED: Duration = Duration::from_secs(5);
@@ -283,6 +287,8 @@ impl Shared {
     async fn supervise(&self, mut topology: Topology) {
         let mut link = self.link.subscribe();
         let mut pauses = pauses();
+        #[cfg(feature = "metrics")]
+        crate::metrics::disconnected();
         loop {
             let wire = self.connect(&mut topology, &mut pauses).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
@@ -293,9 +299,17 @@ impl Shared {
             for failures in &self.failures {
                 failures.store(0, Ordering::Relaxed);
             }
-            self.link.send_replace(Link::Up { wire, number, suspect: false });
+            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
+            #[cfg(feature = "metrics")]
+            crate::metrics::connected();
+            let mut serves_no_longer =
+                pin!(link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            let _ = link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })).await;
+            while timeout(HEARTBEAT, serves_no_longer.as_mut()).await.is_err() {
+                self.beat(wire.clone(), number).await;
+            }
+            #[cfg(feature = "metrics")]
+            crate::metrics::disconnected();
             tracing::warn!("the connection to Redis no longer serves; making another");
             if up.elapsed() > PROVED {
                 pauses = self::pauses();
@@ -313,6 +327,21 @@ impl Shared {
                 });
                 sleep(pause).await;
             }
+        }
+    }
+
+    /// Notices the loss of a connection that nobody uses at the moment. A cluster's client does so itself.
+    async fn beat(&self, mut wire: Wire, number: u64) {
+        if self.is_cluster {
+            return;
+        }
+        match timeout(self.timeouts.deadline, wire.send(&redis::cmd("PING"))).await {
+            Ok(Err(error)) if matches!(Fault::of(&error), Fault::Gone | Fault::Wrong) => {
+                self.judge(error, number, 0);
+            }
+            // That it answers does not mean that it decides, so it takes back no failure.
+            Ok(_) => {}
+            Err(_) => self.fail(0, TIMEOUT, number),
         }
     }
 
