@@ -780,6 +780,13 @@ fn a_flapping_server_leaves_nothing_behind() {
     in_own_process("a_flapping_server_leaves_nothing_behind", || tests::flapping::flap(3));
 }
 
+#[test]
+fn a_flood_of_callers_does_not_fill_the_memory_and_frees_nobody() {
+    in_own_process("a_flood_of_callers_does_not_fill_the_memory_and_frees_nobody", || {
+        tests::flood::flood(300_000);
+    });
+}
+
 // ---- The application --------------------------------------------------------------------------------------------
 
 #[tokio::test]

@@ -14,6 +14,8 @@ pub mod clock;
 pub mod cluster;
 pub mod demo;
 pub mod flapping;
+pub mod flood;
+pub mod load;
 pub mod log;
 pub mod noise;
 pub mod outage;

@@ -7,7 +7,8 @@
 //! * What fails is counted for each part of the slots of a cluster, of which a single server has one. Where too much
 //!   fails in a row, requests fail at once, until a new connection has been made, and to a single server has been proved
 //!   by running a script that writes.
-//! * Only an answer that proves that nothing ran, `NOSCRIPT`, is answered by asking again. After a timeout nobody knows
+//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`
+//!   and `TRYAGAIN`. After a timeout nobody knows
 //!   whether the request was charged, so it is not repeated.
 
 use std::pin::pin;
@@ -215,7 +216,7 @@ impl Shared {
         }
         let in_time = timeout(self.timeouts.deadline, async {
             let (mut wire, number) = self.link().await?;
-            let answer = question.ask(&mut wire).await;
+            let answer = self.ask_until_settled(question, &mut wire).await;
             answer.map_err(|error| self.judge(error, number, range))
         });
         match in_time.await {
@@ -230,6 +231,27 @@ impl Shared {
             Err(_) => {
                 self.fail(range, TIMEOUT, self.made.load(Ordering::Relaxed));
                 Err(StoreError::Timeout { after: self.timeouts.deadline })
+            }
+        }
+    }
+
+    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran. The
+    /// client follows one redirection after another, but the word that announces it travels apart from the question, so
+    /// that somebody else's question may come between and take its place.
+    async fn ask_until_settled(&self, question: &Question, wire: &mut Wire) -> RedisResult<Value> {
+        let end = Instant::now() + self.timeouts.deadline / 2;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match question.ask(wire).await {
+                Err(error)
+                    if self.is_cluster
+                        && matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN"))
+                        && Instant::now() < end =>
+                {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_millis(8));
+                }
+                answer => return answer,
             }
         }
     }
