@@ -62,6 +62,8 @@
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
 //! | `uuid` | no | `uuid::Uuid` as a caller |
+//! | `redis-tls` | no | Redis over TLS: `rediss://` and its relatives |
+//! | `metrics` | no | `metrics`: counters and histograms for the `metrics` facade |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -82,6 +84,8 @@ mod rejection;
 mod settle;
 mod source;
 
+#[cfg(feature = "metrics")]
+pub use ratelimit_core::metrics;
 pub use ratelimit_core::{
     Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
     PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,

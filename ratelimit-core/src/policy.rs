@@ -150,6 +150,12 @@ impl Policy {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
+    /// The name, not copied when it was written down.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn shared_name(&self) -> Cow<'static, str> {
+        self.name.as_ref().unwrap_or(&self.key).clone()
+    }
+
     /// How it is counted.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
