@@ -47,6 +47,9 @@ pub(crate) enum Key {
     Function(String),
 }
 
+/// Most limits that a store judges together.
+const MAX_GROUP: usize = 64;
+
 /// Joins the arguments of every attribute with the handler.
 pub(crate) fn validate(
     group: Vec<Args>,
@@ -55,6 +58,13 @@ pub(crate) fn validate(
     root: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Spec, Reported> {
+    if let Ok(handler) = &handler
+        && group.len() > MAX_GROUP
+    {
+        let found = group.len();
+        let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
+        diagnostics.error(&handler.signature.ident, message);
+    }
     let mut own_root: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {
