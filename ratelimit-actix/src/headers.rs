@@ -34,6 +34,11 @@ impl Quota {
         })
     }
 
+    /// The names of the fields.
+    pub(crate) fn names() -> [&'static HeaderName; 3] {
+        [&LIMIT, &REMAINING, &RESET]
+    }
+
     /// The fields, as a client gets them.
     pub(crate) fn headers(self) -> [(HeaderName, HeaderValue); 3] {
         [

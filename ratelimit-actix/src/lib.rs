@@ -63,6 +63,7 @@
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its relatives |
 //! | `metrics` | no | `metrics`: counters and histograms for the `metrics` facade |
+//! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -71,6 +72,8 @@
 #[path = "private.rs"]
 pub mod __private;
 mod bounds;
+mod declared;
+mod group;
 mod headers;
 mod identity;
 mod key;
@@ -78,6 +81,8 @@ mod limit;
 mod limiter;
 mod pass;
 mod rejection;
+mod settle;
+mod source;
 
 #[cfg(feature = "test-util")]
 pub use ratelimit_core::conformance;
@@ -89,8 +94,11 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
+pub use ratelimit_macros::no_rate_limit;
+#[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
+pub use crate::declared::{DeclaredLimit, limits};
 pub use crate::identity::client_ip;
 pub use crate::key::{IntoKey, Key};
 pub use crate::rejection::{MissingCaller, RateLimited, Unavailable};

@@ -11,6 +11,15 @@ local argv = ARGV[1]
 local injected, peek = struct.unpack('<dd', argv)
 local now, at_least = clock(injected)
 
+-- The value of a limit is not ours: it expires after one window, and nothing is decided.
+local function foreign(member, key, window)
+  local ttl = redis.call('PTTL', key)
+  if ttl < 0 or ttl > millis(window, at_least) then
+    redis.call('PEXPIRE', key, millis(window, at_least))
+  end
+  return struct.pack('<d', -member)
+end
+
 local members, states, totals, keep = {}, {}, {}, {}
 local position = 17
 while position <= #argv do
@@ -31,11 +40,7 @@ while position <= #argv do
     if failure then
       return failure
     elseif not loaded then
-      local ttl = redis.call('PTTL', KEYS[state])
-      if ttl < 0 or ttl > millis(window, at_least) then
-        redis.call('PEXPIRE', KEYS[state], millis(window, at_least))
-      end
-      return struct.pack('<d', -#members)
+      return foreign(#members, KEYS[state], window)
     end
     states[state], totals[state], keep[state] = loaded, 0, policy.step.settle(loaded, policy, now)
   end
@@ -66,6 +71,11 @@ for _, policy in ipairs(members) do
   reply[n + 1] = policy.step.remaining(state, policy, now)
   reply[n + 2] = policy.step.reset_after(state, policy, now)
   reply[n + 3] = policy.fits and -1 or policy.step.retry_after(state, policy, now, totals[policy.state]) or -2
+end
+for member, policy in ipairs(members) do
+  if states[policy.state].foreign then
+    return foreign(member, KEYS[policy.state], policy.window)
+  end
 end
 if peek == 0 then
   for _, policy in ipairs(members) do

@@ -8,7 +8,7 @@ algorithms[1] = fixed_window
 function fixed_window.load(key)
   local stored, failure = read_string(key)
   if stored == '' then
-    return { start = 0, count = 0, rewrite = true }
+    return { start = 0, count = 0, rewrite = true, fresh = true }
   elseif not stored or #stored ~= 13 or string.byte(stored) ~= 102 then
     return nil, failure
   end
@@ -56,7 +56,7 @@ function fixed_window.retry_after(self, policy, now, cost)
   return self.start + policy.window - now
 end
 
-function fixed_window.refund(self, policy, _, at, cost)
+function fixed_window.refund(self, policy, _, at, _, cost)
   if self.start <= at and at - self.start < policy.window then
     self.count = math.max(self.count - cost, 0)
   end

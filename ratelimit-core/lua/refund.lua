@@ -17,10 +17,12 @@ for _, key in ipairs(KEYS) do
     local state, failure = step.load(key, policy)
     if failure then
       return failure
-    elseif state then
+    elseif state and not state.fresh then
       step.settle(state, policy, now)
-      step.refund(state, policy, now, at, cost)
-      step.save(state, key, policy, now, at_least)
+      step.refund(state, policy, now, at, valid_until, cost)
+      if not state.foreign then
+        step.save(state, key, policy, now, at_least)
+      end
     end
   end
 end

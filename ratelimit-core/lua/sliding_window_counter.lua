@@ -11,7 +11,7 @@ algorithms[2] = sliding_window_counter
 function sliding_window_counter.load(key, policy)
   local stored, failure = read_string(key)
   if stored == '' then
-    return { start = 0, current = 0, oldest = 0, whole_between = 0, between = {}, rewrite = true }
+    return { start = 0, current = 0, oldest = 0, whole_between = 0, between = {}, rewrite = true, fresh = true }
   end
   local size = policy.sub_windows == 1 and 18 or 18 + 5 * policy.sub_windows
   if not stored or #stored ~= size or string.byte(stored) ~= 99 then
@@ -31,6 +31,11 @@ local function between(self, policy)
     local n = policy.sub_windows - 1
     self.between = n == 0 and {} or { struct.unpack('<' .. string.rep('I5', n), self.stored, 24) }
     self.between[n + 1] = nil -- the position behind the last, which unpack adds
+    local sum = 0
+    for i = 1, n do
+      sum = sum + self.between[i]
+    end
+    self.foreign = sum ~= self.whole_between
   end
   return self.between
 end
@@ -134,7 +139,7 @@ function sliding_window_counter.retry_after(self, policy, now, cost)
     return nil
   end
   local j, whole, oldest = 0, self.current + self.whole_between, self.oldest
-  while whole > allowance do
+  while whole > allowance and j < policy.sub_windows do
     j = j + 1
     oldest = j < policy.sub_windows and (between(self, policy)[policy.sub_windows - j] or 0) or self.current
     whole = whole - oldest
@@ -142,7 +147,7 @@ function sliding_window_counter.retry_after(self, policy, now, cost)
   return self.start + (j + 1) * length - overlap_at(allowance - whole, length, oldest) - now
 end
 
-function sliding_window_counter.refund(self, policy, _, at, cost)
+function sliding_window_counter.refund(self, policy, _, at, _, cost)
   local length = policy.window / policy.sub_windows
   if at >= self.start then
     if at - self.start < length then

@@ -23,7 +23,12 @@ local function encode(time, units)
   return struct.pack('<I7I' .. bytes, time, units)
 end
 
-local function decode(entry)
+-- An entry that is not one of ours is taken for an old one of no units, and makes the whole value foreign.
+local function decode(self, entry)
+  if type(entry) ~= 'string' or #entry < 7 or #entry > 12 then
+    self.foreign = true
+    return 0, 0
+  end
   local time = struct.unpack('<I7', entry)
   if #entry == 7 then
     return time, 1
@@ -40,7 +45,7 @@ local function from_front(self, from, visit)
     -- One more than the header, or what load has read already.
     local chunk = i == 0 and { self.oldest } or redis.call('LRANGE', self.key, i + 1, math.min(i + CHUNK, stop))
     for _, entry in ipairs(chunk) do
-      if visit(decode(entry)) then
+      if visit(decode(self, entry)) then
         return true
       end
     end
@@ -58,6 +63,7 @@ function sliding_window_log.load(key)
     end
     return nil, head
   elseif #head == 0 then
+    self.fresh = true
     return self
   end
   local header = head[1]
@@ -71,7 +77,7 @@ end
 
 local function push(self, time, units)
   if not self.added and self.stored - self.taken > self.expired and self.newest == time then
-    local _, before = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+    local _, before = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
     self.taken = self.taken + 1
     self.added = { time, before + units }
   elseif self.added then
@@ -88,7 +94,7 @@ function sliding_window_log.settle(self, policy, now)
   if went_back then
     local future = 0
     while self.taken < self.stored do
-      local time, units = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+      local time, units = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
       if time <= now then
         self.newest = time
         break
@@ -148,7 +154,7 @@ function sliding_window_log.retry_after(self, policy, now, cost)
 end
 
 -- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
-function sliding_window_log.refund(self, _, _, at, cost)
+function sliding_window_log.refund(self, _, _, at, _, cost)
   if self.added and self.added[1] == at then
     local given_back = math.min(cost, self.added[2])
     self.added[2] = self.added[2] - given_back
@@ -156,14 +162,14 @@ function sliding_window_log.refund(self, _, _, at, cost)
     if self.added[2] == 0 then
       self.added = nil
       if self.stored - self.taken > self.expired then
-        self.newest = decode(redis.call('LINDEX', self.key, -1 - self.taken))
+        self.newest = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
       end
     end
     return
   end
   local i = -1 - self.taken
   while self.stored + i >= self.expired do
-    local time, units = decode(redis.call('LINDEX', self.key, i))
+    local time, units = decode(self, redis.call('LINDEX', self.key, i))
     if time < at then
       return
     elseif time == at then
@@ -177,7 +183,7 @@ function sliding_window_log.refund(self, _, _, at, cost)
       redis.call('LREM', self.key, -1, '')
       self.stored = self.stored - 1
       if i == -1 and not self.added and self.stored > self.expired then
-        self.newest = decode(redis.call('LINDEX', self.key, -1))
+        self.newest = decode(self, redis.call('LINDEX', self.key, -1))
       end
       return
     end

@@ -77,8 +77,8 @@ trait Step {
     fn resets_at(&self, policy: &Policy) -> u64;
     /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
-    /// Gives back what was charged at `at`, as far as it still counts, and nothing else.
-    fn refund(&mut self, policy: &Policy, now: u64, at: u64, cost: u64);
+    /// Gives back what was charged at `at` and counts `until`, as far as it still does, and nothing else.
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
 }
 
 /// What is kept for one caller under one policy.
@@ -149,7 +149,7 @@ impl State {
         if counts {
             let step = self.step_mut();
             step.settle(policy, now.as_micros());
-            step.refund(policy, now.as_micros(), at.as_micros(), cost);
+            step.refund(policy, now.as_micros(), at.as_micros(), until.as_micros(), cost);
         }
         counts
     }
@@ -188,9 +188,11 @@ pub struct Member<'a> {
 /// Members that share a state are each judged with the sum of their costs, and the state is charged that sum once.
 /// This is the whole of a decision; what a store adds is that nobody else touches the states meanwhile.
 ///
+/// A state must have been made for a policy with the same algorithm, window and sub-windows.
+///
 /// # Panics
 ///
-/// When a member names a state that is not there, or one that was made for a policy with another algorithm.
+/// When a member names a state that is not there.
 pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
     let backups: SmallVec<[Option<State>; 2]> = states.iter().map(State::backup).collect();

@@ -1,9 +1,12 @@
 //! Tests of the attribute from end to end, over token streams.
 
 mod arguments;
+mod blocks;
+mod callers;
 mod expansion;
 mod functions;
 mod garbage;
+mod page;
 
 use proc_macro2::TokenStream;
 

@@ -1,5 +1,5 @@
-//! What the integration tests share: real servers, the demo service as a process, stores that misbehave on command,
-//! requests and answers.
+//! What the integration tests share: real servers, the demo service as a process, limiters whose time the test sets,
+//! stores that misbehave on command, requests and answers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,6 +12,7 @@ pub mod answer;
 pub mod client;
 pub mod clock;
 pub mod cluster;
+pub mod contention;
 pub mod demo;
 pub mod flapping;
 pub mod flood;
@@ -26,6 +27,7 @@ pub mod proxy;
 pub mod redis;
 pub mod sentinel;
 pub mod store;
+pub mod timed;
 pub mod tls;
 
 pub use answer::{Answer, send};

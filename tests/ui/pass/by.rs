@@ -47,7 +47,7 @@ async fn part() -> &'static str {
     "ok"
 }
 
-#[rate_limit(by = path)]
+#[rate_limit(by = self::path)]
 #[get("/borrowed")]
 async fn borrowed() -> &'static str {
     "ok"

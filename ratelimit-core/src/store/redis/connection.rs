@@ -22,7 +22,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::scripts::Script;
 use super::startup;
@@ -120,7 +120,9 @@ impl Connection {
     /// Asks from the connection's own thread, so that the caller needs no particular runtime.
     async fn ask(&self, question: Question) -> Result<Value, StoreError> {
         let shared = Arc::clone(&self.shared);
-        let answer = self.runtime.spawn(async move { shared.ask(&question).await });
+        // From here on, so that waiting for the thread counts as well.
+        let deadline = Instant::now() + shared.timeouts.deadline;
+        let answer = self.runtime.spawn(async move { shared.ask(&question, deadline).await });
         answer.await.unwrap_or(Err(StoreError::Unavailable(None)))
     }
 }
@@ -206,7 +208,7 @@ impl Fault {
 }
 
 impl Shared {
-    async fn ask(&self, question: &Question) -> Result<Value, StoreError> {
+    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
         let range = match question.keys().first() {
             Some(key) if self.is_cluster => slot_range(key),
             _ => 0,
@@ -214,8 +216,10 @@ impl Shared {
         if self.failures[range].load(Ordering::Relaxed) >= OPEN {
             return Err(StoreError::Unavailable(None));
         }
-        let in_time = timeout(self.timeouts.deadline, async {
+        let mut sent = None;
+        let in_time = timeout_at(deadline, async {
             let (mut wire, number) = self.link().await?;
+            sent = Some((number, Instant::now()));
             let answer = self.ask_until_settled(question, &mut wire).await;
             answer.map_err(|error| self.judge(error, number, range))
         });
@@ -229,7 +233,12 @@ impl Shared {
             }
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                self.fail(range, TIMEOUT, self.made.load(Ordering::Relaxed));
+                // Who came late, or waited for the connection for long, says nothing about it.
+                if let Some((number, at)) = sent
+                    && at.elapsed() > self.timeouts.deadline / 2
+                {
+                    self.fail(range, TIMEOUT, number);
+                }
                 Err(StoreError::Timeout { after: self.timeouts.deadline })
             }
         }
@@ -282,6 +291,10 @@ impl Shared {
 
     /// Counts a failure of connection `number`, and asks for another when there were too many in a row.
     fn fail(&self, range: usize, weight: u32, number: u64) {
+        // What is left over from an earlier connection says nothing about this one.
+        if self.made.load(Ordering::Relaxed) != number {
+            return;
+        }
         if self.failures[range].fetch_add(weight, Ordering::Relaxed) + weight < OPEN {
             return;
         }
@@ -302,6 +315,17 @@ impl Shared {
                 *link = Link::Connecting;
             }
             present
+        });
+    }
+
+    /// Sends home who waits for a connection, with the reason.
+    fn let_nobody_wait(&self, reason: &'static str) {
+        self.link.send_if_modified(|link| {
+            let waits = matches!(link, Link::Connecting);
+            if waits {
+                *link = Link::Down(Arc::new(RedisError::from((ErrorKind::Io, reason))));
+            }
+            waits
         });
     }
 
@@ -338,15 +362,7 @@ impl Shared {
             } else if let Some(pause) = pauses.next() {
                 // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
                 // lost is not worth waiting for meanwhile.
-                self.link.send_if_modified(|link| {
-                    let lost = matches!(link, Link::Connecting);
-                    if lost {
-                        let reason =
-                            (ErrorKind::Io, "the connection was lost; the next is to be made in a moment");
-                        *link = Link::Down(Arc::new(RedisError::from(reason)));
-                    }
-                    lost
-                });
+                self.let_nobody_wait("the connection was lost, and the next is to be made in a moment");
                 sleep(pause).await;
             }
         }
@@ -373,7 +389,14 @@ impl Shared {
         loop {
             attempt += 1;
             // Looking up the master and dialling it are two attempts.
-            let dialled = timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)).await;
+            let mut dialled = pin!(timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)));
+            let in_time = timeout(self.timeouts.deadline, dialled.as_mut()).await;
+            let dialled = if let Ok(dialled) = in_time {
+                dialled
+            } else {
+                self.let_nobody_wait("connecting takes longer than a decision may");
+                dialled.await
+            };
             let error = match dialled {
                 Ok(Ok(wire)) => {
                     tracing::info!(attempt, "connected to Redis");

@@ -1,0 +1,31 @@
+//! Many processes at the same counts: what the contending processes and the test that starts them agree on.
+
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Policy};
+
+/// Callers under each policy.
+pub const CALLERS: usize = 8;
+
+/// The longest window there is, so that its edge hardly ever falls into a run, and a bucket refills nothing in it.
+pub const WINDOW: Duration = ratelimit_core::policy::MAX_WINDOW;
+
+/// Every algorithm, and the counter with sub-windows as well.
+pub fn policies(max: u64) -> [Policy; 5] {
+    let builder = Policy::builder("contention").max(max).window(WINDOW);
+    [
+        builder.algorithm(Algorithm::FixedWindow).build(),
+        builder.algorithm(Algorithm::SlidingWindowCounter).build(),
+        builder.algorithm(Algorithm::SlidingWindowCounter).sub_windows(6).build(),
+        builder.algorithm(Algorithm::SlidingWindowLog).build(),
+        builder.algorithm(Algorithm::TokenBucket).build(),
+    ]
+}
+
+/// Counts in all.
+pub const COUNTS: usize = 5 * CALLERS;
+
+/// The name of a caller; every run has callers of its own.
+pub fn caller(run: u64, number: usize) -> String {
+    format!("{run}/{number}")
+}

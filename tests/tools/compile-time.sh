@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Measures what #[rate_limit] adds to the time that a service takes to compile: 100 handlers with a path parameter and a
+# JSON body each, without the attribute, with a constant limit, and with choices.
+#
+# Processor time of rustc, user and system, so that other work on the machine matters little; the least of RUNS (default 5).
+# Incremental compilation is off. Prints a table in Markdown.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+runs=${RUNS:-5}
+handlers=100
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/compile-time
+
+variant() { # variant NAME ATTRIBUTE: a package of that many handlers, each in a file of one
+  mkdir -p "$folder/$1/src"
+  cat >"$folder/$1/Cargo.toml" <<EOF
+[package]
+name = "$1"
+version = "0.0.0"
+edition = "2024"
+
+[dependencies]
+actix-web = { version = "4.18", default-features = false, features = ["macros"] }
+ratelimit-actix = { path = "$root/ratelimit-actix", default-features = false }
+
+[workspace]
+EOF
+  cp Cargo.lock "$folder/$1/Cargo.lock"
+  {
+    echo '#![allow(unused_imports)]'
+    echo 'use actix_web::{App, HttpRequest, post, web};'
+    echo 'use ratelimit_actix::rate_limit;'
+    for ((i = 0; i < handlers; i++)); do
+      [ -z "$2" ] || echo "$2"
+      echo "#[post(\"/h$i/{id}\")]"
+      echo "async fn h$i(id: web::Path<u64>, body: web::Json<Vec<String>>) -> String { format!(\"{id} {}\", body.len()) }"
+    done
+    echo 'fn main() { let app = App::new()'
+    for ((i = 0; i < handlers; i++)); do echo ".service(h$i)"; done
+    echo '; drop(app); }'
+  } >"$folder/$1/src/main.rs"
+}
+
+variant bare ''
+variant constant '#[rate_limit(max = 10, window = "60s")]'
+variant chosen '#[rate_limit(max = |_: &HttpRequest| 10, by = |id: web::Path<u64>| *id, count = "failures")]'
+
+measure() { # measure VARIANT PROFILE: least processor time in milliseconds
+  local best=
+  for ((run = 0; run <= runs; run++)); do
+    touch "$folder/$1/src/main.rs"
+    TIMEFORMAT='%U %S'
+    local took
+    took=$({ time cargo build --offline --quiet --manifest-path "$folder/$1/Cargo.toml" $2 >&2; } 2>&1 | tail -n 1 | awk '{ printf "%d", ($1 + $2) * 1000 }')
+    # The first run also builds the dependencies.
+    if [ "$run" -gt 0 ] && { [ -z "$best" ] || [ "$took" -lt "$best" ]; }; then best=$took; fi
+  done
+  echo "$best"
+}
+
+echo "| profile | $handlers bare handlers | with a constant limit | each | with choices and \`count\` | each |"
+echo "|---|---|---|---|---|---|"
+for profile in '' --release; do
+  bare=$(measure bare "$profile")
+  constant=$(measure constant "$profile")
+  chosen=$(measure chosen "$profile")
+  awk -v profile="${profile:---debug}" -v bare="$bare" -v constant="$constant" -v chosen="$chosen" -v n="$handlers" 'BEGIN {
+    printf "| %s | %.2f s | %.2f s | +%.0f ms | %.2f s | +%.0f ms |\n", substr(profile, 3), bare / 1000,
+      constant / 1000, (constant - bare) / n, chosen / 1000, (chosen - bare) / n
+  }'
+done

@@ -1,0 +1,12 @@
+//! A function that is called.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = caller(1))]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

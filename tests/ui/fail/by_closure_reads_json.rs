@@ -1,0 +1,12 @@
+//! A closure over an extractor that reads the body.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = |body: web::Json<u8>| 1)]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! Nobody.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = ())]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

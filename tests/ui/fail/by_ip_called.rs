@@ -1,0 +1,12 @@
+//! `ip` as a call.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = ip())]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! `path` without a name.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = path)]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

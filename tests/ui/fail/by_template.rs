@@ -1,0 +1,12 @@
+//! A template where a caller should be.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(by = "{user_id}")]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

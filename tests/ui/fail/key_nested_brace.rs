@@ -1,0 +1,12 @@
+//! A placeholder in a placeholder.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(key = "{a{b}")]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! Placeholders in the name.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(name = "user:{user_id}")]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! What cannot happen.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(on_missing = "skip", by = global)]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}

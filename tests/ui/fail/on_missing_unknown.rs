@@ -1,0 +1,12 @@
+//! A misspelled value.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(on_missing = "anonymus", by = header("x-api-key"))]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}
