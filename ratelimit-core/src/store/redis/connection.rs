@@ -318,6 +318,17 @@ impl Shared {
         });
     }
 
+    /// Sends home who waits for a connection, with the reason.
+    fn let_nobody_wait(&self, reason: &'static str) {
+        self.link.send_if_modified(|link| {
+            let waits = matches!(link, Link::Connecting);
+            if waits {
+                *link = Link::Down(Arc::new(RedisError::from((ErrorKind::Io, reason))));
+            }
+            waits
+        });
+    }
+
     /// Keeps a connection up, for ever.
     async fn supervise(&self, mut topology: Topology) {
         let mut link = self.link.subscribe();
@@ -351,15 +362,7 @@ impl Shared {
             } else if let Some(pause) = pauses.next() {
                 // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
                 // lost is not worth waiting for meanwhile.
-                self.link.send_if_modified(|link| {
-                    let lost = matches!(link, Link::Connecting);
-                    if lost {
-                        let reason =
-                            (ErrorKind::Io, "the connection was lost; the next is to be made in a moment");
-                        *link = Link::Down(Arc::new(RedisError::from(reason)));
-                    }
-                    lost
-                });
+                self.let_nobody_wait("the connection was lost, and the next is to be made in a moment");
                 sleep(pause).await;
             }
         }
@@ -386,7 +389,14 @@ impl Shared {
         loop {
             attempt += 1;
             // Looking up the master and dialling it are two attempts.
-            let dialled = timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)).await;
+            let mut dialled = pin!(timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)));
+            let in_time = timeout(self.timeouts.deadline, dialled.as_mut()).await;
+            let dialled = if let Ok(dialled) = in_time {
+                dialled
+            } else {
+                self.let_nobody_wait("connecting takes longer than a decision may");
+                dialled.await
+            };
             let error = match dialled {
                 Ok(Ok(wire)) => {
                     tracing::info!(attempt, "connected to Redis");
