@@ -13,7 +13,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn memory(clock: &FakeClock) -> Option<MemoryStore> {
-    Some(MemoryStore::new().with_clock(clock.clone()))
+    // Small enough for a flood to fill it.
+    Some(MemoryStore::with_max_callers(1_000).with_clock(clock.clone()))
 }
 
 fn custom(clock: &FakeClock) -> Option<Reference> {

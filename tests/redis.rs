@@ -1,5 +1,5 @@
 //! The Redis store against a real server: what it stores, what it costs, and what happens when the server misbehaves.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
 use std::time::{Duration, Instant};

@@ -31,12 +31,12 @@ fn passes(store: &Timed, policy: &Policy, caller: &str) -> bool {
 }
 
 /// Plays a story once for each beginning, on seconds of the clock that are far apart, each with callers of its own.
-fn from_every_beginning(store: &Timed, story: impl Fn(&str, &str)) {
+fn from_every_beginning(store: &Timed, play: impl Fn(&str, &str)) {
     for (i, beginning) in BEGINNINGS.into_iter().enumerate() {
         let start = tests::timed::MIDNIGHT.as_micros() + i as u64 * 1_000_000_000;
         store.set(start);
         store.advance(beginning);
-        story(&format!("client-1 from {beginning:?}"), &format!("client-2 from {beginning:?}"));
+        play(&format!("client-1 from {beginning:?}"), &format!("client-2 from {beginning:?}"));
     }
 }
 

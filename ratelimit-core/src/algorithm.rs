@@ -188,9 +188,11 @@ pub struct Member<'a> {
 /// Members that share a state are each judged with the sum of their costs, and the state is charged that sum once.
 /// This is the whole of a decision; what a store adds is that nobody else touches the states meanwhile.
 ///
+/// A state must have been made for a policy with the same algorithm, window and sub-windows.
+///
 /// # Panics
 ///
-/// When a member names a state that is not there, or one that was made for a policy with another algorithm.
+/// When a member names a state that is not there.
 pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
     let backups: SmallVec<[Option<State>; 2]> = states.iter().map(State::backup).collect();

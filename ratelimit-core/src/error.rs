@@ -74,8 +74,12 @@ pub enum ConfigError {
     },
 
     /// The key prefix has a character that is not allowed.
-    #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_`, `.` or `:`")]
+    #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_` or `.`")]
     Prefix,
+
+    /// The deadline is zero, so that no call could be in time.
+    #[error("the deadline must be longer than zero")]
+    Deadline,
 
     /// The thread that drives the connection could not be started.
     #[error("cannot start the thread for the Redis connection")]

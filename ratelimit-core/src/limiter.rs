@@ -118,7 +118,7 @@ impl RateLimiter {
     /// Shares the counts with every process that uses the same Redis server, Sentinel service or Cluster; see
     /// [`RedisStore::builder`] for the URLs.
     ///
-    /// Returns at once; the connection is made, and made again whenever it is lost, in the background. While there is
+    /// Returns as soon as the host's address is known; the connection is made, and made again whenever it is lost, in the background. While there is
     /// none, every limit follows its own [failure policy](crate::policy::OnError), at once.
     ///
     /// # Errors
@@ -207,7 +207,27 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// When the store cannot decide.
+    /// As with [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Algorithm, Policy, RateLimiter};
+    ///
+    /// static BYTES: Policy = Policy::builder("bytes")
+    ///     .algorithm(Algorithm::TokenBucket)
+    ///     .max(1_000_000)
+    ///     .window(Duration::from_secs(1))
+    ///     .build();
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// assert!(limiter.check_n(&BYTES, "tenant-42", 600_000).await?.is_allowed());
+    /// assert!(!limiter.check_n(&BYTES, "tenant-42", 600_000).await?.is_allowed());
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn check_n(
         &self,
         policy: &Policy,
@@ -291,6 +311,25 @@ impl RateLimiter {
     /// # Errors
     ///
     /// When the store cannot be reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Policy, RateLimiter};
+    ///
+    /// static LOGIN: Policy = Policy::new("login", 1, Duration::from_secs(900));
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let _ = limiter.check(&LOGIN, "alice").await?;
+    /// assert!(!limiter.peek(&LOGIN, "alice").await?.is_allowed());
+    /// // Support has talked to her:
+    /// limiter.reset(&LOGIN, "alice").await?;
+    /// assert!(limiter.peek(&LOGIN, "alice").await?.is_allowed());
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
         ask!(self, reset(&group))

@@ -95,7 +95,8 @@ impl Policy {
 
     /// Starts a policy of 100 units per 60 s whose counts are kept under `key`.
     ///
-    /// Policies with the same key, algorithm and window share their counts.
+    /// Policies with the same key, algorithm, window and sub-windows share their counts; token buckets also need the same
+    /// `max` and burst.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder {
             key,
@@ -507,7 +508,7 @@ mod tests {
     fn the_window_is_from_a_millisecond_to_366_days_in_whole_microseconds() {
         for outside in [
             Duration::ZERO,
-            MIN_WINDOW - Duration::from_nanos(1),
+            MIN_WINDOW.saturating_sub(Duration::from_nanos(1)),
             MAX_WINDOW + Duration::from_nanos(1),
             Duration::MAX,
         ] {
@@ -517,7 +518,7 @@ mod tests {
             let window = Duration::from_millis(5) + Duration::from_nanos(fraction);
             assert_eq!(error(BUILDER.window(window)), PolicyError::WindowNotMicroseconds, "{window:?}");
         }
-        for inside in [MIN_WINDOW, MIN_WINDOW + micros(1), MAX_WINDOW - micros(1), MAX_WINDOW] {
+        for inside in [MIN_WINDOW, MIN_WINDOW + micros(1), MAX_WINDOW.saturating_sub(micros(1)), MAX_WINDOW] {
             assert_eq!(BUILDER.window(inside).build().window(), inside);
         }
     }

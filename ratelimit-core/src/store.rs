@@ -18,7 +18,7 @@ use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
 
 /// One limit to be checked: a policy, whose count of it, and how many units.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Check<'a> {
     policy: &'a Policy,
     partition: &'a [u8],
@@ -66,6 +66,16 @@ impl<'a> Check<'a> {
         hasher.write_u64(self.policy.state_id());
         hasher.write(self.partition);
         hasher.finish128().as_u128()
+    }
+}
+
+impl fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the partition: it may be an address or a name, and this may end up in a log.
+        f.debug_struct("Check")
+            .field("policy", &self.policy.key())
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
     }
 }
 
@@ -132,13 +142,14 @@ impl<'a> Taken<'a> {
 
 /// Where counts live and are changed atomically.
 ///
-/// The contract; the [conformance suite](crate::conformance) checks it under these numbers:
+/// The contract; the [conformance suite](crate::conformance) checks 1, 2, 3 and 5, and of 6 that nobody who is denied is
+/// forgotten:
 ///
 /// 1. **Atomic.** No other decision about the same counts comes between judging and charging, in this process or another.
 /// 2. **All or nothing.** Either every check of a group passes and all are charged, or none is.
 /// 3. **Equal.** Every decision is what [`decide`](crate::algorithm::decide) says.
 /// 4. **One clock.** All instants come from one clock; the caller's is not asked.
-/// 5. **Denied is an outcome.** An error means that nothing was decided.
+/// 5. **Denied is an outcome.** An error means that nothing was decided, or, with a timeout, that nobody knows.
 /// 6. **Bounded.** State that says nothing any more is forgotten. State that does is not, to make room for another.
 /// 7. **Opaque.** Partitions are kept as digests.
 ///

@@ -10,16 +10,23 @@
 
 pub mod answer;
 pub mod client;
+pub mod clock;
 pub mod cluster;
 pub mod contention;
 pub mod demo;
+pub mod flapping;
 pub mod log;
+pub mod noise;
+pub mod outage;
 pub mod own_process;
 pub mod payload;
+pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod sentinel;
 pub mod store;
 pub mod timed;
+pub mod tls;
 
 pub use answer::{Answer, send};
 

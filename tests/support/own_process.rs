@@ -20,4 +20,6 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
     let (stdout, stderr) = (utf8(&output.stdout), utf8(&output.stderr));
     assert!(output.status.success(), "{test} failed:\n{stdout}\n{stderr}");
     assert!(stdout.contains("1 passed"), "there is no test named {test}:\n{stdout}");
+    // What it has measured.
+    print!("{stdout}");
 }

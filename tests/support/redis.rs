@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -34,6 +35,8 @@ pub struct Server {
     options: Vec<String>,
     /// More variables for its environment.
     variables: Vec<(String, OsString)>,
+    /// A folder with what its options name; goes with it.
+    owned: Option<PathBuf>,
 }
 
 /// Starts a server, or says on the terminal that this test is skipped, and why.
@@ -59,13 +62,18 @@ pub fn server_with(options: &str) -> Option<Server> {
 pub fn is_installed() -> bool {
     if Command::new(binary()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         assert!(std::env::var_os(REQUIRED).is_none(), "redis-server is not on PATH, and {REQUIRED} is set");
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
-        let line = format!("skipped: {test} needs redis-server on PATH\n");
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        skip("redis-server on PATH");
         return false;
     }
     true
+}
+
+/// Says on the terminal that this test is skipped, and what it needs.
+pub fn skip(needs: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
+    let line = format!("skipped: {test} needs {needs}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// A port that nobody listens on, and that leaves room for the bus of a cluster 10,000 above.
@@ -88,13 +96,39 @@ pub(crate) fn free_port() -> u16 {
 
 /// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
 pub fn ask(url: &str, command: &str) -> String {
-    let address = url.trim_start_matches("redis://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
+    Console::at(url).ask(command)
+}
+
+/// A connection that stays open, for commands by hand.
+#[derive(Debug)]
+pub struct Console(BufReader<TcpStream>);
+
+impl Console {
+    fn at(url: &str) -> Self {
+        let address = url.trim_start_matches("redis://").trim_end_matches('/');
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends a command, words with blanks between, and gives the first line of the answer.
+    pub fn ask(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        self.read()
+    }
+
+    /// One more line of the answer.
+    pub fn read(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The same, for a command that has to succeed.
+    pub fn must(&mut self, command: &str) {
+        let answer = self.ask(command);
+        assert!(!answer.starts_with('-'), "{command}: {answer}");
+    }
 }
 
 impl Server {
@@ -105,19 +139,35 @@ impl Server {
 
     /// Starts a server with more options and variables.
     pub fn start_in(options: &[String], variables: &[(String, OsString)]) -> Self {
-        for _ in 0..20 {
-            let mut server = Self {
-                port: free_port(),
-                child: None,
-                folder: TempDir::new().unwrap(),
-                options: options.to_vec(),
-                variables: variables.to_vec(),
-            };
-            if server.spawn() {
-                return server;
-            }
-        }
-        panic!("redis-server did not start on any of twenty ports");
+        let mut tries = (0..20).map(|_| Self::start_once(options, variables));
+        tries.find_map(|started| started).expect("redis-server did not start on any of twenty ports")
+    }
+
+    /// Starts a server, if it starts with these options.
+    pub fn try_start(options: &[String]) -> Option<Self> {
+        Self::start_once(options, &[])
+    }
+
+    fn start_once(options: &[String], variables: &[(String, OsString)]) -> Option<Self> {
+        let mut server = Self {
+            port: free_port(),
+            child: None,
+            folder: TempDir::new().unwrap(),
+            options: options.to_vec(),
+            variables: variables.to_vec(),
+            owned: None,
+        };
+        server.spawn().then_some(server)
+    }
+
+    /// Leaves the server a folder, to be removed with it.
+    pub(crate) fn owns(&mut self, folder: PathBuf) {
+        self.owned = Some(folder);
+    }
+
+    /// The folder that was left to the server.
+    pub(crate) fn owned(&self) -> Option<&Path> {
+        self.owned.as_deref()
     }
 
     fn start() -> Self {
@@ -173,9 +223,9 @@ impl Server {
         self.port
     }
 
-    /// The folder in which it runs.
-    pub fn folder(&self) -> &std::path::Path {
-        self.folder.path()
+    /// A connection for commands by hand.
+    pub fn console(&self) -> Console {
+        Console::at(&self.url())
     }
 
     /// Sends a command, words with blanks between, and gives the first line of the answer.
@@ -241,5 +291,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+        if let Some(folder) = self.owned.take() {
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }

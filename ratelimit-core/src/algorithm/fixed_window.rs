@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Two windows' worth can pass around an edge: `max` just before it and `max` just after. One count of state, constant
-//! time. The method is as old as quotas; the description followed is RFC 6585's "number of requests in a given time".
+//! time. The method is as old as quotas, and is what RFC 6585, section 4, has in mind for status 429.
 //!
 //! When the clock goes back behind the stored window, the count opens a window of its own at `now`: it is kept, and
 //! nobody waits longer than one window. The next window is again a multiple of the window's length.

@@ -12,8 +12,9 @@
 //!
 //! Units admitted at the same microsecond are one entry, and a cost of a million is one entry, so there are never more
 //! entries than units, and never more than `max`. Entries leave at the front and arrive at the back: amortised constant
-//! time. The description followed is "Rate limiting with sliding windows" as an ordered log with exact expiry; the
-//! closed window `[now - window, now]` is the published test vector's: a request at 0 ms still counts at 1000 ms.
+//! time. The method is the sliding window log of Figma's "An alternative approach to rate limiting" (Nikrad Mahdi, 2017),
+//! without its charge for denied requests. The window `[now - window, now]` is closed at both ends: a request at 0 ms
+//! still counts at 1000 ms, and no longer one microsecond later.
 //!
 //! When the clock goes back, entries from the future count as made `now`, so that they leave after one window.
 //!
@@ -66,6 +67,10 @@ impl Step for State {
         {
             self.used -= oldest.units;
             self.entries.pop_front();
+        }
+        if self.entries.is_empty() {
+            // After a burst the room for it is not kept.
+            self.entries = VecDeque::new();
         }
         true
     }

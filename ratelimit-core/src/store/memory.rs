@@ -1,6 +1,7 @@
 //! The in-process store: a sharded table of states under a keyed digest.
 
 use std::hash::{BuildHasher, RandomState};
+use std::mem;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -168,7 +169,9 @@ impl Store for MemoryStore {
             let check = taken.check();
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
+            // One who was counted together with others, for want of room, may have an entry by now that was not charged.
             if let Some(entry) = shard.find(digest)
+                && entry.since <= taken.at()
                 && entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units())
             {
                 entry.expires_at = entry.state.expires_at(check.policy());
@@ -187,23 +190,31 @@ struct Held<'s> {
 impl Held<'_> {
     fn decide(&mut self, group: &[Check<'_>], now: Timestamp, mode: Mode) -> GroupOutcome {
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
-        let mut distinct: SmallVec<[(usize, u128, &Policy); 2]> = SmallVec::new();
+        // Shard, digest, policy, and whether the state was taken out of the table.
+        let mut distinct: SmallVec<[(usize, u128, &Policy, bool); 2]> = SmallVec::new();
         let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
         for (&(shard, digest), check) in self.places.iter().zip(group) {
             let policy = check.policy();
-            let known = distinct.iter().position(|&(s, d, _)| (s, d) == (shard, digest));
+            let known = distinct.iter().position(|&(s, d, ..)| (s, d) == (shard, digest));
             let state = known.unwrap_or_else(|| {
-                let stored = self.shards[shard].find(digest).map(|entry| entry.state.clone());
-                states.push(stored.unwrap_or_else(|| State::new(policy)));
-                distinct.push((shard, digest, policy));
+                let (state, taken) = match self.shards[shard].find(digest) {
+                    None => (State::new(policy), false),
+                    Some(entry) if mode == Mode::Peek => (entry.state.clone(), false),
+                    // Moved and not copied: a log may be long.
+                    Some(entry) => (mem::replace(&mut entry.state, State::new(policy)), true),
+                };
+                states.push(state);
+                distinct.push((shard, digest, policy, taken));
                 distinct.len() - 1
             });
             members.push(Member { policy, cost: check.units(), state });
         }
         let outcome = decide(&members, &mut states, now, mode);
-        if mode == Mode::Check {
-            for ((shard, digest, policy), state) in distinct.into_iter().zip(states) {
-                self.shards[shard].put(digest, policy, state, outcome.is_allowed());
+        let charged = mode == Mode::Check && outcome.is_allowed();
+        for ((shard, digest, policy, taken), state) in distinct.into_iter().zip(states) {
+            // Of a caller who is new, a state that was not charged says nothing.
+            if taken || charged {
+                self.shards[shard].put(digest, policy, state, now);
             }
         }
         outcome
@@ -221,6 +232,8 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     digest: u128,
+    /// When it was made, or the earliest time that a clock has shown since.
+    since: Timestamp,
     expires_at: Timestamp,
     state: State,
 }
@@ -268,28 +281,33 @@ impl Shard {
             Some(entry) if mode == Mode::Check => {
                 let outcome = decide(&members, std::slice::from_mut(&mut entry.state), now, mode);
                 entry.expires_at = entry.state.expires_at(policy);
+                entry.since = entry.since.min(now);
                 outcome
             }
             known => {
                 let mut state = known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
                 let outcome = decide(&members, std::slice::from_mut(&mut state), now, mode);
-                if mode == Mode::Check {
-                    self.put(digest, policy, state, outcome.is_allowed());
+                if mode == Mode::Check && outcome.is_allowed() {
+                    self.put(digest, policy, state, now);
                 }
                 outcome
             }
         }
     }
 
-    /// Keeps a state; that of a caller who is new and was denied says nothing and is not kept.
-    fn put(&mut self, digest: u128, policy: &Policy, state: State, allowed: bool) {
+    /// Keeps a state.
+    fn put(&mut self, digest: u128, policy: &Policy, state: State, now: Timestamp) {
         let expires_at = state.expires_at(policy);
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
-            Slot::Occupied(slot) => *slot.into_mut() = Entry { digest, expires_at, state },
-            Slot::Vacant(slot) if allowed => {
-                slot.insert(Entry { digest, expires_at, state });
+            Slot::Occupied(slot) => {
+                let entry = slot.into_mut();
+                entry.expires_at = expires_at;
+                entry.since = entry.since.min(now);
+                entry.state = state;
             }
-            Slot::Vacant(_) => {}
+            Slot::Vacant(slot) => {
+                slot.insert(Entry { digest, since: now, expires_at, state });
+            }
         }
     }
 
@@ -370,7 +388,7 @@ mod tests {
         for max in [1, 10, 63, 640] {
             let (store, clock) = store(max);
             for round in 0..5 {
-                for i in 0..max / 2 + 1 {
+                for i in 0..=(max / 2) {
                     let caller = format!("{round}/{i}");
                     assert_eq!(
                         check_n(&store, &policy, &caller, 3).remaining(),
@@ -402,7 +420,7 @@ mod tests {
             assert_eq!(check_n(&store, &policy, "active", 0).remaining(), 2, "{algorithm}");
             // While it is denied, a later flood does not free it either.
             let wait = denied.retry_after().unwrap();
-            clock.advance(wait - Duration::from_micros(1));
+            clock.advance(wait.saturating_sub(Duration::from_micros(1)));
             flood(&store, &policy, 10_000);
             assert!(!passes(&store, &policy, "used up"), "{algorithm}");
             clock.advance(Duration::from_micros(1));

@@ -240,7 +240,7 @@ impl RedisStoreBuilder {
     }
 
     /// What all keys begin with; the default is `rl`. Applications that share a server want their own: 1 to 32 letters,
-    /// digits, `-`, `_`, `.` or `:`.
+    /// digits, `-`, `_` or `.`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -276,6 +276,9 @@ impl RedisStoreBuilder {
     /// When the URL is not one, its host has no address, or a setting is out of its bounds.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
         let namer = Namer::new(&self.prefix, &self.secret).ok_or(ConfigError::Prefix)?;
+        if self.timeouts.deadline.is_zero() {
+            return Err(ConfigError::Deadline);
+        }
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
         let connection = Connection::start(topology, self.timeouts, namer.probe())?;
         Ok(RedisStore {

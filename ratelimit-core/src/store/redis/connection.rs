@@ -28,7 +28,7 @@ use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
 use crate::error::{ConfigError, StoreError};
 
 /// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 
 /// Failures in a row, by weight, after which requests fail at once: three timeouts or five refusals.
 const OPEN: u32 = 15;
@@ -313,7 +313,17 @@ impl Shared {
             if up.elapsed() > PROVED {
                 pauses = self::pauses();
             } else if let Some(pause) = pauses.next() {
-                // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs.
+                // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
+                // lost is not worth waiting for meanwhile.
+                self.link.send_if_modified(|link| {
+                    let lost = matches!(link, Link::Connecting);
+                    if lost {
+                        let reason =
+                            (ErrorKind::Io, "the connection was lost; the next is to be made in a moment");
+                        *link = Link::Down(Arc::new(RedisError::from(reason)));
+                    }
+                    lost
+                });
                 sleep(pause).await;
             }
         }
@@ -349,7 +359,11 @@ impl Shared {
         let mut wire = topology.connect(self.timeouts).await?;
         if !self.is_cluster {
             let mut probe = redis::cmd("EVAL");
-            wire.send(probe.arg(WRITE).arg(1).arg(&self.probe)).await?;
+            let answer = wire.send(probe.arg(WRITE).arg(1).arg(&self.probe));
+            // A server that takes longer than decisions may wait is no use.
+            timeout(self.timeouts.deadline, answer)
+                .await
+                .map_err(|_| RedisError::from((ErrorKind::Io, "the server answers too late")))??;
         }
         Ok(wire)
     }

@@ -3,7 +3,8 @@
 //! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}`: prefix and version of the layout; key of the policy; algorithm, window
 //! and what else tells one state from another; and the caller, as 22 characters of URL-safe base64 for 128 bits.
 //! The braces make the caller the hash tag, so that all limits of one caller live on one node of a cluster.
-//! No part can contain what separates the parts, so no two different callers or policies have one name.
+//! A prefix has no colon, an algorithm's part has none, and the digest is of one length, so that read from both ends the
+//! parts are told apart although the key of a policy may contain colons: no two callers or policies have one name.
 
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ pub(super) struct Namer {
 impl Namer {
     /// `None` when the prefix has a character that is not allowed.
     pub(super) fn new(prefix: &str, secret: &str) -> Option<Self> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let ok = (1..=32).contains(&prefix.len()) && prefix.chars().all(allowed);
         ok.then(|| Self {
             prefix: format!("{prefix}{LAYOUT}:"),
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_prefix_cannot_break_the_name() {
-        for bad in ["", "a{b", "a b", "a\r\nb", &"x".repeat(33)] {
+        for bad in ["", "a:b", "a{b", "a b", "a\r\nb", &"x".repeat(33)] {
             assert!(Namer::new(bad, "").is_none(), "{bad}");
         }
     }

@@ -101,7 +101,7 @@ pub(super) fn decode_check(reply: &redis::Value, group: &[Check<'_>]) -> Result<
     let mut next = || numbers.next().ok_or(EXPECTED);
     let now = whole(next()?).ok_or(EXPECTED)?;
     let allowed = whole(next()?).ok_or(EXPECTED)? == 1;
-    let mut outcomes = smallvec::SmallVec::with_capacity(group.len());
+    let mut outcomes = smallvec::SmallVec::<[Outcome; 2]>::with_capacity(group.len());
     for check in group {
         let remaining = whole(next()?).ok_or(EXPECTED)?;
         let reset_after = whole(next()?).ok_or(EXPECTED)?;

@@ -1,0 +1,195 @@
+//! An outage from its beginning to its end, seen from a limiter: what every fault of a store must look like.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
+};
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
+
+use crate::log::Log;
+use crate::noise::Noise;
+
+/// The longest that one decision may take: the deadline, and something for the way there and back.
+pub const LONGEST: Duration = Duration::from_millis(120);
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Asked again and again; an answer is the store's.
+pub static PROBE: Policy = Policy::builder("probe")
+    .max(1_000_000_000)
+    .window(HOUR)
+    .algorithm(Algorithm::FixedWindow)
+    .on_error(OnError::Deny)
+    .build();
+
+const fn of_eight(key: &'static str, on_error: OnError) -> Policy {
+    Policy::builder(key).max(8).window(HOUR).algorithm(Algorithm::SlidingWindowLog).on_error(on_error).build()
+}
+
+static LOCAL: Policy = of_eight("local", OnError::Local);
+static DENY: Policy = of_eight("deny", OnError::Deny);
+static ALLOW: Policy = of_eight("allow", OnError::Allow);
+
+/// A limiter, one of four, that is about to lose its store.
+#[derive(Debug)]
+pub struct Outage {
+    name: String,
+    pub limiter: RateLimiter,
+    pub noise: Noise,
+    log: Log,
+    _guard: DefaultGuard,
+    report: Vec<String>,
+}
+
+impl Outage {
+    /// A limiter on the server at `url`, as users get it.
+    pub fn of(name: &str, url: &str) -> Self {
+        Self::with(name, RedisStore::builder(url))
+    }
+
+    /// The same with settings.
+    pub fn with(name: &str, builder: RedisStoreBuilder) -> Self {
+        let (log, guard) = Log::of_thread();
+        let four = NonZeroU32::new(4).unwrap();
+        let limiter = RateLimiter::redis_builder(builder.build().unwrap()).instances(four).build();
+        Self { name: name.to_owned(), limiter, noise: Noise::watch(), log, _guard: guard, report: Vec::new() }
+    }
+
+    /// Whether the store decides, and how long it took to know.
+    #[allow(clippy::disallowed_methods, reason = "measures")]
+    pub async fn probe(&self) -> (bool, Duration) {
+        let asked = Instant::now();
+        let decided = match self.limiter.check(&PROBE, "probe").await {
+            Ok(outcome) => {
+                assert!(!outcome.is_degraded());
+                true
+            }
+            Err(StoreError::Unavailable(_) | StoreError::Timeout { .. }) => false,
+            Err(error) => panic!("{}: {error:?}", self.name),
+        };
+        (decided, asked.elapsed())
+    }
+
+    /// Waits until the store decides.
+    pub async fn until_up(&self) {
+        self.until_decided(Duration::from_secs(20)).await;
+    }
+
+    /// Waits until requests no longer wait for the store, and reports the slowest until then.
+    pub async fn until_noticed(&mut self) {
+        let (mut asked, mut slowest, mut in_a_row) = (0u32, Duration::ZERO, 0);
+        while in_a_row < 5 {
+            let (decided, took) = self.probe().await;
+            slowest = slowest.max(took);
+            asked += 1;
+            assert!(asked < 100_000, "{}: never noticed", self.name);
+            // An answer of the store would take longer than this only while it is being lost.
+            in_a_row = if decided || took > Duration::from_millis(20) { 0 } else { in_a_row + 1 };
+            if decided {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        assert!(slowest <= self.noise.extended(LONGEST), "{}: {slowest:?}", self.name);
+        self.report.push(format!("slowest answer {:.1} ms", millis(slowest)));
+    }
+
+    /// Waits until the store does not decide; for an outage that may end before it is noticed everywhere.
+    pub async fn until_lost(&self) {
+        while self.probe().await.0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Every failure policy does what it says, for a limiter that is one of four.
+    #[allow(clippy::disallowed_methods, reason = "measures")]
+    pub async fn policies_apply(&mut self) {
+        let caller = self.name.clone();
+        let check = async |policy: &Policy| self.limiter.check(policy, &caller).await;
+        for left in [1, 0] {
+            let outcome = check(&LOCAL).await.unwrap();
+            assert!(outcome.is_degraded() && outcome.is_allowed(), "{caller}: {outcome:?}");
+            assert_eq!((outcome.limit(), outcome.remaining()), (2, left), "{caller}");
+        }
+        let outcome = check(&LOCAL).await.unwrap();
+        assert!(outcome.is_degraded() && !outcome.is_allowed(), "{caller}: {outcome:?}");
+        assert!(outcome.retry_after().is_some());
+        assert!(check(&DENY).await.is_err(), "{caller}");
+        for _ in 0..20 {
+            let outcome = check(&ALLOW).await.unwrap();
+            assert!(outcome.is_degraded() && outcome.is_allowed(), "{caller}: {outcome:?}");
+            assert_eq!((outcome.limit(), outcome.remaining()), (8, 8), "{caller}");
+        }
+        let mixed = [Check::new(&LOCAL, &caller), Check::new(&ALLOW, &caller)];
+        let denied = self.limiter.check_all(&mixed).await.unwrap();
+        assert!(denied.is_degraded() && !denied.is_allowed(), "{caller}: {denied:?}");
+        let with_deny = [Check::new(&ALLOW, &caller), Check::new(&DENY, &caller)];
+        assert!(self.limiter.check_all(&with_deny).await.is_err(), "{caller}");
+        let mut took: Vec<Duration> = Vec::new();
+        for _ in 0..1000 {
+            let asked = Instant::now();
+            let _: GroupOutcome = self.limiter.check_all(&[Check::new(&ALLOW, &caller)]).await.unwrap();
+            took.push(asked.elapsed());
+        }
+        took.sort_unstable();
+        self.report.push(format!("p99 once noticed {:.3} ms", millis(took[990])));
+        assert!(took[990] <= self.noise.extended(Duration::from_millis(1)), "{caller}: {:?}", took[990]);
+    }
+
+    /// Waits until the store decides again, at most `limit` after now, and looks at what the outage has left.
+    pub async fn ends_within(&mut self, limit: Duration) {
+        let (took, slowest) = self.until_decided(self.noise.extended(limit) + Duration::from_secs(5)).await;
+        let name = &self.name;
+        assert!(took <= self.noise.extended(limit), "{name}: back after {took:?}, limit {limit:?}");
+        assert!(slowest <= self.noise.extended(LONGEST), "{name}: {slowest:?}");
+        self.report.push(format!("back after {:.0} ms", millis(took)));
+        // Nothing was handed on.
+        for policy in [&LOCAL, &DENY, &ALLOW] {
+            let outcome = self.limiter.peek(policy, &self.name).await.unwrap();
+            if !outcome.is_degraded() {
+                assert_eq!((outcome.limit(), outcome.remaining()), (8, 8), "{name}: {}", policy.key());
+            }
+        }
+        self.was_told_once().await;
+        println!("{name}: {} (noise {:.1} ms)", self.report.join(", "), millis(self.noise.worst()));
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "measures")]
+    async fn until_decided(&self, limit: Duration) -> (Duration, Duration) {
+        let (began, mut slowest) = (Instant::now(), Duration::ZERO);
+        loop {
+            let (decided, took) = self.probe().await;
+            slowest = slowest.max(took);
+            if decided {
+                return (began.elapsed(), slowest);
+            }
+            assert!(began.elapsed() < limit, "{}: not back after {limit:?}", self.name);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// One line when the store was lost, one when it was back.
+    #[allow(clippy::disallowed_methods, reason = "a deadline")]
+    async fn was_told_once(&self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.log.at(Level::INFO).is_empty() {
+            assert!(Instant::now() < end, "{}: nothing tells that the store is back", self.name);
+            self.probe().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (lost, back) = (self.log.at(Level::ERROR), self.log.at(Level::INFO));
+        // A machine that pauses for longer than the deadline makes outages of its own.
+        if self.noise.worst() < Duration::from_millis(25) {
+            assert_eq!((lost.len(), back.len()), (1, 1), "{}: {lost:?} {back:?}", self.name);
+        }
+        assert!(lost.iter().all(|line| line.contains("failure policies apply")), "{lost:?}");
+        assert!(back.iter().all(|line| line.contains("answers again")), "{back:?}");
+    }
+}
+
+/// For reports.
+pub fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

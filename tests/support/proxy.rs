@@ -1,0 +1,186 @@
+//! A TCP proxy on loopback that disturbs what the server answers.
+
+use std::net::TcpListener as StdListener;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::redis::free_port;
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It arrives.
+    Pass,
+    /// It arrives late.
+    Delay(Duration),
+    /// Nothing arrives, in either direction.
+    Swallow,
+    /// Half of it arrives, then the connection is reset.
+    Reset,
+    /// Half of it arrives, then the connection is closed in good order.
+    Cut,
+    /// It arrives byte by byte, with a pause before each.
+    Trickle(Duration),
+    /// Something else arrives, which is not the protocol.
+    Garbage,
+    /// The announcement of a terabyte arrives.
+    Oversized,
+}
+
+/// A running proxy; it ends with this value.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    _stop: oneshot::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: AtomicU16,
+    mode: Mutex<Mode>,
+    accepted: AtomicUsize,
+    /// Connections with a lower number are swallowed, whatever the mode.
+    hole: AtomicUsize,
+}
+
+impl Proxy {
+    /// Starts a proxy before the server on `target`.
+    pub fn before(target: u16) -> Self {
+        let (port, listener) = loop {
+            let port = free_port();
+            if let Ok(listener) = StdListener::bind(("127.0.0.1", port)) {
+                break (port, listener);
+            }
+        };
+        listener.set_nonblocking(true).unwrap();
+        let shared = Arc::new(Shared {
+            target: AtomicU16::new(target),
+            mode: Mutex::new(Mode::Pass),
+            accepted: AtomicUsize::new(0),
+            hole: AtomicUsize::new(0),
+        });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let at_work = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = accept(listener, at_work) => {}
+                }
+            });
+        });
+        Self { port, shared, _stop: stop }
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Disturbs all connections in this way from now on.
+    pub fn set(&self, mode: Mode) {
+        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// Swallows what comes over the present connections; new ones work.
+    pub fn swallow_present(&self) {
+        self.shared.hole.store(self.shared.accepted.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Leads new connections to another server, as a changed address would.
+    pub fn retarget(&self, target: u16) {
+        self.shared.target.store(target, Ordering::SeqCst);
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Shared {
+    fn mode(&self, number: usize) -> Mode {
+        if number < self.hole.load(Ordering::SeqCst) {
+            return Mode::Swallow;
+        }
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn accept(listener: StdListener, shared: Arc<Shared>) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let target = shared.target.load(Ordering::SeqCst);
+            let Ok(server) = TcpStream::connect(("127.0.0.1", target)).await else { return };
+            let (client_read, client_write) = client.into_split();
+            let (server_read, server_write) = server.into_split();
+            // When one side ends, both do.
+            tokio::select! {
+                () = requests(&shared, number, client_read, server_write) => {}
+                () = answers(&shared, number, server_read, client_write) => {}
+            }
+        });
+    }
+}
+
+async fn requests(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut chunk = vec![0; 65_536];
+    while let Ok(size @ 1..) = from.read(&mut chunk).await {
+        if shared.mode(number) != Mode::Swallow && to.write_all(&chunk[..size]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let mut chunk = vec![0; 65_536];
+    while let Ok(size @ 1..) = from.read(&mut chunk).await {
+        let answer = &chunk[..size];
+        let written = match shared.mode(number) {
+            Mode::Pass => to.write_all(answer).await,
+            Mode::Swallow => Ok(()),
+            Mode::Delay(delay) => {
+                tokio::time::sleep(delay).await;
+                to.write_all(answer).await
+            }
+            Mode::Reset => {
+                let _ = to.write_all(&answer[..size / 2]).await;
+                let _ = to.as_ref().set_zero_linger();
+                return;
+            }
+            Mode::Cut => {
+                let _ = to.write_all(&answer[..size / 2]).await;
+                return;
+            }
+            Mode::Trickle(pause) => trickle(&mut to, answer, pause).await,
+            Mode::Garbage => to.write_all(b"?!garbage\r\n").await,
+            Mode::Oversized => to.write_all(b"$1099511627776\r\n").await,
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+async fn trickle(to: &mut OwnedWriteHalf, answer: &[u8], pause: Duration) -> std::io::Result<()> {
+    for byte in answer {
+        tokio::time::sleep(pause).await;
+        to.write_all(std::slice::from_ref(byte)).await?;
+    }
+    Ok(())
+}
