@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::identity;
+use crate::identity::Ipv6Prefix;
 
 /// Keys up to this many bytes need no allocation; a UUID in text is one of them.
 const INLINE: usize = 40;
@@ -37,6 +37,14 @@ impl Key {
         Self::encode(Kind::Global, &[])
     }
 
+    /// An address, as it stands.
+    pub(crate) fn address(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::encode(Kind::Ipv4, &address.octets()),
+            IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
+        }
+    }
+
     /// What the store is told; `None` for nobody.
     pub(crate) fn partition(&self) -> Option<&[u8]> {
         self.0.as_deref()
@@ -62,7 +70,7 @@ impl fmt::Debug for Key {
 /// |---|---|
 /// | `String`, `&str`, `Cow<str>` | the text, byte for byte |
 /// | an integer | the number, whatever its type: `7_u8` and `7_i64` are one caller |
-/// | [`IpAddr`] | the address as `by = ip` sees it: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
+/// | [`IpAddr`] | the address: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
 /// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted |
 /// | [`Key`] | what it was made from; for a function that has keys of several kinds |
 ///
@@ -70,7 +78,7 @@ impl fmt::Debug for Key {
 ///
 /// ```
 /// use actix_web::HttpRequest;
-/// use ratelimit_actix::{IntoKey, Key, client_ip};
+/// use ratelimit_actix::{IntoKey, Key, client_key};
 ///
 /// /// The tenant that the authentication middleware has verified, otherwise the address.
 /// fn tenant(req: &HttpRequest) -> Key {
@@ -78,7 +86,7 @@ impl fmt::Debug for Key {
 ///     # use actix_web::HttpMessage;
 ///     match req.extensions().get::<Tenant>() {
 ///         Some(tenant) => tenant.0.into_key(),
-///         None => client_ip(req).into_key(),
+///         None => client_key(req),
 ///     }
 /// }
 /// ```
@@ -124,10 +132,7 @@ impl IntoKey for Cow<'_, str> {
 
 impl IntoKey for IpAddr {
     fn into_key(self) -> Key {
-        match identity::group(self) {
-            Self::V4(address) => Key::encode(Kind::Ipv4, &address.octets()),
-            Self::V6(network) => Key::encode(Kind::Ipv6, &network.octets()),
-        }
+        Key::address(Ipv6Prefix::DEFAULT.group(self))
     }
 }
 

@@ -68,7 +68,11 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod body;
 mod bounds;
+mod config;
+mod drain;
+mod forwarded;
 mod headers;
 mod identity;
 mod key;
@@ -76,6 +80,8 @@ mod limit;
 mod limiter;
 mod outage;
 mod pass;
+mod proxies;
+mod quotas;
 mod rejection;
 
 #[cfg(feature = "test-util")]
@@ -88,9 +94,14 @@ pub use ratelimit_core::{
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
 pub use ratelimit_macros::rate_limit;
 
-pub use crate::identity::client_ip;
+pub use crate::body::{BodyStyle, Refusal};
+pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
+pub use crate::forwarded::ForwardedHeader;
+pub use crate::headers::HeaderStyle;
+pub use crate::identity::{client_ip, client_key};
 pub use crate::key::{IntoKey, Key};
-pub use crate::rejection::{MissingCaller, RateLimited, Unavailable};
+pub use crate::quotas::{Quota, Quotas};
+pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The README's code is compiled like any other. Not part of the documentation: that begins above.
 #[cfg(doctest)]

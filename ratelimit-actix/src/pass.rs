@@ -1,16 +1,17 @@
 //! What surrounds a limited handler: the decision before it, and the header fields after it.
 
 use actix_web::dev::Payload;
-use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::Check;
 use smallvec::SmallVec;
 
 use crate::bounds::Answer;
-use crate::headers::Quota;
+use crate::config::RateLimitConfig;
+use crate::drain::drain;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::rejection::{MissingCaller, RateLimited, Unavailable};
+use crate::quotas::Quotas;
+use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable, answer};
 use crate::{limiter, outage};
 
 /// A request that may go on to its handler.
@@ -21,13 +22,9 @@ use crate::{limiter, outage};
 pub struct Pass {
     req: HttpRequest,
     payload: Payload,
-    /// What the client is told; nothing when the request was not counted.
-    quota: Option<Quota>,
 }
 
 /// Asks the limiter about all limits of a handler at once, before anything reads the body.
-///
-/// `OPTIONS` is not counted: a browser's preflight is not the user's doing, and the request that follows is counted.
 ///
 /// # Errors
 ///
@@ -37,30 +34,41 @@ pub async fn begin(
     payload: web::Payload,
     limits: &'static [Limit],
 ) -> Result<Pass, HttpResponse> {
-    let quota = if *req.method() == Method::OPTIONS { None } else { decide(&req, limits).await? };
-    Ok(Pass { req, payload: payload.into_inner(), quota })
+    let payload = payload.into_inner();
+    if RateLimitConfig::nearest(&req).counts(req.method()) {
+        let keys: SmallVec<[Key; 2]> = limits.iter().map(|limit| limit.key(&req)).collect();
+        let checks = limits.iter().zip(&keys);
+        let checks = checks.map(|(limit, key)| Some(limit.check(key.partition()?)));
+        if let Err(rejection) = decide(&req, checks.collect()).await {
+            drain(&req, payload).await;
+            return Err(answer(&req, rejection));
+        }
+    }
+    Ok(Pass { req, payload })
 }
 
-async fn decide(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Quota>, HttpResponse> {
-    let keys: SmallVec<[Key; 2]> = limits.iter().map(|limit| limit.key(req)).collect();
-    let checks = limits.iter().zip(&keys);
-    let checks = checks.map(|(limit, key)| Some(limit.check(key.partition()?)));
-    let Some(group) = checks.collect::<Option<SmallVec<[Check<'_>; 2]>>>() else {
-        return Err(HttpResponse::from_error(MissingCaller));
+/// Asks the nearest limiter, and leaves what it says in the request; `None` when one of the callers is nobody.
+pub(crate) async fn decide(
+    req: &HttpRequest,
+    checks: Option<SmallVec<[Check<'_>; 2]>>,
+) -> Result<(), Rejection> {
+    let Some(checks) = checks else {
+        return Err(Rejection::MissingCaller(MissingCaller::new(req)));
     };
     let limiter = limiter::nearest(req);
-    match limiter.check_all(&group).await {
+    match limiter.check_all(&checks).await {
         Ok(outcome) => {
             outage::ends(limiter);
+            Quotas::of(req).add(limiter, &checks, &outcome);
             if outcome.is_allowed() {
-                Ok(Quota::of(&outcome))
+                Ok(())
             } else {
-                Err(HttpResponse::from_error(RateLimited::new(outcome)))
+                Err(Rejection::RateLimited(RateLimited::new(req, outcome)))
             }
         }
         Err(error) => {
             outage::begins(limiter, &error);
-            Err(HttpResponse::from_error(Unavailable))
+            Err(Rejection::Unavailable(Unavailable::new(req)))
         }
     }
 }
@@ -86,8 +94,8 @@ impl Pass {
 
     /// Adds the quota. Fields of the same name that the handler set are replaced: they would contradict what is counted.
     fn tell(&self, mut response: HttpResponse) -> HttpResponse {
-        for (name, value) in self.quota.into_iter().flat_map(Quota::headers) {
-            response.headers_mut().insert(name, value);
+        if let Some(quotas) = Quotas::known(&self.req) {
+            quotas.tell(RateLimitConfig::nearest(&self.req), response.headers_mut());
         }
         response
     }
