@@ -16,6 +16,19 @@ impl<T: FromRequest> Extractor for T {}
 /// Fails to compile, at the argument's own type, for what is not an extractor.
 pub const fn assert_extractor<T: Extractor>() {}
 
+/// An argument of a closure in the attribute.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a closure in `#[rate_limit]`",
+    label = "not an extractor",
+    note = "a closure takes `&HttpRequest`, or extractors by value that do not read the body, such as `web::Path<_>`, `web::Data<_>`, `web::ReqData<_>` or `HttpRequest`"
+)]
+pub trait BodylessExtractor {}
+
+impl<T: FromRequest> BodylessExtractor for T {}
+
+/// Fails to compile, at the argument's own type, for what is not an extractor.
+pub const fn assert_bodyless_extractor<T: BodylessExtractor>() {}
+
 /// A return value.
 #[diagnostic::on_unimplemented(
     message = "a rate-limited handler cannot return `{Self}`",

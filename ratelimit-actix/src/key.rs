@@ -1,5 +1,7 @@
 //! Whose count a request is charged to: a value that a key function found, as bytes.
 
+mod parts;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
@@ -22,6 +24,10 @@ enum Kind {
     Text = 3,
     Natural = 4,
     Negative = 5,
+    Anonymous = 6,
+    Parts = 7,
+    #[cfg(feature = "uuid")]
+    Uuid = 8,
 }
 
 /// Whom a request is counted for, or nobody.
@@ -43,6 +49,26 @@ impl Key {
             IpAddr::V4(address) => Self::encode(Kind::Ipv4, &address.octets()),
             IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
         }
+    }
+
+    /// The one caller that all requests without a caller are, where a limit says so.
+    pub(crate) fn anonymous() -> Self {
+        Self::encode(Kind::Anonymous, &[])
+    }
+
+    /// Text that need not be UTF-8, such as a header's value.
+    pub(crate) fn text(value: &[u8]) -> Self {
+        Self::encode(Kind::Text, value)
+    }
+
+    /// Nobody.
+    pub(crate) const fn nobody() -> Self {
+        Self(None)
+    }
+
+    /// Whether there is no caller.
+    pub(crate) const fn is_nobody(&self) -> bool {
+        self.0.is_none()
     }
 
     /// What the store is told; `None` for nobody.
@@ -71,7 +97,9 @@ impl fmt::Debug for Key {
 /// | `String`, `&str`, `Cow<str>` | the text, byte for byte |
 /// | an integer | the number, whatever its type: `7_u8` and `7_i64` are one caller |
 /// | [`IpAddr`] | the address: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
-/// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted |
+/// | a tuple of these, of up to six | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. If one is nobody, all is |
+/// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted, unless `on_missing` says otherwise |
+/// | `uuid::Uuid`, with the feature `uuid` | its sixteen bytes |
 /// | [`Key`] | what it was made from; for a function that has keys of several kinds |
 ///
 /// # Examples
@@ -93,7 +121,7 @@ impl fmt::Debug for Key {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not tell callers apart",
     label = "returns `{Self}`",
-    note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Key`, or an `Option` of these"
+    note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Key`, or a tuple or `Option` of these"
 )]
 pub trait IntoKey {
     /// The key for this value.

@@ -61,6 +61,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
+//! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -71,8 +72,10 @@ pub mod __private;
 mod body;
 mod bounds;
 mod config;
+mod declared;
 mod drain;
 mod forwarded;
+mod group;
 mod headers;
 mod identity;
 mod key;
@@ -85,6 +88,8 @@ mod principal;
 mod proxies;
 mod quotas;
 mod rejection;
+mod settle;
+mod source;
 
 #[cfg(feature = "test-util")]
 pub use ratelimit_core::conformance;
@@ -94,10 +99,11 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
-pub use ratelimit_macros::rate_limit;
+pub use ratelimit_macros::{no_rate_limit, rate_limit};
 
 pub use crate::body::{BodyStyle, Refusal};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
+pub use crate::declared::{DeclaredLimit, limits};
 pub use crate::forwarded::ForwardedHeader;
 pub use crate::headers::HeaderStyle;
 pub use crate::identity::{client_ip, client_key};

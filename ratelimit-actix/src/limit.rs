@@ -1,23 +1,49 @@
 //! One limit of a handler, as the attribute writes it into a `static`.
 
+use std::sync::Once;
+
 use actix_web::HttpRequest;
-use ratelimit_core::{Check, Policy};
+use actix_web::http::StatusCode;
+use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::{Check, Policy, PolicyBuilder};
 
 use crate::identity;
 use crate::key::Key;
 
-/// One limit of a handler: the rule, whose count, and what a request costs.
+/// One limit of a handler: the rule, whose count, what a request costs, and which answers count.
 #[derive(Debug)]
 pub struct Limit {
     policy: Policy,
+    /// The rule without its `max`, where that is chosen for each request.
+    rule: Option<PolicyBuilder>,
     by: By,
     cost: u64,
+    on_missing: OnMissing,
+    count: Count,
+    /// Whether a `max` out of its bounds has been reported.
+    reported: Once,
 }
 
 impl Limit {
-    /// A limit by address, at a cost of 1.
+    /// A limit by address, at a cost of 1, that counts every request.
     pub const fn new(policy: Policy) -> Self {
-        Self { policy, by: By::Ip, cost: 1 }
+        Self {
+            policy,
+            rule: None,
+            by: By::Ip,
+            cost: 1,
+            on_missing: OnMissing::Reject,
+            count: Count::All,
+            reported: Once::new(),
+        }
+    }
+
+    /// A limit whose `max` is chosen for each request.
+    pub const fn choosing(rule: PolicyBuilder) -> Self {
+        // Whatever else is wrong is found here, when it is compiled: with the largest `max` no product is too large.
+        let mut limit = Self::new(rule.max(MAX_UNITS).build());
+        limit.rule = Some(rule);
+        limit
     }
 
     /// Counts for other callers than addresses.
@@ -34,13 +60,82 @@ impl Limit {
         self
     }
 
-    /// Whom a request counts for under this limit.
-    pub(crate) fn key(&self, req: &HttpRequest) -> Key {
-        match self.by {
-            By::Ip => identity::caller(req),
-            By::Global => Key::global(),
-            By::Function(key) => key(req),
+    /// Does something else than to reject requests without a caller.
+    #[must_use]
+    pub const fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.on_missing = on_missing;
+        self
+    }
+
+    /// Counts only some answers.
+    #[must_use]
+    pub const fn count(mut self, count: Count) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// The rule; its `max` means nothing when [that is chosen](Self::chooses_max) for each request.
+    pub(crate) const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether `max` is chosen for each request.
+    pub(crate) const fn chooses_max(&self) -> bool {
+        self.rule.is_some()
+    }
+
+    /// What a request costs.
+    pub(crate) const fn units(&self) -> u64 {
+        self.cost
+    }
+
+    /// Whether an answer with this status counts.
+    pub(crate) fn counts(&self, status: StatusCode) -> bool {
+        match self.count {
+            Count::All => true,
+            Count::Failures => is_failure(status),
+            Count::Successes => !is_failure(status),
+            Count::When(counts) => counts(status),
         }
+    }
+
+    /// Whether a request may turn out not to count.
+    pub(crate) const fn may_refund(&self) -> bool {
+        !matches!(self.count, Count::All)
+    }
+
+    /// Whom a request counts for under this limit; `None` when it is not checked for want of a caller.
+    pub(crate) fn caller(&self, req: &HttpRequest) -> Result<Option<Key>, Nobody> {
+        self.known(self.by.caller(req))
+    }
+
+    /// The same for a caller that was found in another way.
+    pub(crate) fn known(&self, caller: Key) -> Result<Option<Key>, Nobody> {
+        match self.on_missing {
+            _ if !caller.is_nobody() => Ok(Some(caller)),
+            OnMissing::Reject => Err(Nobody),
+            OnMissing::Skip => Ok(None),
+            OnMissing::Anonymous => Ok(Some(Key::anonymous())),
+        }
+    }
+
+    /// The rule with the `max` of one request; `None` when it lets nobody pass.
+    pub(crate) fn with_max(&self, max: u64) -> Option<Policy> {
+        if max == 0 {
+            return None;
+        }
+        let policy = self.rule?.max(max).try_build();
+        if let Err(error) = &policy {
+            self.reported.call_once(|| {
+                tracing::error!(
+                    policy = self.policy.name(),
+                    max,
+                    %error,
+                    "the `max` that was chosen for a request is out of its bounds; such requests are denied"
+                );
+            });
+        }
+        policy.ok()
     }
 
     /// The question to the store.
@@ -56,6 +151,63 @@ pub enum By {
     Ip,
     /// Nothing: all share one count.
     Global,
+    /// A parameter of the path, as the router has decoded it.
+    Path(&'static str),
+    /// A header field, of which anybody can send any.
+    Header(&'static str),
     /// What a function finds in the request.
     Function(fn(&HttpRequest) -> Key),
+    /// Several of these together.
+    Parts(&'static [Self]),
+}
+
+impl By {
+    /// Whom a request counts for.
+    pub(crate) fn caller(&self, req: &HttpRequest) -> Key {
+        match self {
+            Self::Ip => identity::caller(req),
+            Self::Global => Key::global(),
+            Self::Path(name) => {
+                req.match_info().get(name).map_or(Key::nobody(), |value| Key::text(value.as_bytes()))
+            }
+            Self::Header(name) => match req.headers().get(*name) {
+                Some(value) if !value.is_empty() => Key::text(value.as_bytes()),
+                _ => Key::nobody(),
+            },
+            Self::Function(key) => key(req),
+            Self::Parts(parts) => Key::join(parts.iter().map(|part| part.caller(req))),
+        }
+    }
+}
+
+/// There is nobody to count a request for, and the limit insists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nobody;
+
+/// What becomes of a request without a caller.
+#[derive(Clone, Copy, Debug)]
+pub enum OnMissing {
+    /// It is answered with 400.
+    Reject,
+    /// It is not counted under this limit.
+    Skip,
+    /// All such requests are one caller.
+    Anonymous,
+}
+
+/// Which answers count.
+#[derive(Clone, Copy, Debug)]
+pub enum Count {
+    /// Every one.
+    All,
+    /// Those with a status of 400 or more.
+    Failures,
+    /// Those with a lower status.
+    Successes,
+    /// Those for which a function says so.
+    When(fn(StatusCode) -> bool),
+}
+
+fn is_failure(status: StatusCode) -> bool {
+    status.as_u16() >= 400
 }

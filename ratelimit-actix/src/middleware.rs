@@ -16,12 +16,11 @@ use smallvec::SmallVec;
 
 use self::filter::Filter;
 use crate::config::RateLimitConfig;
-use crate::drain::drain;
 use crate::identity;
 use crate::key::{IntoKey, Key};
-use crate::pass::decide;
+use crate::pass::{decide, refuse};
 use crate::quotas::Quotas;
-use crate::rejection::answer;
+use crate::rejection::{MissingCaller, Rejection};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -166,7 +165,7 @@ impl fmt::Debug for RateLimit {
 impl Settings {
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
-    async fn check(&self, req: &HttpRequest) -> Result<(), crate::Rejection> {
+    async fn check(&self, req: &HttpRequest) -> Result<(), Rejection> {
         if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
             return Ok(());
         }
@@ -174,7 +173,10 @@ impl Settings {
         let checks = self.limits.iter().zip(&keys);
         let checks =
             checks.map(|(limit, key)| Some(Check::new(&limit.policy, key.partition()?).cost(self.cost)));
-        decide(req, checks.collect()).await
+        let Some(checks) = checks.collect::<Option<SmallVec<[Check<'_>; 2]>>>() else {
+            return Err(Rejection::MissingCaller(MissingCaller::new(req)));
+        };
+        decide(req, &checks).await.map(drop)
     }
 }
 
@@ -217,8 +219,7 @@ where
         Box::pin(async move {
             if let Err(rejection) = settings.check(req.request()).await {
                 let (req, payload) = req.into_parts();
-                drain(&req, payload).await;
-                let response = answer(&req, rejection).map_into_right_body();
+                let response = refuse(&req, payload, rejection).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));
             }
             let Some(quotas) = Quotas::known(req.request()) else {

@@ -2,16 +2,17 @@
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::Check;
+use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use crate::bounds::Answer;
 use crate::config::RateLimitConfig;
 use crate::drain::drain;
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, Nobody};
 use crate::quotas::Quotas;
 use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable, answer};
+use crate::settle::{Applied, Charge, Settled};
 use crate::{limiter, outage};
 
 /// A request that may go on to its handler.
@@ -22,6 +23,8 @@ use crate::{limiter, outage};
 pub struct Pass {
     req: HttpRequest,
     payload: Payload,
+    /// What may be given back after the handler; nothing when every answer counts.
+    charge: Option<Box<Charge>>,
 }
 
 /// Asks the limiter about all limits of a handler at once, before anything reads the body.
@@ -35,33 +38,66 @@ pub async fn begin(
     limits: &'static [Limit],
 ) -> Result<Pass, HttpResponse> {
     let payload = payload.into_inner();
-    if RateLimitConfig::nearest(&req).counts(req.method()) {
-        let keys: SmallVec<[Key; 2]> = limits.iter().map(|limit| limit.key(&req)).collect();
-        let checks = limits.iter().zip(&keys);
-        let checks = checks.map(|(limit, key)| Some(limit.check(key.partition()?)));
-        if let Err(rejection) = decide(&req, checks.collect()).await {
-            drain(&req, payload).await;
-            return Err(answer(&req, rejection));
-        }
+    if !RateLimitConfig::nearest(&req).counts(req.method()) {
+        return Ok(Pass { req, payload, charge: None });
     }
-    Ok(Pass { req, payload })
+    let decided = ask(&req, limits).await;
+    finish(req, payload, decided).await
 }
 
-/// Asks the nearest limiter, and leaves what it says in the request; `None` when one of the callers is nobody.
+/// Asks about limits of which nothing is chosen for the request.
+async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<Charge>>, Rejection> {
+    let mut callers: SmallVec<[(&'static Limit, Key); 2]> = SmallVec::new();
+    for limit in limits {
+        match limit.caller(req) {
+            Ok(Some(caller)) => callers.push((limit, caller)),
+            Ok(None) => {}
+            Err(Nobody) => return Err(Rejection::MissingCaller(MissingCaller::new(req))),
+        }
+    }
+    let checks = callers.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?)));
+    let outcome = decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>()).await?;
+    let may_refund = callers.iter().any(|(limit, _)| limit.may_refund());
+    Ok(outcome.filter(|_| may_refund).map(|outcome| {
+        let applied = callers.into_iter();
+        let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
+        Box::new(Charge::new(applied.collect(), outcome))
+    }))
+}
+
+/// Lets a request pass, with what may have to be given back, or refuses it.
+pub(crate) async fn finish(
+    req: HttpRequest,
+    payload: Payload,
+    decided: Result<Option<Box<Charge>>, Rejection>,
+) -> Result<Pass, HttpResponse> {
+    match decided {
+        Ok(charge) => Ok(Pass { req, payload, charge }),
+        Err(rejection) => Err(refuse(&req, payload, rejection).await),
+    }
+}
+
+/// The answer to a request that may not go on.
+pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Rejection) -> HttpResponse {
+    drain(req, payload).await;
+    answer(req, rejection)
+}
+
+/// Asks the nearest limiter, and leaves what it says in the request. Not at all when there is nothing to ask.
 pub(crate) async fn decide(
     req: &HttpRequest,
-    checks: Option<SmallVec<[Check<'_>; 2]>>,
-) -> Result<(), Rejection> {
-    let Some(checks) = checks else {
-        return Err(Rejection::MissingCaller(MissingCaller::new(req)));
-    };
+    checks: &[Check<'_>],
+) -> Result<Option<GroupOutcome>, Rejection> {
+    if checks.is_empty() {
+        return Ok(None);
+    }
     let limiter = limiter::nearest(req);
-    match limiter.check_all(&checks).await {
+    match limiter.check_all(checks).await {
         Ok(outcome) => {
             outage::ends(limiter);
-            Quotas::of(req).add(limiter, &checks, &outcome);
+            Quotas::of(req).add(limiter, checks, &outcome);
             if outcome.is_allowed() {
-                Ok(())
+                Ok(Some(outcome))
             } else {
                 Err(Rejection::RateLimited(RateLimited::new(req, outcome)))
             }
@@ -87,16 +123,42 @@ impl Pass {
     }
 
     /// Turns what the handler returned, an error as well, into its answer, with the quota.
-    pub fn respond<R: Answer>(self, returned: R) -> HttpResponse {
+    pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
         let response = returned.respond_to(&self.req).map_into_boxed_body();
         self.tell(response)
     }
 
-    /// Adds the quota. Fields of the same name that the handler set are replaced: they would contradict what is counted.
-    fn tell(&self, mut response: HttpResponse) -> HttpResponse {
-        if let Some(quotas) = Quotas::known(&self.req) {
-            quotas.tell(RateLimitConfig::nearest(&self.req), response.headers_mut());
-        }
-        response
+    /// Adds the quota.
+    fn tell(&self, response: HttpResponse) -> HttpResponse {
+        tell(&self.req, response)
     }
+
+    /// Gives back what an answer of this status does not count for, and tells what is left then.
+    ///
+    /// For handlers with `count`, instead of nothing, around [`respond`](Self::respond) and what
+    /// [`extract`](Self::extract) failed with.
+    pub async fn settle(self, mut response: HttpResponse) -> HttpResponse {
+        let Some(charge) = self.charge else { return response };
+        let Settled::Refunded(left) = charge.settle(&self.req, response.status()).await else {
+            return response;
+        };
+        if let Some(quotas) = Quotas::known(&self.req) {
+            quotas.settle(left.as_ref());
+        }
+        for style in RateLimitConfig::nearest(&self.req).header_styles() {
+            for name in style.names() {
+                response.headers_mut().remove(name);
+            }
+        }
+        tell(&self.req, response)
+    }
+}
+
+/// Adds what was decided about a request. Fields of the same name that the handler set are replaced: they would
+/// contradict what is counted.
+fn tell(req: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+    if let Some(quotas) = Quotas::known(req) {
+        quotas.tell(RateLimitConfig::nearest(req), response.headers_mut());
+    }
+    response
 }

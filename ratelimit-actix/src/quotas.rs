@@ -135,6 +135,16 @@ impl Quotas {
         self.0.borrow_mut().push(Decided { limiter: limiter.clone(), quotas });
     }
 
+    /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
+    /// that, since nobody knows.
+    pub(crate) fn settle(&self, left: Option<&GroupOutcome>) {
+        let mut decided = self.0.borrow_mut();
+        match (left, decided.last_mut()) {
+            (Some(left), Some(last)) => last.update(left),
+            _ => drop(decided.pop()),
+        }
+    }
+
     /// Calls `look` with all of them, the outermost limits first.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
         let decided = self.0.borrow();
@@ -175,9 +185,7 @@ impl Quotas {
             let (taken, outcome) = group.charge(units).await?;
             least = least.min(taken);
             if let Some(decided) = self.0.borrow_mut().get_mut(position) {
-                for (quota, told) in decided.quotas.iter_mut().zip(outcome.outcomes()) {
-                    (quota.at, quota.outcome) = (outcome.at(), told.clone());
-                }
+                decided.update(&outcome);
             }
         }
         Ok(least)
@@ -185,6 +193,12 @@ impl Quotas {
 }
 
 impl Decided {
+    fn update(&mut self, outcome: &GroupOutcome) {
+        for (quota, told) in self.quotas.iter_mut().zip(outcome.outcomes()) {
+            (quota.at, quota.outcome) = (outcome.at(), told.clone());
+        }
+    }
+
     /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits.
     async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
         loop {

@@ -56,7 +56,7 @@ function fixed_window.retry_after(self, policy, now, cost)
   return self.start + policy.window - now
 end
 
-function fixed_window.refund(self, policy, _, at, cost)
+function fixed_window.refund(self, policy, _, at, _, cost)
   if self.start <= at and at - self.start < policy.window then
     self.count = math.max(self.count - cost, 0)
   end

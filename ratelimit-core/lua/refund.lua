@@ -19,7 +19,7 @@ for _, key in ipairs(KEYS) do
       return failure
     elseif state then
       step.settle(state, policy, now)
-      step.refund(state, policy, now, at, cost)
+      step.refund(state, policy, now, at, valid_until, cost)
       step.save(state, key, policy, now, at_least)
     end
   end

@@ -142,7 +142,7 @@ function sliding_window_counter.retry_after(self, policy, now, cost)
   return self.start + (j + 1) * length - overlap_at(allowance - whole, length, oldest) - now
 end
 
-function sliding_window_counter.refund(self, policy, _, at, cost)
+function sliding_window_counter.refund(self, policy, _, at, _, cost)
   local length = policy.window / policy.sub_windows
   if at >= self.start then
     if at - self.start < length then

@@ -148,7 +148,7 @@ function sliding_window_log.retry_after(self, policy, now, cost)
 end
 
 -- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
-function sliding_window_log.refund(self, _, _, at, cost)
+function sliding_window_log.refund(self, _, _, at, _, cost)
   if self.added and self.added[1] == at then
     local given_back = math.min(cost, self.added[2])
     self.added[2] = self.added[2] - given_back

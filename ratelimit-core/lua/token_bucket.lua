@@ -96,8 +96,20 @@ function token_bucket.retry_after(self, policy, now, cost)
   return micros + (fraction > 0 and 1 or 0) - now
 end
 
-function token_bucket.refund(self, policy, now, _, cost)
+function token_bucket.refund(self, policy, now, at, valid_until, cost)
   local micros, fraction = refill(cost, policy)
+  -- `valid_until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
+  -- the one at which a full bucket would have been full again: the later of the two is surely not too late.
+  local until_micros, until_fraction = plus(at, 0, micros, fraction, policy.max)
+  if valid_until - 1 > until_micros then
+    until_micros, until_fraction = valid_until - 1, 0
+  end
+  if until_micros < now then
+    until_micros, until_fraction = now, 0
+  end
+  if later(micros, fraction, until_micros - now, until_fraction) then
+    micros, fraction = until_micros - now, until_fraction
+  end
   local full_micros, full_fraction = plus(now, 0, micros, fraction, policy.max)
   if later(self.tat_micros, self.tat_fraction, full_micros, full_fraction) then
     self.tat_micros, self.tat_fraction = minus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)

@@ -77,8 +77,8 @@ trait Step {
     fn resets_at(&self, policy: &Policy) -> u64;
     /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
-    /// Gives back what was charged at `at`, as far as it still counts, and nothing else.
-    fn refund(&mut self, policy: &Policy, now: u64, at: u64, cost: u64);
+    /// Gives back what was charged at `at` and counts `until`, as far as it still does, and nothing else.
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
 }
 
 /// What is kept for one caller under one policy.
@@ -149,7 +149,7 @@ impl State {
         if counts {
             let step = self.step_mut();
             step.settle(policy, now.as_micros());
-            step.refund(policy, now.as_micros(), at.as_micros(), cost);
+            step.refund(policy, now.as_micros(), at.as_micros(), until.as_micros(), cost);
         }
         counts
     }

@@ -102,3 +102,46 @@ impl Clock for FakeClock {
         Timestamp(self.now.load(std::sync::atomic::Ordering::SeqCst))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unix_seconds_are_rounded_up() {
+        let at = Timestamp::from_micros(10_000_000);
+        assert_eq!(at.unix_seconds_after(Duration::ZERO), 10);
+        assert_eq!(at.unix_seconds_after(Duration::from_micros(1)), 11);
+        assert_eq!(at.unix_seconds_after(Duration::from_secs(1)), 11);
+        assert_eq!(Timestamp::from_micros(9_999_999).unix_seconds_after(Duration::from_micros(2)), 11);
+        assert_eq!(Timestamp::from_micros(u64::MAX).unix_seconds_after(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_system_clock_begins_with_the_wall_clock_and_never_goes_back() {
+        #[allow(clippy::disallowed_methods, reason = "what it is compared with")]
+        let wall = || Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap()));
+        let before = wall();
+        let clock = SystemClock::new();
+        let mut last = clock.now();
+        assert!(before <= last);
+        for _ in 0..10_000 {
+            let now = clock.now();
+            assert!(last <= now);
+            last = now;
+        }
+        // The two clocks may drift apart, but not by a second within this test.
+        assert!(last.as_micros() <= wall().as_micros() + 1_000_000);
+    }
+
+    #[test]
+    fn a_fake_clock_moves_only_when_told_and_its_clones_with_it() {
+        let clock = FakeClock::at(Timestamp::from_micros(5));
+        let other = clock.clone();
+        assert_eq!(other.now(), clock.now());
+        clock.advance(Duration::from_micros(2));
+        assert_eq!(other.now(), Timestamp::from_micros(7));
+        other.set(Timestamp::from_micros(3));
+        assert_eq!(clock.now(), Timestamp::from_micros(3), "it may go back");
+    }
+}

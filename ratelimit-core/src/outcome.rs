@@ -134,8 +134,110 @@ impl GroupOutcome {
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         let until = |outcome: &Outcome| Timestamp::from_micros(self.at.as_micros() + outcome.reset_after_us);
         (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let taken = checks.iter().zip(&self.outcomes).map(|(check, outcome)| (*check, until(outcome)));
-            Reservation::new(self.at, taken.collect())
+            let mut taken: SmallVec<[(Check<'a>, Timestamp); 2]> = SmallVec::new();
+            for (check, outcome) in checks.iter().zip(&self.outcomes) {
+                // A count that occurs twice was charged the sum, and is given back the sum.
+                match taken.iter_mut().find(|(other, _)| other.shares_count_with(check)) {
+                    Some((other, _)) => *other = other.cost(other.units().saturating_add(check.units())),
+                    None => taken.push((*check, until(outcome))),
+                }
+            }
+            Reservation::new(self.at, taken)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn allowed(remaining: u64, reset_after: u64) -> Outcome {
+        Outcome::new(10, 1, remaining, reset_after, Decision::Allowed)
+    }
+
+    fn denied(wait: u64) -> Outcome {
+        Outcome::new(10, 1, 0, 60, Decision::RetryAfterMicros(wait))
+    }
+
+    fn never() -> Outcome {
+        Outcome::new(10, 11, 10, 0, Decision::Never)
+    }
+
+    fn group<const N: usize>(outcomes: [Outcome; N]) -> GroupOutcome {
+        let allowed = outcomes.iter().all(Outcome::is_allowed);
+        GroupOutcome::new(Timestamp::from_micros(1_000), allowed, outcomes.into_iter().collect())
+    }
+
+    #[test]
+    fn an_outcome_waits_only_when_waiting_helps() {
+        assert_eq!(allowed(3, 60).retry_after(), None);
+        assert_eq!(never().retry_after(), None);
+        assert!(!never().is_allowed());
+        assert_eq!(denied(7).retry_after(), Some(Duration::from_micros(7)));
+        assert_eq!(allowed(3, 60).reset_after(), Duration::from_micros(60));
+    }
+
+    #[test]
+    fn a_group_waits_for_the_longest_of_the_violated_limits() {
+        assert_eq!(group([]).retry_after(), None);
+        assert_eq!(group([allowed(0, 60)]).retry_after(), None);
+        assert_eq!(group([denied(7)]).retry_after(), Some(Duration::from_micros(7)));
+        let mixed = group([denied(7), allowed(0, 60), denied(9), denied(8)]);
+        assert_eq!(mixed.retry_after(), Some(Duration::from_micros(9)));
+    }
+
+    #[test]
+    fn a_group_with_a_limit_that_never_passes_never_passes() {
+        assert_eq!(group([never()]).retry_after(), None);
+        assert_eq!(group([denied(7), never(), denied(9)]).retry_after(), None);
+    }
+
+    #[test]
+    fn the_tightest_is_the_violated_limit_with_the_longest_wait() {
+        assert_eq!(group([allowed(0, 99), denied(7), denied(9), denied(8)]).tightest(), Some(2));
+        assert_eq!(group([denied(9), never()]).tightest(), Some(1), "never is the longest");
+        assert_eq!(group([denied(1), allowed(0, 99)]).tightest(), Some(0), "violated before full");
+    }
+
+    #[test]
+    fn the_tightest_of_those_that_pass_has_the_least_left_then_the_latest_reset() {
+        assert_eq!(group([]).tightest(), None);
+        assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
+        assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
+        assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
+    }
+
+    #[test]
+    fn only_what_was_taken_is_reserved() {
+        let policy = Policy::new("k", 10, Duration::from_secs(60));
+        let checks = [Check::new(&policy, "a").cost(2), Check::new(&policy, "b")];
+        assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
+        assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
+        let taken = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
+        assert_eq!(taken.at(), Timestamp::from_micros(1_000));
+        let taken: Vec<(u64, u64)> =
+            taken.taken().map(|(check, at)| (check.units(), at.as_micros())).collect();
+        assert_eq!(taken, [(2, 1_060), (1, 1_070)]);
+    }
+
+    #[test]
+    fn a_count_that_was_charged_a_sum_is_reserved_as_one() {
+        let (policy, other) = (
+            Policy::new("k", 10, Duration::from_secs(60)),
+            Policy::new("other", 10, Duration::from_secs(60)),
+        );
+        let same_count = Policy::new("k", 99, Duration::from_secs(60));
+        let checks = [
+            Check::new(&policy, "a").cost(2),
+            Check::new(&other, "a"),
+            Check::new(&same_count, "a").cost(3),
+            Check::new(&policy, "b"),
+        ];
+        let outcome = group([0; 4].map(|_| allowed(5, 60)));
+        let taken = outcome.reservation(&checks).unwrap();
+        let taken: Vec<(&str, u64)> =
+            taken.taken().map(|(check, _)| (check.policy().key(), check.units())).collect();
+        assert_eq!(taken, [("k", 5), ("other", 1), ("k", 1)]);
     }
 }

@@ -53,6 +53,11 @@ impl<'a> Check<'a> {
         self.cost
     }
 
+    /// Whether both are charged to the same count.
+    pub(crate) fn shares_count_with(&self, other: &Self) -> bool {
+        self.policy.state_id() == other.policy.state_id() && self.partition == other.partition
+    }
+
     /// A digest that stands for this count: the same for checks that share it, whatever their `max` and cost.
     ///
     /// It is keyed (`SipHash`-1-3, 128 bits), so that nobody who does not know the key can choose callers that collide.
@@ -81,7 +86,7 @@ impl<'a> Reservation<'a> {
         self.at
     }
 
-    /// What was taken, and the instant from which it no longer counts anyway.
+    /// What was taken, once for each count, and the instant from which it no longer counts anyway.
     pub fn taken(&self) -> impl ExactSizeIterator<Item = (Check<'a>, Timestamp)> + '_ {
         self.taken.iter().copied()
     }

@@ -7,49 +7,30 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Expr, ExprPath, Meta, Token};
 
 use crate::algorithm::{self, Algorithm};
-use crate::diagnostics::{Diagnostics, Reported, list, nearest};
-use crate::value::{self, By, Name, Number, Window};
-
-/// Every argument, and how one writes it.
-const ARGUMENTS: [(&str, &str); 10] = [
-    ("max", "max = 10"),
-    ("window", "window = \"60s\""),
-    ("key", "key = \"user-api\""),
-    ("name", "name = \"hourly\""),
-    ("by", "by = ip"),
-    ("algorithm", "algorithm = \"token_bucket\""),
-    ("sub_windows", "sub_windows = 6"),
-    ("burst", "burst = 20"),
-    ("cost", "cost = 5"),
-    ("crate", "crate = ::ratelimit_actix"),
-];
-
-/// What other rate limiters call the same things, in lower case and without underscores.
-const HABITS: [(&str, &[&str]); 7] = [
-    ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
-    (
-        "window",
-        &["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
-    ),
-    ("key", &["id", "keyprefix", "prefix"]),
-    ("algorithm", &["strategy", "type"]),
-    ("cost", &["weight", "tokens"]),
-    ("burst", &["capacity", "burstsize"]),
-    ("by", &["user", "client", "keyfn", "keyby", "identity"]),
-];
+use crate::by::By;
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::name::{self, Key, Name};
+use crate::number::{self, Number, Units};
+use crate::source::Source;
+use crate::value::{self, Count, OnMissing, Window};
+use crate::words::{ARGUMENTS, habit, unknown_message, unnamed_message};
 
 /// The arguments as given. What is wrong with them has been recorded.
 #[derive(Default)]
 pub(crate) struct Args {
-    pub(crate) max: Option<Argument<Number>>,
+    pub(crate) max: Option<Argument<Units>>,
     pub(crate) window: Option<Argument<Window>>,
-    pub(crate) key: Option<Argument<Name>>,
+    pub(crate) key: Option<Argument<Key>>,
     pub(crate) name: Option<Argument<Name>>,
     pub(crate) by: Option<Argument<By>>,
+    pub(crate) on_missing: Option<Argument<OnMissing>>,
     pub(crate) algorithm: Option<Argument<Algorithm>>,
     pub(crate) sub_windows: Option<Argument<Number>>,
     pub(crate) burst: Option<Argument<Number>>,
-    pub(crate) cost: Option<Argument<Number>>,
+    pub(crate) cost: Option<Argument<Units>>,
+    pub(crate) count: Option<Argument<Count>>,
+    pub(crate) skip: Option<Argument<Source>>,
+    pub(crate) direct: Option<Argument<Ident>>,
     pub(crate) root: Option<Argument<ExprPath>>,
 }
 
@@ -73,7 +54,7 @@ impl Args {
         args
     }
 
-    /// Reads a further attribute on the same handler.
+    /// Reads an attribute below the one that is being expanded.
     pub(crate) fn of_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
         match &attribute.meta {
             Meta::Path(_) => Self::default(),
@@ -132,25 +113,25 @@ impl Args {
         };
         let value = read_value(input, &keyword, example, diagnostics);
         match name {
-            "max" => set(&mut self.max, keyword, diagnostics, |d| {
-                value::number(name, example, value?, value::UNITS, d)
-            }),
+            "max" => set(&mut self.max, keyword, diagnostics, |d| number::units(name, example, value?, d)),
             "window" => set(&mut self.window, keyword, diagnostics, |d| value::window(value?, d)),
-            "key" => set(&mut self.key, keyword, diagnostics, |d| value::name(name, example, value?, d)),
-            "name" => set(&mut self.name, keyword, diagnostics, |d| value::name(name, example, value?, d)),
-            "by" => set(&mut self.by, keyword, diagnostics, |d| value::by(value?, d)),
+            "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
+            "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),
+            "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
+            "on_missing" => set(&mut self.on_missing, keyword, diagnostics, |d| value::on_missing(value?, d)),
             "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {
                 set(&mut self.sub_windows, keyword, diagnostics, |d| {
-                    value::number(name, example, value?, value::SUB_WINDOWS, d)
+                    number::number(name, example, value?, number::SUB_WINDOWS, d)
                 });
             }
             "burst" => set(&mut self.burst, keyword, diagnostics, |d| {
-                value::number(name, example, value?, value::UNITS, d)
+                number::number(name, example, value?, number::UNITS, d)
             }),
-            "cost" => set(&mut self.cost, keyword, diagnostics, |d| {
-                value::number(name, example, value?, value::UNITS, d)
-            }),
+            "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
+            "count" => set(&mut self.count, keyword, diagnostics, |d| value::count(value?, d)),
+            "skip" => set(&mut self.skip, keyword, diagnostics, |d| value::skip(value?, d)),
+            "direct" => set(&mut self.direct, keyword, diagnostics, |d| value::direct(value?, d)),
             _ => set(&mut self.root, keyword, diagnostics, |d| value::root(value?, d)),
         }
     }
@@ -242,55 +223,4 @@ fn skip_argument(input: ParseStream<'_>) -> TokenStream {
         skipped.extend([token]);
     }
     skipped
-}
-
-fn habit(word: &str) -> Option<&'static str> {
-    let word = word.to_lowercase().replace('_', "");
-    let spelled = ARGUMENTS.into_iter().find(|(name, _)| name.replace('_', "") == word);
-    let other = HABITS.into_iter().find(|(_, words)| words.contains(&word.as_str()));
-    spelled.or(other.map(|(name, _)| (name, ""))).map(|(name, _)| name)
-}
-
-fn unknown_message(word: &str, value: Option<&Expr>) -> String {
-    let names = ARGUMENTS.into_iter().map(|(name, _)| name);
-    let expected = list(names.clone(), '`');
-    let meant = match habit(word).or_else(|| nearest(word, names)) {
-        Some(name) => match value.and_then(|value| spelled(name, value)) {
-            Some(spelled) => format!("; did you mean `{name} = {spelled}`?"),
-            None => format!("; did you mean `{name}`?"),
-        },
-        None => String::new(),
-    };
-    format!("unknown argument `{word}`{meant}\nexpected one of: {expected}")
-}
-
-/// A literal as it has to be written for the argument `name`, if it fits there.
-fn spelled(name: &str, value: &Expr) -> Option<String> {
-    let Expr::Lit(value) = value else { return None };
-    match (name, &value.lit) {
-        ("window", syn::Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
-        ("max" | "burst" | "cost" | "sub_windows", syn::Lit::Int(_))
-        | ("window" | "key" | "name" | "algorithm", syn::Lit::Str(_)) => {
-            Some(value.lit.to_token_stream().to_string())
-        }
-        _ => None,
-    }
-}
-
-fn unnamed_message(values: &[TokenStream]) -> String {
-    let mut named: Vec<String> = Vec::new();
-    for value in values {
-        let name = match syn::parse2::<syn::Lit>(value.clone()) {
-            Ok(syn::Lit::Int(_)) => "max",
-            Ok(syn::Lit::Str(text)) if text.value().starts_with(|c: char| c.is_ascii_digit()) => "window",
-            Ok(syn::Lit::Str(_)) => "key",
-            _ => continue,
-        };
-        let argument = format!("{name} = {value}");
-        if !named.iter().any(|other| other.starts_with(&format!("{name} "))) {
-            named.push(argument);
-        }
-    }
-    let example = if named.is_empty() { "max = 10, window = \"60s\"".to_owned() } else { named.join(", ") };
-    format!("arguments have names: write `{example}`")
 }

@@ -2,14 +2,56 @@
 //!
 //! Without the item every use of the handler would fail as well and bury the real mistake.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::item::Item;
 
 /// The errors next to the item.
-pub(crate) fn expand(errors: &syn::Error, item: &Item) -> TokenStream {
+pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     item.to_tokens(&mut tokens);
     tokens
+}
+
+/// A module or impl block without our attributes on what is in it: they would be expanded once more, and complain that
+/// there is nothing around them.
+pub(crate) struct Bare<'a>(pub(crate) &'a Item);
+
+impl ToTokens for Bare<'_> {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(without_ours(self.0.to_token_stream()));
+    }
+}
+
+/// Takes off every `#[..rate_limit..]` and `#[..no_rate_limit..]`, in every depth.
+fn without_ours(tokens: TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_iter().peekable();
+    let mut kept = TokenStream::new();
+    while let Some(token) = tokens.next() {
+        let token = match token {
+            TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                if tokens.next_if(|next| matches!(next, TokenTree::Group(group) if is_ours(group))).is_some()
+                {
+                    continue;
+                }
+                hash.into()
+            }
+            TokenTree::Group(group) => {
+                let mut inside = Group::new(group.delimiter(), without_ours(group.stream()));
+                inside.set_span(group.span());
+                inside.into()
+            }
+            other => other,
+        };
+        kept.extend([token]);
+    }
+    kept
+}
+
+fn is_ours(attribute: &Group) -> bool {
+    let path = attribute.stream().into_iter().take_while(|token| !matches!(token, TokenTree::Group(_)));
+    path.last().is_some_and(
+        |token| matches!(token, TokenTree::Ident(word) if word == "rate_limit" || word == "no_rate_limit"),
+    )
 }

@@ -1,7 +1,8 @@
 //! The function below the attribute: whether its signature is that of a handler.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, FnArg, Generics, Signature, Visibility};
 
@@ -26,6 +27,30 @@ pub(crate) struct Handler {
     pub(crate) arguments: Vec<Argument>,
     /// The braces and all they hold, never looked into but for `Self`.
     pub(crate) body: TokenStream,
+    pub(crate) form: Form,
+    /// The type that it is associated with, as text, if that is in view.
+    pub(crate) owner: Option<String>,
+}
+
+/// Where the user's function goes.
+pub(crate) enum Form {
+    /// Into the wrapper.
+    Nested,
+    /// Beside it, under another name.
+    Beside {
+        name: Ident,
+        /// Whether anybody else is to call it.
+        is_direct: bool,
+    },
+}
+
+/// Where a handler stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    /// Below an attribute of its own, or in a module.
+    Free,
+    /// In an impl block of this type.
+    Type(&'a str),
 }
 
 /// An argument of a handler: an extractor.
@@ -37,7 +62,12 @@ pub(crate) struct Argument {
 
 impl Handler {
     /// Reads the function, and records everything that keeps it from being a handler.
-    pub(crate) fn parse(item: &Item, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
+    pub(crate) fn parse(
+        item: &Item,
+        place: Place<'_>,
+        direct: Option<&Ident>,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Self, Reported> {
         let parts = |input: ParseStream<'_>| {
             let visibility: Visibility = input.parse()?;
             if let Err(fault) = expect_function(input) {
@@ -55,18 +85,45 @@ impl Handler {
         let mut sound = check_qualifiers(&signature, diagnostics);
         sound = sound.and(check_body(&signature, &body, diagnostics));
         let arguments = arguments(&signature, diagnostics);
-        if signature.receiver().is_none()
+        if let Some(direct) = direct
+            && direct.unraw() == signature.ident.unraw()
+        {
+            sound = Err(diagnostics.error(
+                direct,
+                format!(
+                    "`{direct}` is the handler, which calls this function; write another name, such as \
+                     `direct = {}_body`",
+                    direct.unraw()
+                ),
+            ));
+        }
+        let form = form(&signature.ident, place, direct);
+        if matches!(form, Form::Nested)
+            && signature.receiver().is_none()
             && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
         {
             sound = Err(diagnostics.error(
                 own_type,
                 "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
-                 write the name of the type instead",
+                 write the name of the type instead, or put #[rate_limit] on the impl block",
             ));
         }
         sound?;
-        let (outer, inner) = item.attributes();
-        Ok(Self { outer, inner, visibility, signature, arguments: arguments?, body })
+        let (outer, inner) = match &form {
+            Form::Nested => item.attributes(),
+            Form::Beside { is_direct, .. } => item.attributes_beside(*is_direct),
+        };
+        let owner = match place {
+            Place::Free => None,
+            Place::Type(name) => Some(name.to_owned()),
+        };
+        Ok(Self { outer, inner, visibility, signature, arguments: arguments?, body, form, owner })
+    }
+
+    /// What tells it from the other handlers of its module: its name, after the type's.
+    pub(crate) fn path(&self) -> String {
+        let name = self.signature.ident.unraw();
+        self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))
     }
 
     /// Type and const parameters, to call the user's function with: `::<T, N>`.
@@ -81,6 +138,17 @@ impl Handler {
             })
             .collect();
         if names.is_empty() { TokenStream::new() } else { quote!(::<#(#names),*>) }
+    }
+}
+
+/// An associated function goes beside its wrapper, where `Self` has a meaning.
+fn form(handler: &Ident, place: Place<'_>, direct: Option<&Ident>) -> Form {
+    match (direct, place) {
+        (Some(direct), _) => Form::Beside { name: direct.clone(), is_direct: true },
+        (None, Place::Free) => Form::Nested,
+        (None, Place::Type(_)) => {
+            Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_direct: false }
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The item below the attribute: which attribute goes where, and whether it is a function.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Token};
+use syn::{Attribute, Token, Visibility};
+
+use crate::route::Route;
 
 /// Attributes of Actix-web that register a handler.
 const ROUTES: [&str; 11] =
@@ -15,12 +17,25 @@ const ROUTES: [&str; 11] =
 const OUTER: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
+/// Lint levels; those of a function beside its wrapper stand on both.
+const LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
+
 /// The user's item, with our own attributes taken off.
 pub(crate) struct Item {
     attributes: Vec<Attribute>,
     stacked: Vec<Attribute>,
-    /// Visibility, signature and body, if it is a function.
+    exempt: Option<Attribute>,
+    /// All that follows the attributes: visibility, signature and body, if it is a function.
     pub(crate) rest: TokenStream,
+}
+
+/// What an item is, as far as the attribute goes on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Module,
+    Impl,
+    /// A function, or something that gets an error for not being one.
+    Other,
 }
 
 impl Item {
@@ -28,14 +43,18 @@ impl Item {
     pub(crate) fn split(item: TokenStream) -> Self {
         let parser =
             |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
-        match parser.parse2(item.clone()) {
-            Ok((attributes, rest)) => {
-                let (stacked, attributes) =
-                    attributes.into_iter().partition(|attribute| last_segment(attribute) == "rate_limit");
-                Self { attributes, stacked, rest }
+        let Ok((all, rest)) = parser.parse2(item.clone()) else {
+            return Self { attributes: Vec::new(), stacked: Vec::new(), exempt: None, rest: item };
+        };
+        let (mut attributes, mut stacked, mut exempt) = (Vec::new(), Vec::new(), None);
+        for attribute in all {
+            match last_segment(&attribute).as_str() {
+                "rate_limit" => stacked.push(attribute),
+                "no_rate_limit" => exempt = Some(attribute),
+                _ => attributes.push(attribute),
             }
-            Err(_) => Self { attributes: Vec::new(), stacked: Vec::new(), rest: item },
         }
+        Self { attributes, stacked, exempt, rest }
     }
 
     /// The further `#[rate_limit]`s, in the order of the source.
@@ -43,13 +62,102 @@ impl Item {
         &self.stacked
     }
 
+    /// `#[no_rate_limit]`.
+    pub(crate) fn exempt(&self) -> Option<&Attribute> {
+        self.exempt.as_ref()
+    }
+
+    /// What it is, from its leading words.
+    pub(crate) fn kind(&self) -> Kind {
+        let found = |input: ParseStream<'_>| {
+            let _visibility: Visibility = input.parse()?;
+            let found = other_than_function(input);
+            let _rest: TokenStream = input.parse()?;
+            Ok(found)
+        };
+        match found.parse2(self.rest.clone()) {
+            Ok(Err("a module")) => Kind::Module,
+            Ok(Err("an impl block")) => Kind::Impl,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether it is an `async fn`, from its leading words.
+    pub(crate) fn is_async_fn(&self) -> bool {
+        let is_function = |input: ParseStream<'_>| {
+            let _visibility: Visibility = input.parse()?;
+            let found = other_than_function(input).is_ok() && input.peek(Token![async]);
+            let _rest: TokenStream = input.parse()?;
+            Ok(found)
+        };
+        is_function.parse2(self.rest.clone()).unwrap_or(false)
+    }
+
+    /// The paths under which route attributes register it.
+    pub(crate) fn routes(&self) -> Vec<Route> {
+        self.attributes.iter().filter(|attribute| is_route(attribute)).filter_map(Route::of).collect()
+    }
+
+    /// The path of `#[actix_web::scope]`, if that is in view.
+    pub(crate) fn scope(&self) -> Option<Route> {
+        self.attributes.iter().find(|attribute| last_segment(attribute) == "scope").and_then(Route::of)
+    }
+
+    /// Whether a route attribute is in view, also one under a condition.
+    pub(crate) fn has_route(&self) -> bool {
+        self.attributes.iter().any(|attribute| {
+            is_route(attribute) || conditional(attribute).is_some_and(|tokens| has_any(tokens, &ROUTES))
+        })
+    }
+
+    /// One of our attributes under a condition, which nobody has evaluated yet.
+    pub(crate) fn conditional(&self) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| {
+            conditional(attribute).is_some_and(|tokens| has_any(tokens, &["rate_limit", "no_rate_limit"]))
+        })
+    }
+
+    /// Every attribute that is not ours.
+    pub(crate) fn others(&self) -> &[Attribute] {
+        &self.attributes
+    }
+
     /// Attributes of the wrapper, and those of the user's function inside it.
     pub(crate) fn attributes(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        let (outer, inner): (Vec<_>, Vec<_>) =
-            self.attributes.iter().partition(|attribute| goes_outside(attribute));
-        let tokens =
-            |attributes: Vec<&Attribute>| attributes.into_iter().map(ToTokens::to_token_stream).collect();
-        (tokens(outer), tokens(inner))
+        self.partition(goes_outside, |attribute| !goes_outside(attribute))
+    }
+
+    /// Attributes of the wrapper, and those of the user's function beside it: levels and conditions do not reach it from
+    /// the wrapper, so it has its own.
+    pub(crate) fn attributes_beside(&self, documented: bool) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        let is_plain = |attribute: &Attribute, names: &[&str]| {
+            attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))
+        };
+        self.partition(
+            // An expectation on both would be met on one.
+            |attribute| goes_outside(attribute) && !is_plain(attribute, &["expect"]),
+            |attribute| {
+                !goes_outside(attribute)
+                    || is_plain(attribute, &LEVELS)
+                    || is_plain(attribute, &["cfg"])
+                    || (documented && is_plain(attribute, &["doc"]))
+            },
+        )
+    }
+
+    fn partition(
+        &self,
+        outer: impl Fn(&Attribute) -> bool,
+        inner: impl Fn(&Attribute) -> bool,
+    ) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        let select = |selected: &dyn Fn(&Attribute) -> bool| {
+            self.attributes
+                .iter()
+                .filter(|attribute| selected(attribute))
+                .map(ToTokens::to_token_stream)
+                .collect()
+        };
+        (select(&outer), select(&inner))
     }
 }
 
@@ -62,6 +170,25 @@ impl ToTokens for Item {
     }
 }
 
+fn is_route(attribute: &Attribute) -> bool {
+    ROUTES.contains(&last_segment(attribute).as_str())
+}
+
+/// What stands in a `cfg_attr`.
+fn conditional(attribute: &Attribute) -> Option<TokenStream> {
+    let list = attribute.path().is_ident("cfg_attr").then(|| attribute.meta.require_list());
+    list.and_then(Result::ok).map(|list| list.tokens.clone())
+}
+
+/// Whether one of `words` is called among the tokens: a word with parentheses, or without any after it.
+fn has_any(tokens: TokenStream, words: &[&str]) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => words.iter().any(|other| word == other),
+        TokenTree::Group(group) => has_any(group.stream(), words),
+        _ => false,
+    })
+}
+
 fn last_segment(attribute: &Attribute) -> String {
     attribute.path().segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
 }
@@ -69,18 +196,20 @@ fn last_segment(attribute: &Attribute) -> String {
 fn goes_outside(attribute: &Attribute) -> bool {
     let name = last_segment(attribute);
     let of_the_language = attribute.path().get_ident().is_some() && OUTER.contains(&name.as_str());
-    of_the_language || ROUTES.contains(&name.as_str())
+    of_the_language || is_route(attribute)
 }
 
 /// Makes sure that a function is next; otherwise says what is.
 pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
     other_than_function(input).map_err(|found| {
         let help = match found {
-            "a module" | "an impl block" => "put it on each handler inside",
+            "a module" | "an impl block" => "this one cannot be read",
             "a trait" => "put it on the function that implements a handler",
             _ => "put it above an `async fn`",
         };
-        format!("#[rate_limit] goes on an async handler function, not on {found}; {help}")
+        format!(
+            "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
+        )
     })
 }
 

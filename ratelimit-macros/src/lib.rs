@@ -8,15 +8,28 @@ mod tests;
 mod algorithm;
 mod args;
 mod attribute;
+mod block;
+mod by;
+mod choices;
+mod code;
 mod diagnostics;
 mod expand;
 mod fallback;
 mod handler;
 mod item;
+mod limits;
+mod name;
+mod number;
 mod paths;
+mod route;
+mod rules;
+mod source;
+mod template;
+mod text;
 mod validate;
 mod value;
 mod window;
+mod words;
 
 use proc_macro::TokenStream;
 
@@ -113,4 +126,13 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand(arguments.into(), item.into()).into()
+}
+
+/// Takes a handler out of the `#[rate_limit]` of the module or impl block around it.
+///
+/// A module or impl block inside of a limited module can be taken out as a whole. Anywhere else it is a mistake, and a
+/// compile error says so.
+#[proc_macro_attribute]
+pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::expand_exemption(&item.into()).into()
 }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 
 /// Everything that an expansion names below [`Root::private`]; the facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 18] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -13,9 +13,17 @@ pub(crate) const NAMES: [&str; 10] = [
     "Policy",
     "Algorithm",
     "By",
+    "OnMissing",
+    "Count",
     "IntoKey",
+    "Declaration",
+    "Text",
+    "inventory",
+    "Group",
     "begin",
+    "join",
     "assert_extractor",
+    "assert_bodyless_extractor",
 ];
 
 /// The path under which the user's crate knows the facade.

@@ -1,6 +1,8 @@
 //! Tests of the attribute from end to end, over token streams.
 
 mod arguments;
+mod blocks;
+mod callers;
 mod expansion;
 mod functions;
 mod garbage;

@@ -1,38 +1,12 @@
 //! The value of each argument: which expressions it accepts, and what to write instead of the others.
 
-use std::ops::RangeInclusive;
-
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Expr, ExprPath, Lit, UnOp};
+use syn::{Expr, ExprPath, Lit};
 
-use crate::diagnostics::{Diagnostics, Reported};
+use crate::diagnostics::{Diagnostics, Reported, list, nearest};
+use crate::source::{self, Source};
 use crate::window;
-
-/// Bounds of `max`, `burst` and `cost`.
-pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
-
-/// Bounds of `sub_windows`.
-pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
-
-/// Longest key or name, in bytes.
-const MAX_NAME: usize = 64;
-
-/// A whole number, known now or to the compiler later.
-pub(crate) enum Number {
-    Literal { value: u64, span: Span },
-    Constant(TokenStream),
-}
-
-impl Number {
-    /// The number, if it is known now.
-    pub(crate) fn literal(&self) -> Option<u64> {
-        match self {
-            Self::Literal { value, .. } => Some(*value),
-            Self::Constant(_) => None,
-        }
-    }
-}
 
 /// The length of a window.
 pub(crate) struct Window {
@@ -40,65 +14,125 @@ pub(crate) struct Window {
     pub(crate) span: Span,
 }
 
-/// A key or the name of a policy.
-pub(crate) struct Name {
-    pub(crate) text: String,
-    pub(crate) span: Span,
+/// What becomes of a request without a caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnMissing {
+    Reject,
+    Skip,
+    Anonymous,
 }
 
-/// Who is limited.
-pub(crate) enum By {
-    Ip,
-    Global,
-    /// A `fn(&HttpRequest) -> K`.
-    Function(ExprPath),
+/// Which answers count.
+pub(crate) enum Count {
+    All,
+    Failures,
+    Successes,
+    /// A closure over the status.
+    Closure(TokenStream),
+    /// A function over the status.
+    Function(TokenStream),
 }
 
-/// Reads an integer or a const expression.
-pub(crate) fn number(
-    name: &str,
-    example: &str,
-    value: Expr,
-    bounds: RangeInclusive<u64>,
-    diagnostics: &mut Diagnostics,
-) -> Result<Number, Reported> {
+/// Reads code that says yes or no for each request.
+pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<Source, Reported> {
     let value = ungrouped(value);
-    let example = format!("write for example `{example}`");
-    let bounded = format!("`{name}` must be from {} to {}", bounds.start(), bounds.end());
-    let fault = match &value {
-        Expr::Lit(literal) => match &literal.lit {
-            Lit::Int(integer) => match integer.base10_parse::<u64>() {
-                _ if !is_integer_suffix(integer.suffix()) => {
-                    format!(
-                        "`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}`?",
-                        integer.base10_digits()
-                    )
-                }
-                Ok(value) if bounds.contains(&value) => {
-                    return Ok(Number::Literal { value, span: integer.span() });
-                }
-                _ => format!("{bounded}, found {}; {example}", integer.base10_digits()),
-            },
-            Lit::Str(text) if text.value().parse::<u64>().is_ok_and(|number| bounds.contains(&number)) => {
-                format!("`{name}` takes an integer, not a string; did you mean `{name} = {}`?", text.value())
-            }
-            Lit::Float(float) => format!("`{name}` takes a whole number, found {float}; {example}"),
-            other => format!("`{name}` takes an integer, not {}; {example}", describe_literal(other)),
-        },
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) && matches!(*unary.expr, Expr::Lit(_)) => {
-            format!("{bounded}, found {}; {example}", value.to_token_stream().to_string().replace(' ', ""))
+    if let Some(source) = source::read("skip", &value, diagnostics) {
+        return source;
+    }
+    let help = match &value {
+        Expr::Path(path) => {
+            let path = path.to_token_stream().to_string().replace(' ', "");
+            format!("; did you mean `skip = with({path})`?")
         }
-        Expr::Closure(_) | Expr::Async(_) | Expr::Assign(_) => {
-            format!("`{name}` takes an integer or a const expression, not {}; {example}", describe(&value))
+        Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)) => {
+            "; a limit that never holds is no limit, remove the attribute; one that always holds needs no `skip`"
+                .to_owned()
         }
-        _ => return Ok(Number::Constant(value.into_token_stream())),
+        _ => format!(", not {}", describe(&value)),
     };
+    let fault =
+        format!("`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`{help}");
     Err(diagnostics.error(value, fault))
 }
 
-fn is_integer_suffix(suffix: &str) -> bool {
-    let widths = ["8", "16", "32", "64", "128", "size"];
-    suffix.is_empty() || suffix.strip_prefix(['u', 'i']).is_some_and(|width| widths.contains(&width))
+/// Reads what becomes of a request without a caller.
+pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnMissing, Reported> {
+    const ALL: [(&str, OnMissing); 3] =
+        [("reject", OnMissing::Reject), ("skip", OnMissing::Skip), ("anonymous", OnMissing::Anonymous)];
+    const HABITS: [(&str, &[&str]); 3] = [
+        ("reject", &["deny", "error", "fail", "400", "badrequest"]),
+        ("skip", &["ignore", "pass", "allow"]),
+        ("anonymous", &["shared", "global", "anyone", "all", "one"]),
+    ];
+    choice("on_missing", &ALL, &HABITS, value, diagnostics)
+}
+
+/// Reads which answers count.
+pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count, Reported> {
+    const ALL: [(&str, ()); 3] = [("all", ()), ("failures", ()), ("successes", ())];
+    const HABITS: [(&str, &[&str]); 3] = [
+        ("all", &["any", "everything", "both"]),
+        ("failures", &["failed", "fail", "errors", "error", "failure"]),
+        ("successes", &["successful", "success", "ok", "succeeded"]),
+    ];
+    let value = ungrouped(value);
+    match &value {
+        Expr::Closure(closure) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
+            Err(diagnostics.error(
+                value,
+                "`count` takes a closure over the answer's status: write `|status: StatusCode| ..`",
+            ))
+        }
+        Expr::Closure(_) => Ok(Count::Closure(value.into_token_stream())),
+        Expr::Call(call) if matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with")) => {
+            source::with("count", call, diagnostics).map(|path| Count::Function(path.into_token_stream()))
+        }
+        _ => {
+            let text = match literal(&value) {
+                Some(Lit::Str(text)) => text.value(),
+                _ => String::new(),
+            };
+            choice("count", &ALL, &HABITS, value, diagnostics).map(|()| match text.as_str() {
+                "failures" => Count::Failures,
+                "successes" => Count::Successes,
+                _ => Count::All,
+            })
+        }
+    }
+}
+
+/// Reads one of a few words in quotes.
+fn choice<T: Copy>(
+    name: &str,
+    all: &[(&'static str, T)],
+    habits: &[(&'static str, &[&str])],
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<T, Reported> {
+    let value = ungrouped(value);
+    let words = || all.iter().map(|(word, _)| *word);
+    let meant = |text: &str| {
+        let plain: String =
+            text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let habit = habits.iter().find(|(_, others)| others.contains(&plain.as_str())).map(|(word, _)| *word);
+        match habit.or_else(|| nearest(&plain, words())) {
+            Some(word) => format!("; did you mean `{name} = \"{word}\"`?"),
+            None => String::new(),
+        }
+    };
+    let expected = list(words(), '"');
+    let fault = match (literal(&value), word(&value)) {
+        (Some(Lit::Str(text)), _) => {
+            let text = text.value();
+            if let Some((_, found)) = all.iter().find(|(word, _)| *word == text) {
+                return Ok(*found);
+            }
+            format!("unknown value {text:?} for `{name}`{}\nexpected one of: {expected}", meant(&text))
+        }
+        (_, Some(word)) => format!("`{name}` takes a string{}\nexpected one of: {expected}", meant(&word)),
+        _ => format!("`{name}` takes a string, not {}\nexpected one of: {expected}", describe(&value)),
+    };
+    Err(diagnostics.error(value, fault))
 }
 
 /// Reads a window such as `"60s"`.
@@ -125,83 +159,22 @@ pub(crate) fn window(value: Expr, diagnostics: &mut Diagnostics) -> Result<Windo
     Err(diagnostics.error(value, fault))
 }
 
-/// Reads a key or a policy's name.
-pub(crate) fn name(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Name, Reported> {
+/// Reads the name that the handler's own function gets.
+pub(crate) fn direct(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident, Reported> {
     let value = ungrouped(value);
-    let fault = match (literal(&value), word(&value)) {
-        (Some(Lit::Str(text)), _) => match name_fault(name, example, &text.value()) {
-            None => {
-                return Ok(Name { text: text.value(), span: text.span() });
-            }
-            Some(fault) => fault,
-        },
-        (_, Some(word)) => {
-            format!("`{name}` takes a string literal; did you mean `{name} = \"{word}\"`?")
+    if let Expr::Path(path) = &value
+        && let Some(name) = path.path.get_ident()
+    {
+        return Ok(name.clone());
+    }
+    let fault = match literal(&value) {
+        Some(Lit::Str(text)) if syn::parse_str::<Ident>(&text.value()).is_ok() => {
+            format!("`direct` takes a name without quotes; did you mean `direct = {}`?", text.value())
         }
         _ => format!(
-            "`{name}` takes a string literal, not {}; write for example `{example}`",
+            "`direct` takes a new name for the function, not {}; write for example `direct = user_body`",
             describe(&value)
         ),
-    };
-    Err(diagnostics.error(value, fault))
-}
-
-/// Why a text cannot be a key or a name: both go into stored keys and into quoted header fields.
-fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
-    let wrong = text.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '{' | '}' | '"' | '\\'));
-    Some(match wrong {
-        _ if text.is_empty() => {
-            format!("`{name}` must not be empty: write for example `{example}`")
-        }
-        None if text.len() <= MAX_NAME => return None,
-        None => format!("`{name}` must be at most {MAX_NAME} bytes long, found {}", text.len()),
-        Some('{' | '}') => format!(
-            "`{name}` must not contain braces, templates are not supported in this version: \
-             write a plain name such as `{example}`, and choose the caller with `by`"
-        ),
-        Some(wrong) if wrong.is_whitespace() => {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let joined = words.join("-");
-            match name_fault(name, example, &joined) {
-                None => format!("`{name}` must not contain blanks; did you mean `{name} = \"{joined}\"`?"),
-                Some(_) => {
-                    format!("`{name}` must not contain blanks: write for example `{example}`")
-                }
-            }
-        }
-        Some(wrong) => format!(
-            "`{name}` takes printable ASCII without blanks, braces, quotes and backslashes, found {wrong:?}: \
-             write for example `{example}`"
-        ),
-    })
-}
-
-/// Reads who is limited.
-pub(crate) fn by(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
-    const EXPECTED: &str = "`by` takes `ip`, `global` or the path of a `fn(&HttpRequest) -> K`";
-    let value = ungrouped(value);
-    let fault = match value {
-        Expr::Path(path) => {
-            return Ok(match path.path.get_ident() {
-                Some(word) if word == "ip" => By::Ip,
-                Some(word) if word == "global" => By::Global,
-                _ => By::Function(path),
-            });
-        }
-        _ => match literal(&value) {
-            Some(Lit::Str(text)) if syn::parse_str::<syn::Path>(&text.value()).is_ok() => {
-                format!("{EXPECTED}, without quotes; did you mean `by = {}`?", text.value())
-            }
-            _ => format!(
-                "{EXPECTED}, not {}; write a function and name it, such as `by = caller`",
-                describe(&value)
-            ),
-        },
     };
     Err(diagnostics.error(value, fault))
 }
@@ -284,7 +257,7 @@ pub(crate) fn describe(value: &Expr) -> &'static str {
     }
 }
 
-fn describe_literal(literal: &Lit) -> &'static str {
+pub(crate) fn describe_literal(literal: &Lit) -> &'static str {
     match literal {
         Lit::Str(_) => "a string",
         Lit::ByteStr(_) => "a byte string",

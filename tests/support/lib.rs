@@ -1,5 +1,5 @@
-//! What the integration tests share: real servers, the demo service as a process, stores that misbehave on command,
-//! requests and answers.
+//! What the integration tests share: real servers, the demo service as a process, limiters whose time the test sets,
+//! stores that misbehave on command, requests and answers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,6 +16,7 @@ pub mod own_process;
 pub mod payload;
 pub mod redis;
 pub mod store;
+pub mod timed;
 
 pub use answer::{Answer, send};
 

@@ -43,6 +43,7 @@ pub fn watched() -> (RateLimiter, Arc<Watch>) {
 pub struct Watch {
     calls: AtomicUsize,
     limits: AtomicUsize,
+    refunds: AtomicUsize,
     fails: AtomicBool,
     gate: Semaphore,
     held: AtomicBool,
@@ -53,6 +54,7 @@ impl Default for Watch {
         Self {
             calls: AtomicUsize::new(0),
             limits: AtomicUsize::new(0),
+            refunds: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
             gate: Semaphore::new(0),
             held: AtomicBool::new(false),
@@ -71,9 +73,22 @@ impl Watch {
         self.limits.load(Ordering::SeqCst)
     }
 
+    /// How often it was asked to give back.
+    pub fn refunds(&self) -> usize {
+        self.refunds.load(Ordering::SeqCst)
+    }
+
     /// Whether every call fails from now on.
     pub fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    fn answer(&self) -> Result<(), StoreError> {
+        if self.fails.load(Ordering::SeqCst) {
+            let cause = io::Error::other(SECRET);
+            return Err(StoreError::Unavailable(Some(cause.into())));
+        }
+        Ok(())
     }
 
     /// Lets calls wait from now on.
@@ -100,14 +115,12 @@ impl Store for WatchedStore {
         if self.watch.held.load(Ordering::SeqCst) {
             self.watch.gate.acquire().await.unwrap().forget();
         }
-        if self.watch.fails.load(Ordering::SeqCst) {
-            let cause = io::Error::other(SECRET);
-            return Err(StoreError::Unavailable(Some(cause.into())));
-        }
+        self.watch.answer()?;
         self.counts.check(group).await
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.watch.answer()?;
         self.counts.peek(group).await
     }
 
@@ -116,6 +129,8 @@ impl Store for WatchedStore {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        self.watch.refunds.fetch_add(1, Ordering::SeqCst);
+        self.watch.answer()?;
         self.counts.refund(reservation).await
     }
 }

@@ -59,7 +59,7 @@ impl Step for State {
         (cost <= policy.max()).then(|| self.start + policy.window_us() - now)
     }
 
-    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, cost: u64) {
+    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
         if self.start <= at && at - self.start < policy.window_us() {
             self.count = self.count.saturating_sub(cost);
         }

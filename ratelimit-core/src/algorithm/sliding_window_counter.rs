@@ -137,7 +137,7 @@ impl Step for State {
         Some(self.start + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
     }
 
-    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, cost: u64) {
+    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
         let length = length(policy);
         let count = if at < self.start {
             let back = usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);

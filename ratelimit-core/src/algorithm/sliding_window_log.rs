@@ -98,7 +98,7 @@ impl Step for State {
         Some(last.time + policy.window_us() + 1 - now)
     }
 
-    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, cost: u64) {
+    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
         let Ok(index) = self.entries.binary_search_by_key(&at, |entry| entry.time) else {
             return;
         };

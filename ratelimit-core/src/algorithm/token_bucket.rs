@@ -13,6 +13,10 @@
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
 //!
+//! A refund moves `tat` back by `refill(cost)`, but by no more than what is left until the instant at which the bucket
+//! would have been full again after the charge: without the charge it would have been full earlier and gained nothing
+//! since, so the rest has been given back by time.
+//!
 //! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`. Nothing is
 //! rounded before it is reported, so no token is lost or gained over any length of time.
 //!
@@ -103,9 +107,13 @@ impl Step for State {
         Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
     }
 
-    fn refund(&mut self, policy: &Policy, now: u64, _at: u64, cost: u64) {
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64) {
         let full = instant(now);
-        let back = refill(cost, policy);
+        let taken = refill(cost, policy);
+        // `until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
+        // the one at which a full bucket would have been full again: the later of the two is surely not too late.
+        let until = instant(until.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
+        let back = taken.min(until.max(full).minus(full, policy.max()));
         self.tat =
             if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
     }

@@ -38,6 +38,8 @@ pub struct MemoryStore {
     digest_key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
     max_per_shard: usize,
+    /// One count per policy, shared by all callers without room. Locked last.
+    overflow: Mutex<Shard>,
 }
 
 impl MemoryStore {
@@ -59,6 +61,7 @@ impl MemoryStore {
             digest_key,
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
+            overflow: Mutex::default(),
         }
     }
 
@@ -69,9 +72,10 @@ impl MemoryStore {
         self
     }
 
-    /// Callers held, counted once for each policy they are under.
+    /// Callers held, counted once for each policy they are under; all that share a policy's count for want of room are
+    /// one.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
+        self.shards.iter().chain([&self.overflow]).map(|shard| shard.lock().table.len()).sum()
     }
 
     /// Whether nobody is held.
@@ -91,10 +95,21 @@ impl MemoryStore {
         if let [check] = group {
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
-            return shard.decide_one(digest, check, now, mode, self.max_per_shard);
+            if shard.has_room(digest, 0, now, self.max_per_shard) {
+                return shard.decide_one(digest, check, now, mode);
+            }
+            drop(shard);
+            return self.overflow(now).decide_one(overflow_digest(check.policy()), check, now, mode);
         }
         let mut held = self.hold(group, now);
         held.decide(group, now, mode)
+    }
+
+    /// Where the callers without room are counted, locked.
+    fn overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
+        let mut shard = self.overflow.lock();
+        shard.sweep(now);
+        shard
     }
 
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
@@ -106,11 +121,20 @@ impl MemoryStore {
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let places = wanted.iter().zip(group).map(|(&(shard, digest), check)| {
+        let mut places: SmallVec<[(usize, u128); 2]> = SmallVec::new();
+        for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|place| place);
-            (shard, shards[shard].place(digest, check.policy(), now, self.max_per_shard))
-        });
-        let places = places.collect();
+            // Callers of this group who may need room, too: whoever is known now may be swept for the next one.
+            let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
+            if shards[shard].has_room(digest, others, now, self.max_per_shard) {
+                places.push((shard, digest));
+                continue;
+            }
+            if shards.len() == order.len() {
+                shards.push(self.overflow(now));
+            }
+            places.push((order.len(), overflow_digest(check.policy())));
+        }
         Held { shards, places }
     }
 }
@@ -200,6 +224,11 @@ struct Entry {
     state: State,
 }
 
+/// Stands for all callers without room under a policy.
+fn overflow_digest(policy: &Policy) -> u128 {
+    policy.state_id().into()
+}
+
 #[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
 fn hash(digest: u128) -> u64 {
     digest as u64
@@ -210,14 +239,13 @@ impl Shard {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// The digest under which a caller is counted: its own when it is known or there is room, otherwise the one that
-    /// all callers without room share under this policy.
-    fn place(&mut self, digest: u128, policy: &Policy, now: Timestamp, max: usize) -> u128 {
-        if self.table.len() < max.min(self.table.capacity()) || self.find(digest).is_some() {
-            return digest;
+    /// Whether a caller is known, or may be let in together with `others`. Makes room first, if need be.
+    fn has_room(&mut self, digest: u128, others: usize, now: Timestamp, max: usize) -> bool {
+        if self.table.len() + others < max.min(self.table.capacity()) || self.find(digest).is_some() {
+            return true;
         }
         self.sweep(now);
-        if self.table.len() < max { digest } else { u128::from(policy.state_id()) }
+        self.table.len() + others < max
     }
 
     /// Drops what has expired, at most once for every sixteenth of the entries, so that a request pays for it in
@@ -232,17 +260,9 @@ impl Shard {
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
-    fn decide_one(
-        &mut self,
-        digest: u128,
-        check: &Check<'_>,
-        now: Timestamp,
-        mode: Mode,
-        max: usize,
-    ) -> GroupOutcome {
+    fn decide_one(&mut self, digest: u128, check: &Check<'_>, now: Timestamp, mode: Mode) -> GroupOutcome {
         let policy = check.policy();
         let members = [Member { policy, cost: check.units(), state: 0 }];
-        let digest = self.place(digest, policy, now, max);
         match self.find(digest) {
             Some(entry) if mode == Mode::Check => {
                 let outcome = decide(&members, std::slice::from_mut(&mut entry.state), now, mode);
@@ -276,5 +296,196 @@ impl Shard {
         if let Ok(slot) = self.table.find_entry(hash(digest), |entry| entry.digest == digest) {
             slot.remove();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::algorithm::Algorithm;
+    use crate::clock::FakeClock;
+    use crate::outcome::Outcome;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn policy(key: &'static str, algorithm: Algorithm) -> Policy {
+        Policy::builder(key).algorithm(algorithm).max(3).window(MINUTE).build()
+    }
+
+    fn store(max_callers: usize) -> (MemoryStore, FakeClock) {
+        let clock = FakeClock::at(Timestamp::from_micros(1_789_948_800_000_000));
+        (MemoryStore::with_max_callers(max_callers).with_clock(clock.clone()), clock)
+    }
+
+    fn check_n(store: &MemoryStore, policy: &Policy, caller: &str, cost: u64) -> Outcome {
+        store.decide(&[Check::new(policy, caller).cost(cost)], Mode::Check).outcomes()[0].clone()
+    }
+
+    fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
+        check_n(store, policy, caller, 1).is_allowed()
+    }
+
+    /// Lets so many new callers come; returns how many passed.
+    fn flood(store: &MemoryStore, policy: &Policy, callers: usize) -> usize {
+        (0..callers).filter(|i| passes(store, policy, &format!("flood-{i}"))).count()
+    }
+
+    #[test]
+    fn a_table_holds_no_more_than_its_bound_and_one_for_each_policy() {
+        let (one, two) =
+            (policy("one", Algorithm::SlidingWindowCounter), policy("two", Algorithm::TokenBucket));
+        for max in [0, 1, 2, 15, 63, 64, 127, 128, 129, 200, 1_000, 5_000] {
+            let (store, _) = store(max);
+            for i in 0..3 * max + 200 {
+                let _ = passes(&store, [&one, &two][i % 2], &format!("{i}"));
+            }
+            assert!(store.len() <= max.max(1) + 2, "{} for {max}", store.len());
+        }
+    }
+
+    #[test]
+    fn groups_keep_to_the_bound_as_well() {
+        let (one, two) = (policy("one", Algorithm::FixedWindow), policy("two", Algorithm::SlidingWindowLog));
+        for max in [1, 5, 63, 128, 1_000] {
+            let (store, _) = store(max);
+            for i in 0..max + 50 {
+                let callers: Vec<String> = (0..16).map(|j| format!("{i}/{j}")).collect();
+                let group: Vec<Check<'_>> = callers
+                    .iter()
+                    .enumerate()
+                    .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).cost(0))
+                    .collect();
+                let _ = store.decide(&group, Mode::Check);
+                assert!(store.len() <= max + 2, "{} for {max}", store.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_expired_makes_room() {
+        let policy = policy("k", Algorithm::SlidingWindowLog);
+        for max in [1, 10, 63, 640] {
+            let (store, clock) = store(max);
+            for round in 0..5 {
+                for i in 0..max / 2 + 1 {
+                    let caller = format!("{round}/{i}");
+                    assert_eq!(
+                        check_n(&store, &policy, &caller, 3).remaining(),
+                        0,
+                        "{caller} has its own count"
+                    );
+                }
+                clock.advance(MINUTE + Duration::from_micros(1));
+            }
+            assert!(store.len() <= max);
+        }
+    }
+
+    #[test]
+    fn nobody_who_still_counts_is_dropped_by_a_flood() {
+        for algorithm in [
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindowCounter,
+            Algorithm::SlidingWindowLog,
+            Algorithm::TokenBucket,
+        ] {
+            let policy = policy("k", algorithm);
+            let (store, clock) = store(1_000);
+            assert_eq!(check_n(&store, &policy, "active", 1).remaining(), 2);
+            assert_eq!(check_n(&store, &policy, "used up", 3).remaining(), 0);
+            let denied = check_n(&store, &policy, "used up", 1);
+            flood(&store, &policy, 10_000);
+            assert_eq!(check_n(&store, &policy, "used up", 1), denied, "{algorithm}");
+            assert_eq!(check_n(&store, &policy, "active", 0).remaining(), 2, "{algorithm}");
+            // While it is denied, a later flood does not free it either.
+            let wait = denied.retry_after().unwrap();
+            clock.advance(wait - Duration::from_micros(1));
+            flood(&store, &policy, 10_000);
+            assert!(!passes(&store, &policy, "used up"), "{algorithm}");
+            clock.advance(Duration::from_micros(1));
+            assert!(passes(&store, &policy, "used up"), "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn callers_without_room_share_one_count_that_is_limited() {
+        let (policy, other) = (policy("k", Algorithm::FixedWindow), policy("other", Algorithm::FixedWindow));
+        for max in [1, 63, 128, 5_000] {
+            let (store, clock) = store(max);
+            // Until every shard is full; from then on nobody new finds room.
+            flood(&store, &policy, 20 * max);
+            let held = store.len();
+            assert!(held <= max + 1);
+            let late = |i: usize| format!("late-{i}");
+            assert_eq!((0..1_000).filter(|&i| passes(&store, &policy, &late(i))).count(), 0, "all denied");
+            assert_eq!((0..1_000).filter(|&i| passes(&store, &other, &late(i))).count(), 3, "its own count");
+            let callers: Vec<String> = (0..4).map(late).collect();
+            let group: Vec<Check<'_>> =
+                callers.iter().map(|caller| Check::new(&other, caller).cost(0)).collect();
+            let outcome = store.decide(&group, Mode::Peek);
+            assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
+            assert_eq!(store.len(), held + 1);
+            clock.advance(MINUTE);
+            assert!(passes(&store, &policy, "flood-0"), "it ends with the window");
+        }
+    }
+
+    #[test]
+    fn a_group_of_callers_without_room_is_charged_once_each() {
+        let policy = policy("k", Algorithm::FixedWindow);
+        let (store, _) = store(1);
+        assert!(passes(&store, &policy, "first"));
+        let group = ["second", "third"].map(|caller| Check::new(&policy, caller));
+        assert!(store.decide(&group, Mode::Check).is_allowed());
+        assert_eq!(check_n(&store, &policy, "fourth", 0).remaining(), 1, "two of three are taken");
+        assert!(!store.decide(&group, Mode::Check).is_allowed());
+        assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "who has room is apart");
+    }
+
+    #[test]
+    fn who_is_denied_at_once_or_only_looks_takes_no_room() {
+        let policy = policy("k", Algorithm::SlidingWindowCounter);
+        let (store, _) = store(100);
+        assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
+        let _ = store.decide(&[Check::new(&policy, "curious")], Mode::Peek);
+        let group = [Check::new(&policy, "greedy").cost(4), Check::new(&policy, "companion")];
+        assert!(!store.decide(&group, Mode::Check).is_allowed());
+        assert!(store.is_empty());
+    }
+
+    #[test]
+    fn sweeping_costs_constant_time_on_average() {
+        let policy = policy("k", Algorithm::SlidingWindowLog);
+        let (store, clock) = store(63);
+        assert_eq!(store.shards.len(), 1);
+        let mut sweeps = 0;
+        // Three windows in which somebody new comes 20,000 times.
+        for i in 0..60_000 {
+            let before = store.shards[0].lock().next_sweep;
+            let _ = passes(&store, &policy, &format!("{i}"));
+            sweeps += u32::from(store.shards[0].lock().next_sweep != before);
+            clock.advance(MINUTE / 20_000);
+        }
+        // A sweep goes through all entries, and frees at least a sixteenth of them: some while the table grows, then
+        // about sixteen for each time that it turns over.
+        assert!((10..=80).contains(&sweeps), "{sweeps} sweeps");
+    }
+
+    #[test]
+    fn reset_and_refund_of_callers_without_room_change_nobody_elses_count() {
+        let policy = policy("k", Algorithm::FixedWindow);
+        let (store, _) = store(1);
+        assert!(passes(&store, &policy, "first"));
+        let group = [Check::new(&policy, "second")];
+        let reservation = store.decide(&group, Mode::Check).reservation(&group).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            store.refund(&reservation).await.unwrap();
+            store.reset(&group).await.unwrap();
+        });
+        assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
+        assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2);
     }
 }

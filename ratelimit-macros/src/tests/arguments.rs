@@ -2,8 +2,8 @@
 
 use super::check;
 
-const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `algorithm`, \
-                         `sub_windows`, `burst`, `cost`, `crate`";
+const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `algorithm`, \
+                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `direct`, `crate`";
 const ALGORITHMS: &str = "\nexpected one of: \"fixed_window\", \"sliding_window_counter\", \
                           \"sliding_window_log\", \"token_bucket\"";
 
@@ -25,8 +25,11 @@ fn numbers() {
     check("max = true", &[("true", &format!("`max` takes an integer, not a boolean{help}"))]);
     check("max = 'c'", &[("'c'", &format!("`max` takes an integer, not a character{help}"))]);
     check(
-        "max = || 10",
-        &[("|| 10", &format!("`max` takes an integer or a const expression, not a closure{help}"))],
+        "algorithm = \"token_bucket\", burst = || 10",
+        &[(
+            "|| 10",
+            "`burst` takes an integer or a const expression, not a closure; write for example `burst = 20`",
+        )],
     );
     check(
         "sub_windows = 61",
@@ -79,12 +82,23 @@ fn keys_and_names() {
     check("key = \"\"", &[("\"\"", &format!("`key` must not be empty: {help}"))]);
     check("name = \"\"", &[("\"\"", "`name` must not be empty: write for example `name = \"hourly\"`")]);
     check(
-        "key = \"user:{id}\"",
+        "name = \"user:{id}\"",
         &[(
             "\"user:{id}\"",
-            "`key` must not contain braces, templates are not supported in this version: write a plain \
-             name such as `key = \"user-api\"`, and choose the caller with `by`",
+            "`name` must not contain braces, only `key` has placeholders; write for example `name = \"hourly\"`",
         )],
+    );
+    check(
+        "key = \"user:{{id}}\"",
+        &[(
+            "\"user:{{id}}\"",
+            "a key has no doubled braces, found \"user:{{id}}\": braces are for placeholders, such as \
+             `key = \"user:{user_id}\"`, and cannot be escaped",
+        )],
+    );
+    check(
+        "key = \"user:{id} x\"",
+        &[("\"user:{id} x\"", "`key` must not contain blanks; did you mean `key = \"user:{id}-x\"`?")],
     );
     check(
         "key = \"user api\"",
@@ -139,13 +153,7 @@ fn algorithms() {
 }
 
 #[test]
-fn callers_and_facades() {
-    let expected = "`by` takes `ip`, `global` or the path of a `fn(&HttpRequest) -> K`";
-    check("by = \"ip\"", &[("\"ip\"", &format!("{expected}, without quotes; did you mean `by = ip`?"))]);
-    for (value, kind) in [("|r: &R| 1", "a closure"), ("path(\"id\")", "a call"), ("(ip, f)", "a tuple")] {
-        let message = format!("{expected}, not {kind}; write a function and name it, such as `by = caller`");
-        check(&format!("by = {value}"), &[(value, &message)]);
-    }
+fn facades() {
     check(
         "crate = facade",
         &[(
@@ -200,7 +208,11 @@ fn unknown_arguments() {
         ("key_fn", "caller", "; did you mean `by`?"),
         ("MAX", "1", "; did you mean `max = 1`?"),
         ("colour", "1", ""),
-        ("on_missing", "\"skip\"", ""),
+        ("onMissing", "\"skip\"", "; did you mean `on_missing = \"skip\"`?"),
+        ("countIf", "\"failures\"", "; did you mean `count = \"failures\"`?"),
+        ("unless", "f", "; did you mean `skip`?"),
+        ("inner", "f", "; did you mean `direct`?"),
+        ("on_error", "\"allow\"", ""),
     ] {
         let message = format!("unknown argument `{word}`{meant}{ARGUMENTS}");
         check(&format!("{word} = {value}, cost = 1"), &[(word, &message)]);

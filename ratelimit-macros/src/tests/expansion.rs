@@ -22,10 +22,12 @@ fn expansion(arguments: &str, item: &str) -> Expansion {
     let wrapper: ItemFn = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
     let mut items = wrapper.block.stmts.iter().filter_map(|statement| match statement {
         Stmt::Item(item) => Some(item.to_token_stream()),
+        Stmt::Macro(item) => Some(item.mac.path.to_token_stream()),
         _ => None,
     });
     let function = syn::parse2(items.next().unwrap()).unwrap();
     let limits = syn::parse2(items.next().unwrap()).unwrap();
+    assert_eq!(text(items.next().unwrap()), format!("{P}::inventory::submit"));
     assert!(items.next().is_none());
     Expansion { wrapper, function, limits }
 }
@@ -268,9 +270,13 @@ fn only_the_listed_names_of_the_facade_are_used() {
         }
     }
     let mut names = BTreeSet::new();
-    for by in ["global", "f"] {
+    for rest in [
+        "by = global",
+        "by = f",
+        "by = (ip, async |a: A| a), on_missing = \"skip\", count = \"failures\", skip = with(f)",
+    ] {
         let arguments =
-            format!("max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", by = {by}");
+            format!("max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", {rest}");
         collect(expand(&arguments, HANDLER), &mut names);
     }
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
@@ -278,7 +284,8 @@ fn only_the_listed_names_of_the_facade_are_used() {
 
 #[test]
 fn generated_names_have_the_prefix() {
-    let tokens = expand("by = f", HANDLER).to_string();
+    let arguments = "by = |a: A, b: B| a, max = with(f), skip = |r: &HttpRequest| true, count = \"failures\"";
+    let tokens = expand(arguments, HANDLER).to_string();
     for binding in tokens.split("let ").skip(1) {
         let name = binding.trim_start_matches("mut ").trim_start_matches("( ");
         assert!(name.starts_with("__rate_limit_") || name.starts_with("(__rate_limit_"), "{binding}");

@@ -5,7 +5,10 @@ use super::{check_item, mistakes};
 #[test]
 fn items() {
     let other = |found: &str, help: &str| {
-        format!("#[rate_limit] goes on an async handler function, not on {found}; {help}")
+        format!(
+            "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; \
+             {help}"
+        )
     };
     let above = "put it above an `async fn`";
     for (item, at, found, help) in [
@@ -22,8 +25,6 @@ fn items() {
         ("macro_rules! a {}", "macro_rules", "a macro", above),
         ("let a = 1;", "let", "a statement", above),
         ("1 + 1", "1", "this", above),
-        ("mod api {}", "mod", "a module", "put it on each handler inside"),
-        ("unsafe impl A for B {}", "unsafe", "an impl block", "put it on each handler inside"),
         ("pub trait A {}", "trait", "a trait", "put it on the function that implements a handler"),
     ] {
         check_item("", item, &[(at, &other(found, help))]);
@@ -65,7 +66,7 @@ fn signatures() {
         (
             "async fn größe() {}",
             "größe",
-            "the name of this function is not ASCII and cannot be a key: give one, such as `key = \"user-api\"`",
+            "the name of this function is not plain ASCII and cannot be a key: give one, such as `key = \"user-api\"`",
         ),
     ] {
         check_item("", item, &[(at, message)]);
@@ -92,7 +93,7 @@ fn signatures() {
 const NO_BODY: &str = "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";
 
 const SELF_IN_FUNCTION: &str = "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
-                                write the name of the type instead";
+                                write the name of the type instead, or put #[rate_limit] on the impl block";
 
 #[test]
 fn items_in_the_body_have_their_own_self() {

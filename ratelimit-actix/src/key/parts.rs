@@ -1,0 +1,115 @@
+//! Keys that are made of several values, and of values from other crates.
+
+use super::{IntoKey, Key, Kind};
+
+impl Key {
+    /// All of `parts` together; nobody if one of them is.
+    ///
+    /// Each part is written with its length before it, so that no two lists of parts are the same bytes.
+    pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::encode(Kind::Parts, &[]);
+        for part in parts {
+            let (Some(bytes), Some(part)) = (&mut joined.0, &part.0) else {
+                return Self::nobody();
+            };
+            let mut rest = part.len();
+            // Seven bits a byte, the lowest first; the last byte is the one without the top bit.
+            while rest >= 0x80 {
+                bytes.push(0x80 | low_bits(rest));
+                rest >>= 7;
+            }
+            bytes.push(low_bits(rest));
+            bytes.extend_from_slice(part);
+        }
+        joined
+    }
+}
+
+/// The lowest seven bits.
+#[allow(clippy::cast_possible_truncation, reason = "seven bits fit into a byte")]
+const fn low_bits(number: usize) -> u8 {
+    (number & 0x7f) as u8
+}
+
+macro_rules! tuple {
+    ($($name:ident)+) => {
+        impl<$($name: IntoKey),+> IntoKey for ($($name,)+) {
+            fn into_key(self) -> Key {
+                #[allow(non_snake_case, reason = "the values go by the names of their types")]
+                let ($($name,)+) = self;
+                Key::join([$($name.into_key()),+])
+            }
+        }
+    };
+}
+
+tuple!(A);
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
+tuple!(A B C D E F);
+
+#[cfg(feature = "uuid")]
+impl IntoKey for uuid::Uuid {
+    fn into_key(self) -> Key {
+        Key::encode(Kind::Uuid, self.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn different_parts_are_different_callers() {
+        let long = "x".repeat(200);
+        let keys = [
+            ("a:b", "c").into_key(),
+            ("a", "b:c").into_key(),
+            ("a:b:c",).into_key(),
+            "a:b:c".into_key(),
+            ("a", "b", "c").into_key(),
+            (("a", "b"), "c").into_key(),
+            ("a", ("b", "c")).into_key(),
+            ("", "ab").into_key(),
+            ("ab", "").into_key(),
+            ("ab",).into_key(),
+            ("1", 2).into_key(),
+            (1, "2").into_key(),
+            (&*long, "").into_key(),
+            ("", &*long).into_key(),
+            (&long[..128], &long[..72]).into_key(),
+            (&long[..72], &long[..128]).into_key(),
+        ];
+        let partitions: HashSet<_> = keys.iter().map(|key| key.partition().unwrap()).collect();
+        assert_eq!(partitions.len(), keys.len());
+    }
+
+    #[test]
+    fn no_length_is_taken_for_a_value() {
+        // Every split of one text into two parts, across the lengths at which the prefix grows.
+        let text = "\u{3}".repeat(300);
+        let splits = (0..=text.len()).map(|at| (&text[..at], &text[at..]).into_key());
+        let partitions: HashSet<_> = splits.map(|key| key.partition().unwrap().to_vec()).collect();
+        assert_eq!(partitions.len(), text.len() + 1);
+    }
+
+    #[test]
+    fn a_part_that_is_missing_is_nobody() {
+        assert!(("a", None::<u8>).into_key().is_nobody());
+        assert!((None::<u8>, "a").into_key().is_nobody());
+        assert_eq!(("a", Some("b")).into_key(), ("a", "b").into_key());
+    }
+
+    #[cfg(feature = "uuid")]
+    #[test]
+    fn a_uuid_is_its_bytes_and_not_its_spelling() {
+        let uuid: uuid::Uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
+        let upper: uuid::Uuid = "67E5504410B1426F9247BB680E5FE0C8".parse().unwrap();
+        assert_eq!(uuid.into_key(), upper.into_key());
+        assert_ne!(uuid.into_key(), uuid.to_string().into_key());
+    }
+}

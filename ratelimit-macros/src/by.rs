@@ -1,0 +1,253 @@
+//! Who is limited: the words, the calls, functions, closures, and tuples of them.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported, nearest};
+use crate::source::{self, Closure};
+use crate::template::{self, Part};
+use crate::text;
+use crate::value::{describe, literal, ungrouped};
+
+/// Who is limited.
+pub(crate) enum By {
+    Ip,
+    Global,
+    /// A parameter of the path.
+    Path(Parameter),
+    /// A header field, in lower case.
+    Header(String),
+    /// A `fn(&HttpRequest) -> K`.
+    Function(ExprPath),
+    Closure(Closure),
+    /// All of these together.
+    Parts(Vec<By>),
+}
+
+/// The name of a path parameter, and how sure the attribute can be of it.
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+    pub(crate) check: Check,
+}
+
+/// Whether a parameter has to be one of the route's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// `{id}`: it has to be.
+    Own,
+    /// `path("id")`: it may be a scope's, unless it looks like a misspelling of one of the route's own.
+    Similar,
+    /// `{path:id}`: it may be anything.
+    None,
+}
+
+impl By {
+    /// Reads a value of `by`.
+    pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
+        let value = ungrouped(value);
+        match value {
+            Expr::Tuple(tuple) => tuple_of(tuple, diagnostics),
+            other => single(other, diagnostics),
+        }
+    }
+
+    /// The callers that the placeholders of a key are.
+    pub(crate) fn of_template(parts: Vec<Part>, span: Span) -> Option<Self> {
+        let mut parts: Vec<Self> = parts
+            .into_iter()
+            .map(|part| match part {
+                Part::Ip => Self::Ip,
+                Part::Header(name) => Self::Header(name),
+                Part::Path { name, checked } => {
+                    let check = if checked { Check::Own } else { Check::None };
+                    Self::Path(Parameter { name, span, check })
+                }
+            })
+            .collect();
+        if parts.len() > 1 { Some(Self::Parts(parts)) } else { parts.pop() }
+    }
+
+    /// Whether the caller can be found without waiting for anything.
+    pub(crate) fn is_immediate(&self) -> bool {
+        match self {
+            Self::Closure(closure) => closure.is_immediate(),
+            Self::Parts(parts) => parts.iter().all(Self::is_immediate),
+            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) | Self::Function(_) => true,
+        }
+    }
+
+    /// The path parameters in it.
+    pub(crate) fn parameters(&self) -> Vec<&Parameter> {
+        match self {
+            Self::Path(parameter) => vec![parameter],
+            Self::Parts(parts) => parts.iter().flat_map(Self::parameters).collect(),
+            Self::Ip | Self::Global | Self::Header(_) | Self::Function(_) | Self::Closure(_) => Vec::new(),
+        }
+    }
+
+    /// The user's code in it.
+    pub(crate) fn code(&self) -> Vec<proc_macro2::TokenStream> {
+        match self {
+            Self::Function(path) => vec![path.to_token_stream()],
+            Self::Closure(closure) => vec![closure.tokens.clone()],
+            Self::Parts(parts) => parts.iter().flat_map(Self::code).collect(),
+            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) => Vec::new(),
+        }
+    }
+
+    /// As it is written, for the list of all limits.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Ip => "ip".to_owned(),
+            Self::Global => "global".to_owned(),
+            Self::Path(parameter) => format!("path({:?})", parameter.name),
+            Self::Header(name) => format!("header({name:?})"),
+            Self::Function(path) => text::of(path),
+            Self::Closure(closure) => text::of(&closure.tokens),
+            Self::Parts(parts) => {
+                let parts: Vec<String> = parts.iter().map(Self::text).collect();
+                if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
+            }
+        }
+    }
+}
+
+const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
+                        `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
+
+/// What is written instead of `ip` and `global`, other than by a slip of the finger.
+const ADDRESSES: [&str; 9] =
+    ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
+const EVERYBODY: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
+
+fn single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    let fault = match &value {
+        Expr::Path(path) => match path.path.get_ident().map(ToString::to_string).as_deref() {
+            Some("ip") => return Ok(By::Ip),
+            Some("global") => return Ok(By::Global),
+            Some(word) => match misspelled(word) {
+                None => return Ok(By::Function(path.clone())),
+                Some(help) => help,
+            },
+            None => return Ok(By::Function(path.clone())),
+        },
+        Expr::Closure(closure) => return source::closure("by", closure, diagnostics).map(By::Closure),
+        Expr::Call(call) => return called(call, diagnostics),
+        Expr::Tuple(_) => {
+            "a tuple in a tuple is the same as one tuple; remove the inner parentheses".to_owned()
+        }
+        _ => match literal(&value) {
+            Some(Lit::Str(text)) => quoted(&text.value()),
+            _ => format!("{EXPECTED}, not {}", describe(&value)),
+        },
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// What to say about a word that nobody would name a function.
+fn misspelled(word: &str) -> Option<String> {
+    let function = format!("`by = self::{word}` for a function of that name");
+    match word {
+        "path" => {
+            Some(format!("`path` needs the name of a parameter: write `by = path(\"id\")`, or {function}"))
+        }
+        "header" => Some(format!(
+            "`header` needs the name of a field: write `by = header(\"x-api-key\")`, or {function}"
+        )),
+        _ if ADDRESSES.contains(&word) => {
+            Some(format!("unknown caller `{word}`; did you mean `by = ip`, or {function}?"))
+        }
+        _ if EVERYBODY.contains(&word) || nearest(word, ["global"]).is_some() => {
+            Some(format!("unknown caller `{word}`; did you mean `by = global`, or {function}?"))
+        }
+        _ => None,
+    }
+}
+
+/// What to say about a text in quotes.
+fn quoted(text: &str) -> String {
+    let meant = match text.split_once([':', '=']) {
+        Some(("header", name)) => format!("; did you mean `by = header({name:?})`?"),
+        Some(("path", name)) => format!("; did you mean `by = path({name:?})`?"),
+        _ if template::is_template(text) => {
+            format!(", not a template; placeholders belong into the key: did you mean `key = {text:?}`?")
+        }
+        _ if syn::parse_str::<syn::Path>(text).is_ok() => {
+            format!(", without quotes; did you mean `by = {text}`?")
+        }
+        _ => ", not a string".to_owned(),
+    };
+    format!("{EXPECTED}{meant}")
+}
+
+fn called(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    let word = match &*call.func {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    };
+    let mut arguments = call.args.iter().cloned().map(ungrouped);
+    let (first, more) = (arguments.next(), arguments.next().is_some());
+    let text = first.as_ref().and_then(literal).and_then(|literal| match literal {
+        Lit::Str(text) => Some(text),
+        _ => None,
+    });
+    let fault = match (word.as_deref(), text) {
+        (Some("path"), Some(text)) if !more => match text.value() {
+            name if name.is_empty() || name.contains(['{', '}']) => {
+                let plain = name.trim_matches(['{', '}']);
+                let plain = if plain.is_empty() { "id" } else { plain };
+                format!("`path` takes the name of a parameter; write for example `path({plain:?})`")
+            }
+            name => return Ok(By::Path(Parameter { name, span: text.span(), check: Check::Similar })),
+        },
+        (Some("header"), Some(text)) if !more => match template::header(&text.value()) {
+            Ok(name) => return Ok(By::Header(name)),
+            Err(fault) => fault,
+        },
+        (Some(word @ ("path" | "header")), _) => {
+            let example = if word == "path" { "path(\"id\")" } else { "header(\"x-api-key\")" };
+            format!("`{word}` takes one string literal: write for example `by = {example}`")
+        }
+        (Some(word @ ("ip" | "global")), _) => format!("`{word}` takes no arguments: write `by = {word}`"),
+        (Some("with"), _) => {
+            "a function stands for itself: write its path without `with`, such as `by = caller`".to_owned()
+        }
+        (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
+            Some(meant @ ("path" | "header")) => {
+                let name = text.map_or_else(|| "..".to_owned(), |text| format!("{:?}", text.value()));
+                format!("unknown caller `{word}`; did you mean `by = {meant}({name})`?")
+            }
+            Some(meant) => format!("unknown caller `{word}`; did you mean `by = {meant}`?"),
+            None => {
+                format!("{EXPECTED}, not a call; name the function without calling it, such as `by = {word}`")
+            }
+        },
+        (None, _) => format!("{EXPECTED}, not a call"),
+    };
+    Err(diagnostics.error(call, fault))
+}
+
+fn tuple_of(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    if tuple.elems.is_empty() {
+        return Err(diagnostics
+            .error(tuple, "an empty tuple is nobody; for one count of all callers write `by = global`"));
+    }
+    let parts: Vec<Result<By, Reported>> = tuple
+        .elems
+        .into_iter()
+        .map(|part| {
+            let part = ungrouped(part);
+            let tokens = part.to_token_stream();
+            match single(part, diagnostics)? {
+                By::Global => Err(diagnostics.error(
+                    tokens,
+                    "`global` tells no callers apart, so it means nothing next to others; remove it from the tuple",
+                )),
+                part => Ok(part),
+            }
+        })
+        .collect();
+    parts.into_iter().collect::<Result<_, _>>().map(By::Parts)
+}

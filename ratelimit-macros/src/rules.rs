@@ -1,0 +1,208 @@
+//! The rules between the arguments of one attribute, whatever it stands on.
+
+use proc_macro2::TokenStream;
+
+use crate::algorithm::Algorithm;
+use crate::args::{Args, Argument};
+use crate::by::By;
+use crate::diagnostics::Diagnostics;
+use crate::handler::find_self;
+use crate::name::Key;
+use crate::number::{Number, SUB_WINDOWS, Units};
+use crate::value::Count;
+use crate::window;
+
+/// Units per window when nothing else is said.
+const DEFAULT_MAX: u64 = 100;
+
+/// The window in microseconds when nothing else is said: 60 s.
+const DEFAULT_MICROS: u64 = 60_000_000;
+
+/// Records every rule that the arguments break.
+pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
+    check_sub_windows(args, diagnostics);
+    check_burst(args, diagnostics);
+    check_cost(args, diagnostics);
+    check_caller(args, diagnostics);
+    check_self(args, diagnostics);
+}
+
+/// What the limit counts as; nothing when that is known to be wrong.
+fn algorithm(args: &Args) -> Option<Algorithm> {
+    match &args.algorithm {
+        None => Some(Algorithm::SlidingWindowCounter),
+        Some(argument) => argument.value.ok(),
+    }
+}
+
+/// The value of an argument or its default; nothing when it is known only to the compiler, or wrong.
+fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
+    match argument {
+        None => default,
+        Some(argument) => argument.value.as_ref().ok().and_then(Number::literal),
+    }
+}
+
+/// The same for a number that can also be chosen for each request.
+fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64> {
+    match argument {
+        None => default,
+        Some(argument) => argument.value.as_ref().ok().and_then(Units::literal),
+    }
+}
+
+fn micros(args: &Args) -> Option<u64> {
+    match &args.window {
+        None => Some(DEFAULT_MICROS),
+        Some(argument) => argument.value.as_ref().ok().map(|window| window.micros),
+    }
+}
+
+fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(argument) = &args.sub_windows else {
+        return;
+    };
+    match algorithm(args) {
+        Some(Algorithm::SlidingWindowCounter) | None => {}
+        Some(other) => {
+            let message = format!(
+                "`sub_windows` is only for `algorithm = \"sliding_window_counter\"`, found \"{}\"; \
+                 remove `sub_windows` or change the algorithm",
+                other.name()
+            );
+            diagnostics.error(&argument.keyword, message);
+            return;
+        }
+    }
+    if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
+        && !micros.is_multiple_of(parts)
+    {
+        let divisors = || SUB_WINDOWS.filter(|other| micros.is_multiple_of(*other));
+        let choices: Vec<String> =
+            [divisors().rfind(|other| *other < parts), divisors().find(|other| *other > parts)]
+                .into_iter()
+                .flatten()
+                .map(|other| format!("`sub_windows = {other}`"))
+                .collect();
+        let message = format!(
+            "a window of {micros} microseconds cannot be divided into {parts} equal parts; write {}",
+            choices.join(" or ")
+        );
+        report_at(argument, &message, diagnostics);
+    }
+}
+
+fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
+    if let (Some(argument), Some(other)) = (&args.burst, algorithm(args))
+        && other != Algorithm::TokenBucket
+    {
+        let message = format!(
+            "`burst` is only for `algorithm = \"token_bucket\"`, found \"{}\"; \
+             remove `burst` or change the algorithm",
+            other.name()
+        );
+        diagnostics.error(&argument.keyword, message);
+        return;
+    }
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    if let (Some(argument), Some(max), Some(micros)) = (&args.burst, max, micros(args))
+        && let Some(burst) = literal(Some(argument), None)
+        && u128::from(burst) * u128::from(micros) > u128::from(window::MAX_MICROS) * u128::from(max)
+    {
+        let most = u128::from(window::MAX_MICROS) * u128::from(max) / u128::from(micros);
+        let message = format!(
+            "a burst of {burst} takes more than 366 days to refill at {max} per window; \
+             write at most `burst = {most}`"
+        );
+        report_at(argument, &message, diagnostics);
+    }
+}
+
+fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(argument) = &args.cost else { return };
+    let Some(algorithm) = algorithm(args) else {
+        return;
+    };
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let (what, most) = match &args.burst {
+        Some(burst) if algorithm == Algorithm::TokenBucket => ("burst", literal(Some(burst), None)),
+        _ => ("max", max),
+    };
+    if let (Some(cost), Some(most)) = (units(Some(argument), None), most)
+        && cost > most
+    {
+        let message = format!(
+            "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
+             write `cost = {most}` or raise `{what}`"
+        );
+        match &argument.value {
+            Ok(Units::Fixed(Number::Literal { span, .. })) => diagnostics.error_at(*span, message),
+            _ => diagnostics.error(&argument.keyword, message),
+        };
+    }
+}
+
+/// The numbers and the code stand inside the wrapper, where `Self` means nothing.
+fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
+    const HELP: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
+    let mut code: Vec<TokenStream> = Vec::new();
+    for number in [&args.sub_windows, &args.burst].into_iter().flatten() {
+        code.extend(number.value.as_ref().ok().and_then(constant));
+    }
+    for units in [&args.max, &args.cost].into_iter().flatten() {
+        code.extend(match &units.value {
+            Ok(Units::Fixed(number)) => constant(number),
+            Ok(Units::Chosen(source)) => Some(source.code()),
+            Err(_) => None,
+        });
+    }
+    code.extend(args.skip.as_ref().and_then(|skip| Some(skip.value.as_ref().ok()?.code())));
+    if let Some(Ok(Count::Closure(when) | Count::Function(when))) =
+        args.count.as_ref().map(|count| &count.value)
+    {
+        code.push(when.clone());
+    }
+    if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
+        code.extend(by.code());
+    }
+    for tokens in code {
+        if let Some(own_type) = find_self(tokens) {
+            diagnostics.error(own_type, HELP);
+        }
+    }
+}
+
+fn constant(number: &Number) -> Option<TokenStream> {
+    match number {
+        Number::Constant(tokens) => Some(tokens.clone()),
+        Number::Literal { .. } => None,
+    }
+}
+
+/// The placeholders of a key and `by` say the same thing.
+fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
+    let template = matches!(args.key.as_ref().map(|key| &key.value), Some(Ok(Key::Template(..))));
+    if template && let Some(by) = &args.by {
+        diagnostics.error(
+            &by.keyword,
+            "`by` and the placeholders of `key` both say who is limited; remove `by`, or write a key without \
+             placeholders",
+        );
+    }
+    if let Some(on_missing) = &args.on_missing
+        && matches!(args.by.as_ref().map(|by| &by.value), Some(Ok(By::Global)))
+    {
+        diagnostics.error(
+            &on_missing.keyword,
+            "`on_missing` means nothing with `by = global`, where every call has a caller; remove it",
+        );
+    }
+}
+
+/// Reports a wrong number at the number.
+fn report_at(argument: &Argument<Number>, message: &str, diagnostics: &mut Diagnostics) {
+    match &argument.value {
+        Ok(Number::Literal { span, .. }) => diagnostics.error_at(*span, message),
+        _ => diagnostics.error(&argument.keyword, message),
+    };
+}

@@ -1,0 +1,228 @@
+//! Code of the user's that runs for each request: a closure, or `with(path)` for a function.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::paths::located_at_start;
+use crate::value::ungrouped;
+
+/// Extractors that read the body, and would find none.
+const BODIES: [&str; 8] =
+    ["Json", "Form", "Bytes", "BytesMut", "String", "Payload", "Multipart", "MultipartForm"];
+
+/// Types around extractors that extract what is in them.
+const AROUND: [&str; 3] = ["Option", "Result", "Either"];
+
+/// Something that is chosen for each request.
+pub(crate) enum Source {
+    Closure(Closure),
+    /// `with(path)`: a function, sync or async, over the request or over extractors.
+    Function(ExprPath),
+}
+
+impl Source {
+    /// The user's code in it.
+    pub(crate) fn code(&self) -> TokenStream {
+        match self {
+            Self::Closure(closure) => closure.tokens.clone(),
+            Self::Function(path) => path.to_token_stream(),
+        }
+    }
+}
+
+/// A closure, taken apart to be written as a function: that may return what it borrows from the request.
+pub(crate) struct Closure {
+    pub(crate) asyncness: Option<syn::Token![async]>,
+    pub(crate) inputs: Inputs,
+    /// The type that it says it returns.
+    pub(crate) output: Option<TokenStream>,
+    /// In braces.
+    pub(crate) body: TokenStream,
+    /// As it was written.
+    pub(crate) tokens: TokenStream,
+}
+
+/// What a closure is over.
+pub(crate) enum Inputs {
+    /// `|req: &HttpRequest|`.
+    Request(Input),
+    /// Any number of extractors.
+    Extractors(Vec<Input>),
+}
+
+/// A parameter of a closure.
+pub(crate) struct Input {
+    pub(crate) pattern: TokenStream,
+    pub(crate) ty: TokenStream,
+}
+
+impl Closure {
+    /// Whether it can be asked without waiting for anything.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.asyncness.is_none() && matches!(self.inputs, Inputs::Request(..))
+    }
+}
+
+/// Reads code for each request, if `value` is some.
+pub(crate) fn read(
+    name: &str,
+    value: &Expr,
+    diagnostics: &mut Diagnostics,
+) -> Option<Result<Source, Reported>> {
+    match value {
+        Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(Source::Closure)),
+        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(Source::Function)),
+        _ => None,
+    }
+}
+
+fn is_with(call: &ExprCall) -> bool {
+    matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with"))
+}
+
+/// Reads `with(path)`.
+pub(crate) fn with(name: &str, call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
+    let mut arguments = call.args.iter().cloned().map(ungrouped);
+    match (arguments.next(), arguments.next()) {
+        (Some(Expr::Path(path)), None) => Ok(path),
+        (Some(Expr::Closure(_)), None) => Err(diagnostics
+            .error(call, format!("a closure stands for itself: write `{name} = |..| ..`, without `with`"))),
+        (Some(Expr::Call(_)), None) => Err(diagnostics.error(
+            call,
+            format!(
+                "`with` takes the path of a function, without calling it: write `{name} = with(function)`"
+            ),
+        )),
+        _ => Err(diagnostics.error(
+            call,
+            format!("`with` takes the path of one function: write for example `{name} = with(function)`"),
+        )),
+    }
+}
+
+/// Reads a closure over the request, or over extractors that leave the body alone.
+pub(crate) fn closure(
+    name: &str,
+    closure: &ExprClosure,
+    diagnostics: &mut Diagnostics,
+) -> Result<Closure, Reported> {
+    if closure.constness.is_some()
+        || closure.lifetimes.is_some()
+        || closure.modifiers.require_empty().is_err()
+    {
+        return Err(diagnostics
+            .error(closure, format!("`{name}` takes a plain closure: write `|..| ..`, or `async |..| ..`")));
+    }
+    let mut sound = Ok(());
+    let mut typed = Vec::new();
+    let mut is_request = false;
+    for input in &closure.inputs {
+        match input {
+            Pat::Type(input) => {
+                sound = sound.and(check_type(name, &input.ty, closure.inputs.len(), diagnostics));
+                is_request = matches!(*input.ty, Type::Reference(_));
+                typed.push(Input { pattern: input.pat.to_token_stream(), ty: input.ty.to_token_stream() });
+            }
+            other => {
+                let text = other.to_token_stream().to_string();
+                sound = Err(diagnostics.error(
+                    other,
+                    format!(
+                        "a closure's parameters need types here: write `|{text}: &HttpRequest| ..`, or an extractor, \
+                         such as `|{text}: web::Path<u64>| ..`"
+                    ),
+                ));
+            }
+        }
+    }
+    sound?;
+    // Next to others a reference has been refused.
+    let inputs = match typed.pop() {
+        Some(request) if is_request => Inputs::Request(request),
+        last => {
+            typed.extend(last);
+            Inputs::Extractors(typed)
+        }
+    };
+    let body = &*closure.body;
+    Ok(Closure {
+        asyncness: closure.asyncness,
+        inputs,
+        output: match &closure.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, output) => Some(output.to_token_stream()),
+        },
+        body: match body {
+            Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => block.to_token_stream(),
+            other => quote_spanned!(located_at_start(other)=> { #other }),
+        },
+        tokens: closure.to_token_stream(),
+    })
+}
+
+fn check_type(name: &str, ty: &Type, arity: usize, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
+    if let Type::Reference(reference) = ty {
+        if reference.mutability.is_some() {
+            return Err(diagnostics.error(ty, "the request cannot be changed here: write `&HttpRequest`"));
+        }
+        if arity > 1 {
+            let value = reference.elem.to_token_stream().to_string().replace(' ', "");
+            return Err(diagnostics
+                .error(ty, format!("next to other extractors each is taken by value: write `{value}`")));
+        }
+        return Ok(());
+    }
+    if let Some(word) = find_placeholder(ty.to_token_stream()) {
+        return Err(diagnostics
+            .error_at(word, "a closure's parameters need whole types here: write out what `_` stands for"));
+    }
+    if let Some((reader, place)) = body_reader(ty) {
+        return Err(diagnostics.error_at(
+            place,
+            format!(
+                "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the \
+                 head of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The `_` in a type.
+fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
+    tokens.into_iter().find_map(|token| match token {
+        proc_macro2::TokenTree::Ident(word) if word == "_" => Some(word.span()),
+        proc_macro2::TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
+        proc_macro2::TokenTree::Group(group) => find_placeholder(group.stream()),
+        _ => None,
+    })
+}
+
+/// The extractor in a type that reads the body.
+fn body_reader(ty: &Type) -> Option<(String, proc_macro2::Span)> {
+    match ty {
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),
+        Type::Group(group) => body_reader(&group.elem),
+        Type::Paren(paren) => body_reader(&paren.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let word = last.ident.to_string();
+            if BODIES.contains(&word.as_str()) {
+                return Some((word, path.span()));
+            }
+            match &last.arguments {
+                PathArguments::AngleBracketed(arguments) if AROUND.contains(&word.as_str()) => {
+                    arguments.args.iter().find_map(|argument| match argument {
+                        GenericArgument::Type(ty) => body_reader(ty),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

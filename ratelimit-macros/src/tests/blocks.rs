@@ -1,0 +1,264 @@
+//! Modules and impl blocks: which functions are limited, and by what.
+
+use quote::ToTokens;
+
+use super::{check_item, expand, tokens};
+
+/// The policies of each handler in an expansion, by handler, as text without blanks.
+fn limited(arguments: &str, item: &str) -> Vec<(String, String)> {
+    let expanded = expand(arguments, item).to_string().replace(' ', "");
+    assert!(!expanded.contains("compile_error"), "{expanded}");
+    let mut found = Vec::new();
+    let mut rest = expanded.as_str();
+    while let Some(at) = rest.find("[::ratelimit_actix::__private::Limit;") {
+        rest = &rest[at..];
+        let end = rest.find("::ratelimit_actix::__private::inventory").unwrap();
+        let limits = rest[..end].to_owned();
+        let handler = rest.split("handler:\"").nth(1).unwrap().split('"').next().unwrap();
+        found.push((handler.to_owned(), limits));
+        rest = &rest[end..];
+    }
+    found
+}
+
+#[track_caller]
+fn check_limited(arguments: &str, item: &str, expected: &[(&str, &str)]) {
+    let found = limited(arguments, item);
+    let handlers: Vec<&str> = found.iter().map(|(handler, _)| handler.as_str()).collect();
+    assert_eq!(handlers, expected.iter().map(|(handler, _)| *handler).collect::<Vec<_>>());
+    for ((handler, limits), (_, part)) in found.iter().zip(expected) {
+        assert!(limits.contains(part), "{handler}: {limits}");
+    }
+}
+
+#[test]
+fn a_module_limits_what_has_a_route() {
+    check_limited(
+        "max = 5",
+        "mod api {
+            //! Inner documentation.
+            use x::y;
+            const N: [u8; { 1 }] = [1];
+            #[get(\"/a\")] pub async fn a() {}
+            async fn helper() {}
+            #[cfg_attr(all(), post(\"/b\"))] async fn b() {}
+            #[get(\"/c\")] #[no_rate_limit] async fn c() {}
+            #[get(\"/d\")] #[rate_limit(max = 7)] async fn d() {}
+            #[rate_limit] async fn e() {}
+            #[rate_limit] #[x::rate_limit(max = 9)] async fn f() {}
+            macro_rules! m { () => {} }
+            fn not_async() {}
+        }",
+        &[
+            ("a", ".max(5u64)"),
+            ("b", ".max(5u64)"),
+            ("d", ".max(7u64)"),
+            ("e", ".max(5u64)"),
+            ("f", "\"f#2\")).max(9u64)"),
+        ],
+    );
+}
+
+#[test]
+fn modules_and_impl_blocks_inside_inherit() {
+    check_limited(
+        "max = 5, crate = ::ratelimit_actix",
+        "mod api {
+            mod inner { #[get(\"/a\")] async fn a() {} mod deep { #[get(\"/b\")] async fn b() {} } }
+            #[no_rate_limit] mod open { #[get(\"/c\")] async fn c() {} }
+            #[rate_limit(max = 6)] mod own { #[get(\"/d\")] async fn d() {} }
+            mod elsewhere;
+            impl A { async fn e() {} #[rate_limit] async fn f() {} }
+            #[rate_limit] impl B { async fn g() {} #[no_rate_limit] async fn h() {} }
+            impl C for D { async fn i() {} }
+        }",
+        &[
+            ("a", ".max(5u64)"),
+            ("b", ".max(5u64)"),
+            ("d", ".max(6u64)"),
+            ("A::f", "\"A::f\")).max(5u64)"),
+            ("B::g", "\"B::g\")).max(5u64)"),
+        ],
+    );
+}
+
+#[test]
+fn an_impl_block_limits_every_async_function_without_self() {
+    let item = "impl<T: A> Api<T> where T: B {
+        const N: u8 = 1;
+        pub async fn list(id: Path<Self>) -> Self { Self::new() }
+        fn new() -> Self { Self }
+        async fn method(&self) {}
+        #[no_rate_limit] async fn open() {}
+        #[rate_limit(max = 2, direct = direct_own)] #[allow(a)] #[expect(b)] #[cfg(c)] #[doc = \"d\"] pub async fn own() {}
+    }";
+    check_limited(
+        "max = 5",
+        item,
+        &[("Api<T>::list", "\"Api<T>::list\")).max(5u64)"), ("Api<T>::own", ".max(2u64)")],
+    );
+    let expanded = expand("max = 5", item).to_string().replace(' ', "");
+    for part in [
+        "asyncfn__rate_limited_list(id:Path<Self>)->Self{Self::new()}pubasyncfnlist(",
+        "let__rate_limit_function=Self::__rate_limited_list;",
+        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfndirect_own(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
+        "#[no_rate_limit]",
+    ] {
+        assert_eq!(expanded.contains(part), part != "#[no_rate_limit]", "{part} in {expanded}");
+    }
+    assert!(expanded.starts_with("impl<T:A>Api<T>whereT:B{constN:u8=1;"), "{expanded}");
+}
+
+#[test]
+fn a_scope_around_has_parameters() {
+    check_item(
+        "key = \"{org}:{id}\"",
+        "#[actix_web::scope(\"/{org}\")] mod api { #[get(\"/{id}\")] async fn a() {} }",
+        &[],
+    );
+    check_item(
+        "key = \"{og}\"",
+        "#[scope(\"/{org}\")] mod api { #[get(\"/{id}\")] async fn a() {} }",
+        &[
+            (
+                "\"{og}\"",
+                "`og` is not a parameter of the route \"/{id}\"; did you mean `org`?\nthe route has: `id`, `org`\n\
+                 for a parameter of an enclosing scope, write `{path:og}`",
+            ),
+            ("\"/{id}\"", "the route is declared here"),
+        ],
+    );
+}
+
+#[test]
+fn mistakes_are_said_once_however_many_handlers() {
+    check_item(
+        "max = 0",
+        "mod api { #[get(\"/a\")] async fn a() {} #[get(\"/b\")] fn b() {} #[get(\"/c\")] #[rate_limit(max = -1)] async fn c() {} }",
+        &[
+            ("0", "`max` must be from 1 to 1000000000000, found 0; write for example `max = 10`"),
+            ("fn", "a rate-limited handler must be async: write `async fn b`"),
+            ("-1", "`max` must be from 1 to 1000000000000, found -1; write for example `max = 10`"),
+        ],
+    );
+}
+
+#[test]
+fn blocks_that_cannot_be_limited() {
+    let nothing = "no function with a route attribute in this module, so nothing would be limited; write \
+                   `#[rate_limit]` above each handler that has none";
+    check_item("", "mod api {}", &[("mod api", nothing)]);
+    check_item("", "mod api { async fn a() {} }", &[("mod api", nothing)]);
+    check_item(
+        "",
+        "impl Api { fn a() {} async fn b(&self) {} }",
+        &[("impl Api", "no `async fn` without `self` in this impl block; nothing would be limited")],
+    );
+    check_item(
+        "",
+        "mod api;",
+        &[(
+            "mod api;",
+            "#[rate_limit] cannot see into a module in another file; write the module inline, or put the attribute on \
+             each handler, on an impl block, or on a module inside of that file",
+        )],
+    );
+    check_item(
+        "",
+        "impl Handlers for Api { async fn a() {} }",
+        &[(
+            "impl Handlers for Api",
+            "#[rate_limit] changes the functions of an impl block, and those of a trait cannot change; put it on \
+             `impl Type { .. }`",
+        )],
+    );
+    check_item(
+        "direct = a_body",
+        "mod api { #[get(\"/a\")] async fn a() {} }",
+        &[(
+            "direct",
+            "`direct` names one function; put it on the handler, such as `#[rate_limit(max = 10, direct = user_body)]`",
+        )],
+    );
+    check_item(
+        "",
+        "mod api { #[get(\"/a\")] #[cfg_attr(x, rate_limit(max = 1))] async fn a() {} }",
+        &[(
+            "#[cfg_attr(x, rate_limit(max = 1))]",
+            "inside a limited module or impl block, #[rate_limit] and #[no_rate_limit] cannot be under a condition; \
+             write the handler twice, each under `#[cfg(..)]`",
+        )],
+    );
+    let contradiction = "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them";
+    check_item("", "#[no_rate_limit] async fn a() {}", &[("#[no_rate_limit]", contradiction)]);
+    check_item(
+        "",
+        "mod api { #[get(\"/a\")] #[rate_limit(max = 1)] #[no_rate_limit] async fn a() {} }",
+        &[("#[no_rate_limit]", contradiction)],
+    );
+}
+
+#[test]
+fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
+    let item = "mod api { #[get(\"/a\")] async fn a() {} #[no_rate_limit] #[x] async fn b() { f(#[rate_limit(a)] c) } }";
+    let expanded = expand("max = 0", item).to_string();
+    let plain = item.replace("#[no_rate_limit] ", "").replace("#[rate_limit(a)] ", "");
+    assert!(expanded.ends_with(&tokens(&plain).to_string()), "{expanded}");
+}
+
+#[test]
+fn an_exemption_of_nothing_is_a_mistake() {
+    let expanded =
+        crate::attribute::expand_exemption(&tokens("async fn a() {}")).to_token_stream().to_string();
+    assert!(
+        expanded.contains("there is \\\n") || expanded.contains("there is none; remove it"),
+        "{expanded}"
+    );
+    assert!(expanded.ends_with("async fn a () { }"), "{expanded}");
+}
+
+#[test]
+fn direct_puts_the_function_beside_its_handler() {
+    let expanded = expand(
+        "direct = user_body",
+        "#[get(\"/\")] #[doc = \"d\"] #[inline] pub(crate) async fn user<T>(a: A<T>) -> B { c }",
+    )
+    .to_string()
+    .replace(' ', "");
+    assert!(
+        expanded.starts_with(
+            "#[doc=\"d\"]#[inline]pub(crate)asyncfnuser_body<T>(a:A<T>)->B{c}#[get(\"/\")]#[doc=\"d\"]pub(crate)asyncfnuser<T>("
+        ),
+        "{expanded}"
+    );
+    assert!(expanded.contains("let__rate_limit_function=user_body::<T>;"), "{expanded}");
+    let above = "`direct` puts the function beside its handler, which only works from above the route attribute; \
+                 write #[rate_limit(..)] above `#[get(..)]`, or on the impl block";
+    check_item("direct = user_body", "async fn user() {}", &[("direct", above)]);
+    check_item(
+        "direct = user",
+        "#[get(\"/\")] async fn user() {}",
+        &[(
+            "user",
+            "`user` is the handler, which calls this function; write another name, such as `direct = user_body`",
+        )],
+    );
+    check_item(
+        "direct = a",
+        "#[rate_limit(direct = b)] #[get(\"/\")] async fn user() {}",
+        &[("direct", "a handler has one function; give `direct` once")],
+    );
+    check_item(
+        "direct = \"a\"",
+        "#[get(\"/\")] async fn user() {}",
+        &[("\"a\"", "`direct` takes a name without quotes; did you mean `direct = a`?")],
+    );
+    check_item(
+        "direct = a::b",
+        "#[get(\"/\")] async fn user() {}",
+        &[(
+            "a::b",
+            "`direct` takes a new name for the function, not a path; write for example `direct = user_body`",
+        )],
+    );
+}

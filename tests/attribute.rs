@@ -1,0 +1,26 @@
+//! Every argument of `#[rate_limit]` and every place where it may stand, seen from a client.
+
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+
+#[path = "attribute/blocks.rs"]
+mod blocks;
+#[path = "attribute/callers.rs"]
+mod callers;
+#[path = "attribute/choices.rs"]
+mod choices;
+#[path = "attribute/counting.rs"]
+mod counting;
+#[path = "attribute/listing.rs"]
+mod listing;
+#[path = "attribute/shared.rs"]
+mod shared;
+
+/// A service of these handlers over one limiter.
+macro_rules! service {
+    ($limiter:expr, $($handler:expr),+ $(,)?) => {
+        actix_web::test::init_service(
+            actix_web::App::new().app_data(actix_web::web::Data::new($limiter.clone()))$(.service($handler))+
+        ).await
+    };
+}
+use service;

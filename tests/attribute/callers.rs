@@ -1,0 +1,337 @@
+//! Who is limited: `key` with placeholders, `by`, and `on_missing`.
+
+use std::net::IpAddr;
+
+use actix_web::web::{Path, Query, ReqData};
+use actix_web::{
+    Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, get, post, routes, web,
+};
+use ratelimit_actix::{client_ip, rate_limit};
+use tests::answer::{by, get as from_client};
+use tests::send;
+use tests::store::{fresh, watched};
+
+use crate::service;
+
+/// Whether each of these requests passes, one after the other.
+macro_rules! passes {
+    ($app:expr, $($request:expr),+ $(,)?) => {
+        [$(send(&$app, $request).await.status == 200),+]
+    };
+}
+
+// ---- Templates ----------------------------------------------------------------------------------------------
+
+#[rate_limit(max = 1, key = "user:{user_id}")]
+#[get("/user/{user_id}")]
+async fn of_user(_id: Path<String>) -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "file:{tail}")]
+#[get("/files/{tail:.*}")]
+async fn file() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "{a}-{b}")]
+#[get("/pair/{a}/{b}")]
+async fn pair() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "{header:X-API-Key}:{ip}")]
+#[get("/key")]
+async fn key_and_address() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "org:{path:org}")]
+#[get("/x")]
+async fn of_organisation() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "both:{id}")]
+#[routes]
+#[get("/one/{id}")]
+#[post("/two/{id:\\d{2}}")]
+async fn both() -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn a_placeholder_is_the_caller_whoever_sends_the_request() {
+    let app = service!(fresh(), of_user, file);
+    let requests = passes!(
+        app,
+        from_client("/user/7"),
+        by("198.51.100.1:1", "/user/7"),
+        from_client("/user/8"),
+        from_client("/files/a/b"),
+        from_client("/files/a/b"),
+        from_client("/files/a"),
+    );
+    assert_eq!(requests, [true, false, true, true, false, true]);
+}
+
+#[actix_web::test]
+async fn placeholders_do_not_run_into_each_other() {
+    let app = service!(fresh(), pair);
+    let requests = passes!(
+        app,
+        from_client("/pair/a-b/c"),
+        from_client("/pair/a/b-c"),
+        from_client("/pair/a-b/c"),
+        from_client("/pair/a/b-c"),
+    );
+    assert_eq!(requests, [true, true, false, false]);
+}
+
+#[actix_web::test]
+async fn a_header_and_the_address_are_the_caller_together() {
+    let app = service!(fresh(), key_and_address);
+    let request = |peer, key: &'static str| by(peer, "/key").insert_header(("x-api-key", key));
+    let requests = passes!(
+        app,
+        request("192.0.2.1:1", "a"),
+        request("192.0.2.2:1", "a"),
+        request("192.0.2.1:1", "b"),
+        request("192.0.2.1:2", "a"),
+    );
+    assert_eq!(requests, [true, true, true, false]);
+    assert_eq!(send(&app, from_client("/key")).await.status, 400);
+}
+
+#[actix_web::test]
+async fn a_scopes_parameter_is_named_with_path() {
+    let app = service!(fresh(), web::scope("/{org}").service(of_organisation));
+    let requests = passes!(app, from_client("/a/x"), from_client("/b/x"), from_client("/a/x"));
+    assert_eq!(requests, [true, true, false]);
+}
+
+#[actix_web::test]
+async fn routes_of_one_handler_share_what_their_parameter_names() {
+    let app = service!(fresh(), both);
+    let post = from_client("/two/77").method(actix_web::http::Method::POST);
+    assert_eq!(passes!(app, from_client("/one/77"), post, from_client("/one/78")), [true, false, true]);
+}
+
+// ---- Words, functions and closures --------------------------------------------------------------------------
+
+fn api_key(req: &HttpRequest) -> Option<&str> {
+    req.headers().get("x-api-key")?.to_str().ok()
+}
+
+/// A user, as authentication in front of the handler has left it.
+#[derive(Clone)]
+struct User(u64);
+
+#[derive(Debug)]
+struct Unknown;
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("who are you?")
+    }
+}
+
+impl ResponseError for Unknown {
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::Unauthorized().body("who are you?")
+    }
+}
+
+impl FromRequest for User {
+    type Error = Error;
+    type Future = std::future::Ready<Result<Self, Error>>;
+
+    fn from_request(req: &HttpRequest, _: &mut actix_web::dev::Payload) -> Self::Future {
+        let id = req.headers().get("x-user").and_then(|id| id.to_str().ok()?.parse().ok());
+        std::future::ready(id.map(User).ok_or_else(|| Unknown.into()))
+    }
+}
+
+macro_rules! handlers {
+    ($($path:literal $name:ident: $by:expr;)*) => {$(
+        #[rate_limit(max = 1, by = $by)]
+        #[get($path)]
+        async fn $name() -> &'static str {
+            "ok"
+        }
+    )*};
+}
+
+handlers! {
+    "/path/{id}" by_path: path("id");
+    "/header" by_header: header("X-Api-Key");
+    "/global" by_global: global;
+    "/function" by_function: api_key;
+    "/tuple/{id}" by_tuple: (api_key, path("id"), ip);
+    "/closure" by_closure: |req: &HttpRequest| req.headers().get("x-api-key").map(|value| value.as_bytes().len());
+    "/borrowed" by_borrowed: |req: &HttpRequest| req.headers().get("x-api-key")?.to_str().ok();
+    "/user" by_extractor: |user: User| user.0;
+    "/several/{id}" by_extractors: |path: Path<(u64,)>, req: HttpRequest| (path.0, client_ip(&req));
+    "/async" by_async: async |req: &HttpRequest| -> Option<String> { api_key(req).map(str::to_owned) };
+    "/async-user" by_async_extractor: async |user: User| { std::future::ready(user.0).await };
+    "/mixed/{id}" by_mixed: (path("id"), |user: User| user.0);
+    "/nothing" by_nothing: || 1;
+}
+
+fn keyed(path: &str, key: &'static str) -> actix_web::test::TestRequest {
+    from_client(path).insert_header(("x-api-key", key)).insert_header(("x-user", key))
+}
+
+#[actix_web::test]
+async fn every_form_of_by_tells_its_callers_apart() {
+    let app = service!(
+        fresh(),
+        by_header,
+        by_function,
+        by_closure,
+        by_borrowed,
+        by_extractor,
+        by_async,
+        by_async_extractor
+    );
+    for path in ["/header", "/function", "/closure", "/borrowed", "/user", "/async", "/async-user"] {
+        let requests = passes!(app, keyed(path, "7"), keyed(path, "77"), keyed(path, "7"), keyed(path, "77"));
+        assert_eq!(requests, [true, true, false, false], "{path}");
+    }
+    let app = service!(fresh(), by_path, by_tuple, by_extractors, by_mixed);
+    for path in ["/path", "/tuple", "/several", "/mixed"] {
+        let (one, other) = (format!("{path}/1"), format!("{path}/2"));
+        let requests = passes!(app, keyed(&one, "7"), keyed(&other, "7"), keyed(&one, "7"));
+        assert_eq!(requests, [true, true, false], "{path}");
+    }
+    let requests = passes!(app, keyed("/mixed/1", "8"), keyed("/tuple/1", "8"));
+    assert_eq!(requests, [true, true]);
+}
+
+#[actix_web::test]
+async fn global_and_a_constant_are_one_caller() {
+    let app = service!(fresh(), by_global, by_nothing);
+    for path in ["/global", "/nothing"] {
+        assert_eq!(passes!(app, from_client(path), by("198.51.100.1:1", path)), [true, false]);
+    }
+}
+
+#[actix_web::test]
+async fn an_extractor_that_fails_answers_for_itself_and_the_store_is_not_asked() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, by_extractor, by_extractors);
+    let answer = send(&app, from_client("/user")).await;
+    assert_eq!((answer.status, answer.body.as_str(), answer.quota()), (401, "who are you?", None));
+    assert_eq!(send(&app, from_client("/several/word")).await.status, 404);
+    assert_eq!(watch.calls(), 0);
+}
+
+#[rate_limit(max = 1, by = |query: Query<std::collections::HashMap<String, String>>| query.get("tenant").cloned())]
+#[get("/query")]
+async fn by_query() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, by = |address: Option<ReqData<IpAddr>>| address.map(|address| *address))]
+#[get("/data")]
+async fn by_request_data() -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn extractors_of_actix_are_callers() {
+    let app = service!(fresh(), by_query, by_request_data);
+    let requests = passes!(
+        app,
+        from_client("/query?tenant=a"),
+        from_client("/query?tenant=b&x=1"),
+        from_client("/query?x=2&tenant=a"),
+    );
+    assert_eq!(requests, [true, true, false]);
+    let request = |last| {
+        let request = from_client("/data").to_request();
+        request.extensions_mut().insert(IpAddr::from([10, 0, 0, last]));
+        request
+    };
+    let mut statuses = Vec::new();
+    for last in [1, 2, 1] {
+        statuses.push(tests::answer::send_raw(&app, request(last)).await.status);
+    }
+    assert_eq!(statuses, [200, 200, 429]);
+}
+
+#[rate_limit(max = 1, by = |body: Path<String>| body.into_inner())]
+#[post("/body/{id}")]
+async fn with_body(body: String) -> String {
+    body
+}
+
+#[actix_web::test]
+async fn the_handler_still_gets_the_body() {
+    let app = service!(fresh(), with_body);
+    let request = from_client("/body/1").method(actix_web::http::Method::POST).set_payload("hello");
+    assert_eq!(send(&app, request).await.body, "hello");
+}
+
+// ---- Nobody -------------------------------------------------------------------------------------------------
+
+#[rate_limit(max = 1, by = header("x-api-key"), on_missing = "skip")]
+#[rate_limit(max = 3, key = "address")]
+#[get("/skip")]
+async fn skip_missing() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, by = header("x-api-key"), on_missing = "anonymous")]
+#[get("/anonymous")]
+async fn anonymous() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, key = "{header:x-api-key}", on_missing = "reject")]
+#[get("/reject")]
+async fn reject() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, by = header("x-api-key"), on_missing = "skip")]
+#[get("/only-skip")]
+async fn only_skip() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, by = async |req: &HttpRequest| -> Option<String> { api_key(req).map(str::to_owned) }, on_missing = "anonymous")]
+#[get("/anonymous-async")]
+async fn anonymous_async() -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn a_missing_caller_is_rejected_skipped_or_anonymous() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, skip_missing, anonymous, reject, only_skip, anonymous_async);
+    assert_eq!(send(&app, from_client("/reject")).await.status, 400);
+    assert_eq!(watch.calls(), 0);
+
+    // Skipped: only the other limit of the handler counts.
+    let answer = send(&app, from_client("/skip")).await;
+    assert_eq!((answer.status, answer.quota().unwrap().0), (200, 3));
+    assert_eq!(watch.limits(), 1);
+    assert_eq!(passes!(app, keyed("/skip", "a"), keyed("/skip", "a")), [true, false]);
+    let answer = send(&app, from_client("/only-skip")).await;
+    assert_eq!((answer.status, answer.quota()), (200, None));
+
+    // Anonymous: everybody without a key is one caller, and is not the one with an empty or any other key.
+    for path in ["/anonymous", "/anonymous-async"] {
+        assert_eq!(
+            passes!(app, from_client(path), by("198.51.100.1:1", path), keyed(path, "a")),
+            [true, false, true]
+        );
+    }
+}
+
+#[actix_web::test]
+async fn an_empty_header_is_no_caller() {
+    let app = service!(fresh(), by_header);
+    assert_eq!(send(&app, keyed("/header", "")).await.status, 400);
+}

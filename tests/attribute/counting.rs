@@ -1,0 +1,228 @@
+//! `count`: which answers count, and what a client is told when one does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::web::{Data, Json, Path};
+use actix_web::{App, HttpResponse, Responder, get, post};
+use ratelimit_actix::rate_limit;
+use tests::answer::get as from_client;
+use tests::log::Log;
+use tests::own_process::in_own_process;
+use tests::send;
+use tests::store::{START, clocked, fresh, watched};
+use tracing::Level;
+
+use crate::service;
+
+/// A handler that answers with the status in the path.
+macro_rules! handlers {
+    ($($path:literal $name:ident: ($($argument:tt)*);)*) => {$(
+        #[rate_limit($($argument)*)]
+        #[get($path)]
+        async fn $name(status: Path<u16>) -> impl Responder {
+            HttpResponse::build(StatusCode::from_u16(*status).unwrap())
+        }
+    )*};
+}
+
+fn is_server_error(status: StatusCode) -> bool {
+    status.is_server_error()
+}
+
+handlers! {
+    "/all/{status}" all: (max = 3, by = global, count = "all");
+    "/failures/{status}" failures: (max = 3, by = global, count = "failures");
+    "/successes/{status}" successes: (max = 3, by = global, count = "successes");
+    "/closure/{status}" closure: (max = 3, by = global, count = |status: StatusCode| status == StatusCode::NOT_FOUND);
+    "/function/{status}" function: (max = 3, by = global, count = with(is_server_error));
+    "/chosen/{status}" chosen: (max = |_: Path<u16>| 3, cost = |_: Path<u16>| 2, by = global, count = "failures");
+}
+
+#[actix_web::test]
+async fn only_the_answers_that_count_are_charged() {
+    let app = service!(fresh(), all, failures, successes, closure, function);
+    for (path, left) in [
+        ("all", [2, 1, 0]),
+        ("failures", [3, 2, 1]),
+        ("successes", [2, 2, 2]),
+        ("closure", [3, 2, 2]),
+        ("function", [3, 3, 2]),
+    ] {
+        for (status, left) in [200, 404, 503].into_iter().zip(left) {
+            let answer = send(&app, from_client(&format!("/{path}/{status}"))).await;
+            let (limit, remaining, _) = answer.quota().unwrap();
+            assert_eq!((answer.status, limit, remaining), (status, 3, left), "{path} {status}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn failures_run_out_and_then_successes_are_denied_as_well() {
+    let app = service!(fresh(), failures);
+    for status in [200, 401, 200, 401, 200, 401] {
+        assert_eq!(send(&app, from_client(&format!("/failures/{status}"))).await.status, status);
+    }
+    assert_eq!(send(&app, from_client("/failures/200")).await.status, 429);
+}
+
+#[actix_web::test]
+async fn what_is_told_after_a_refund_is_what_holds() {
+    let (limiter, clock) = clocked();
+    let app = service!(limiter, failures);
+    // Nothing is taken: the full quota is there now.
+    let answer = send(&app, from_client("/failures/200")).await;
+    assert_eq!(answer.quota(), Some((3, 3, START)));
+    // One is taken at first; later one is given back, and what is told is about the one that stays.
+    send(&app, from_client("/failures/404")).await;
+    clock.advance(Duration::from_secs(10));
+    let answer = send(&app, from_client("/failures/200")).await;
+    let (limit, remaining, reset) = answer.quota().unwrap();
+    assert_eq!((limit, remaining), (3, 2));
+    assert!(reset > START + 10, "{reset}");
+}
+
+#[actix_web::test]
+async fn chosen_numbers_are_given_back_as_they_were_taken() {
+    let app = service!(fresh(), chosen);
+    for (status, left) in [(200, 3), (200, 3), (404, 1), (200, 1)] {
+        let answer = send(&app, from_client(&format!("/chosen/{status}"))).await;
+        if answer.status == 429 {
+            // One is left and the request costs two.
+            assert_eq!((status, left), (200, 1));
+        } else {
+            assert_eq!((answer.status, answer.quota().unwrap().1), (status, left));
+        }
+    }
+}
+
+#[rate_limit(max = 1, by = global, count = "failures")]
+#[post("/body")]
+async fn body(_body: Json<u8>) -> Result<&'static str, actix_web::Error> {
+    Err(actix_web::error::ErrorImATeapot("no coffee"))
+}
+
+#[actix_web::test]
+async fn an_extractors_error_and_the_handlers_are_failures() {
+    for (payload, status) in [("nonsense", 400), ("1", 418)] {
+        let app = service!(fresh(), body);
+        let request = || {
+            let request = from_client("/body").method(actix_web::http::Method::POST);
+            request.insert_header(("content-type", "application/json")).set_payload(payload)
+        };
+        let answer = send(&app, request()).await;
+        assert_eq!((answer.status, answer.quota().unwrap().1), (status, 0));
+        assert_eq!(send(&app, request()).await.status, 429);
+    }
+}
+
+#[rate_limit(max = 3, by = global, key = "failed", count = "failures")]
+#[rate_limit(max = 5, by = global, key = "every")]
+#[get("/group/{status}")]
+async fn group(status: Path<u16>) -> impl Responder {
+    HttpResponse::build(StatusCode::from_u16(*status).unwrap())
+}
+
+#[actix_web::test]
+async fn of_a_group_only_the_limit_that_does_not_count_gives_back() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, group);
+    let mut left = Vec::new();
+    for status in [200, 404, 200, 200, 200, 200] {
+        let answer = send(&app, from_client(&format!("/group/{status}"))).await;
+        let (limit, remaining, _) = answer.quota().unwrap();
+        left.push((answer.status, limit, remaining));
+    }
+    // The tightest of the two is told: first the one for failures, at last the other.
+    let expected = [(200, 3, 3), (404, 3, 2), (200, 5, 2), (200, 5, 1), (200, 5, 0), (429, 5, 0)];
+    assert_eq!(left, expected);
+    assert_eq!(watch.refunds(), 4);
+}
+
+#[actix_web::test]
+async fn all_answers_are_asked_for_nothing_and_kept_for_nothing() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, all);
+    for status in [200, 500] {
+        send(&app, from_client(&format!("/all/{status}"))).await;
+    }
+    assert_eq!((watch.calls(), watch.refunds()), (2, 0));
+}
+
+mod concurrent {
+    use std::sync::LazyLock;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    static GATE: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(0));
+
+    #[rate_limit(max = 1, by = global, count = "failures")]
+    #[get("/slow")]
+    async fn slow() -> &'static str {
+        GATE.acquire().await.unwrap().forget();
+        "ok"
+    }
+
+    #[actix_web::test]
+    async fn while_the_handler_runs_its_request_is_charged() {
+        let app = service!(fresh(), slow);
+        let first = send(&app, from_client("/slow"));
+        let second = async {
+            let answer = send(&app, from_client("/slow")).await;
+            GATE.add_permits(2);
+            answer.status
+        };
+        let (first, second) = futures_util::future::join(first, second).await;
+        assert_eq!((first.status, second), (200, 429));
+        assert_eq!(send(&app, from_client("/slow")).await.status, 200);
+    }
+
+    #[rate_limit(max = 1, by = global, count = "failures")]
+    #[get("/dropped")]
+    async fn dropped() -> &'static str {
+        std::future::pending().await
+    }
+
+    #[actix_web::test]
+    async fn a_request_that_is_dropped_stays_charged() {
+        let app = service!(fresh(), dropped);
+        let request = send(&app, from_client("/dropped"));
+        let _ = tokio::time::timeout(Duration::from_millis(1), request).await;
+        assert_eq!(send(&app, from_client("/dropped")).await.status, 429);
+    }
+}
+
+#[test]
+fn a_refund_that_fails_leaves_the_charge_and_says_so() {
+    in_own_process("counting::a_refund_that_fails_leaves_the_charge_and_says_so", || {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let (limiter, watch) = watched();
+            let broken = Arc::clone(&watch);
+            let app = actix_web::test::init_service(
+                App::new().app_data(Data::new(limiter)).app_data(Data::new(broken)).service(breaks),
+            )
+            .await;
+            let answer = send(&app, from_client("/breaks")).await;
+            assert_eq!((answer.status, answer.quota().unwrap().1), (200, 1));
+            watch.fail(false);
+            let answer = send(&app, from_client("/breaks")).await;
+            assert_eq!(answer.quota().unwrap().1, 0);
+            watch.fail(false);
+            assert_eq!(send(&app, from_client("/breaks")).await.status, 429);
+        });
+        let warnings = log.at(Level::WARN);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].contains("stays charged"), "{warnings:?}");
+    });
+}
+
+#[rate_limit(max = 2, by = global, count = "failures")]
+#[get("/breaks")]
+async fn breaks(watch: Data<Arc<tests::store::Watch>>) -> &'static str {
+    watch.fail(true);
+    "ok"
+}

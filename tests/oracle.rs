@@ -1,0 +1,615 @@
+//! Whatever the policies and the past: what an outcome says about now and later comes true, on both stores.
+//!
+//! Every property runs over random groups and histories; `ORACLE_CASES` asks for more than the usual number. The random
+//! numbers are the same each time.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+
+use std::cell::Cell;
+use std::io::Write;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use ratelimit_core::algorithm::{Member, Mode, State, decide};
+use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
+use tests::timed::{MIDNIGHT, Timed};
+
+/// A limit in a group: number of its policy, number of the caller, cost.
+type Limit = (usize, usize, Cost);
+
+/// Units, or a share of the policy's capacity in percent, and how many more.
+#[derive(Clone, Copy, Debug)]
+enum Cost {
+    Units(u64),
+    Share(u64, u64),
+}
+
+/// Some time passes, and a group is judged.
+#[derive(Clone, Debug)]
+struct Event {
+    /// Share of the first policy's window by which the clock moves, in percent; negative when it goes back.
+    step: i64,
+    /// Microseconds more.
+    jitter: i64,
+    group: Vec<Limit>,
+}
+
+/// A history, and what the property then tries.
+#[derive(Clone, Debug)]
+struct Case {
+    policies: Vec<Policy>,
+    past: Vec<Event>,
+    group: Vec<Limit>,
+    future: Vec<Event>,
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let algorithm = prop_oneof![
+        Just(Algorithm::FixedWindow),
+        Just(Algorithm::SlidingWindowCounter),
+        Just(Algorithm::SlidingWindowLog),
+        Just(Algorithm::TokenBucket),
+    ];
+    let max = prop_oneof![
+        4 => 1u64..8,
+        3 => 1u64..200,
+        1 => 1u64..100_000,
+        1 => 999_999_999_000u64..=1_000_000_000_000,
+    ];
+    let window = prop_oneof![
+        3 => (1u64..20).prop_map(|n| n * 1000),
+        2 => (1u64..100).prop_map(|n| n * 1_000_000),
+        1 => 1000u64..10_000_000,
+        1 => (1u64..=366).prop_map(|n| n * 86_400_000_000),
+    ];
+    (algorithm, max, window, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
+        |(algorithm, max, window, sub_windows, burst, shaped, key)| {
+            let builder = Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm);
+            let plain = builder.window(Duration::from_micros(window));
+            let shaped = match algorithm {
+                Algorithm::SlidingWindowCounter if shaped => {
+                    let whole = (window - window % sub_windows).max(1000 * sub_windows);
+                    builder.window(Duration::from_micros(whole)).sub_windows(sub_windows)
+                }
+                Algorithm::TokenBucket if shaped => plain.burst(burst),
+                _ => plain,
+            };
+            // A bucket may take too long to refill.
+            shaped.try_build().or_else(|_| plain.try_build()).unwrap()
+        },
+    )
+}
+
+fn group(policies: usize, sizes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<Limit>> {
+    let cost = prop_oneof![
+        6 => (0u64..4).prop_map(Cost::Units),
+        6 => (0u64..=100, 0u64..2).prop_map(|(share, more)| Cost::Share(share, more)),
+    ];
+    prop::collection::vec((0..policies, 0usize..2, cost), sizes)
+}
+
+fn events(policies: usize, back: bool) -> impl Strategy<Value = Vec<Event>> {
+    let forward = prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260];
+    let step = prop_oneof![
+        15 => forward,
+        u32::from(back) => -150i64..0,
+    ];
+    let event = (step, -2i64..3, prop_oneof![2 => group(policies, 1..=1), 1 => group(policies, 1..=4)]);
+    let event = event.prop_map(move |(step, jitter, group)| Event {
+        step,
+        jitter: if back { jitter } else { jitter.abs() },
+        group,
+    });
+    prop::collection::vec(event, 0..16)
+}
+
+fn case(back: bool) -> impl Strategy<Value = Case> {
+    prop::collection::vec(policy(), 1..=3).prop_flat_map(move |policies| {
+        let n = policies.len();
+        (Just(policies), events(n, back), group(n, 1..=4), events(n, back))
+            .prop_map(|(policies, past, group, future)| Case { policies, past, group, future })
+    })
+}
+
+/// A case on a store, where the callers have names of their own.
+struct Play<'a> {
+    store: &'a Timed,
+    case: &'a Case,
+    now: Cell<u64>,
+    id: u64,
+}
+
+/// The two callers of a case; a twin has other two, who can live another life.
+type Callers = [String; 2];
+
+impl Play<'_> {
+    fn callers(&self, twin: &str) -> Callers {
+        [0, 1].map(|caller| format!("{}/{twin}/{caller}", self.id))
+    }
+
+    fn checks<'c>(&'c self, group: &[Limit], callers: &'c Callers) -> Vec<Check<'c>> {
+        let check = |&(policy, caller, cost): &Limit| {
+            let policy = &self.case.policies[policy];
+            let units = match cost {
+                Cost::Units(units) => units,
+                Cost::Share(percent, more) => policy.capacity() * percent / 100 + more,
+            };
+            Check::new(policy, &callers[caller]).cost(units)
+        };
+        group.iter().map(check).collect()
+    }
+
+    fn check(&self, group: &[Limit], callers: &Callers) -> GroupOutcome {
+        self.store.check_all(&self.checks(group, callers))
+    }
+
+    fn peek(&self, group: &[Limit], callers: &Callers) -> GroupOutcome {
+        self.store.peek_all(&self.checks(group, callers))
+    }
+
+    /// Every policy of every caller, at no cost.
+    fn everything(&self) -> Vec<Limit> {
+        let all = (0..self.case.policies.len()).flat_map(|policy| [0, 1].map(|caller| (policy, caller)));
+        all.map(|(policy, caller)| (policy, caller, Cost::Units(0))).collect()
+    }
+
+    fn go(&self, now: u64) {
+        self.now.set(now);
+        self.store.set(now);
+    }
+
+    fn pass(&self, event: &Event) {
+        let window = i64::try_from(self.case.policies[0].window().as_micros()).unwrap();
+        // Far from both ends of what an instant can be.
+        let moved = self.now.get().saturating_add_signed(window / 100 * event.step + event.jitter);
+        self.go(moved.clamp(1_500_000_000_000_000, 3_000_000_000_000_000));
+    }
+
+    fn live(&self, events: &[Event], callers: &Callers) {
+        for event in events {
+            self.pass(event);
+            let _ = self.check(&event.group, callers);
+        }
+    }
+}
+
+/// Tries a property on many cases; it says whether the case was one that could tell, and enough have to be.
+fn each_case(
+    store: &Timed,
+    cases: impl Strategy<Value = Case>,
+    at_least: f64,
+    property: impl Fn(&Play<'_>) -> bool,
+) {
+    let wanted = std::env::var("ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    let config = Config { cases: wanted, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let (id, told) = (Cell::new(0u64), Cell::new(0u32));
+    let result = runner.run(&cases, |case| {
+        id.set(id.get() + 1);
+        let play = Play { store, case: &case, now: Cell::new(0), id: id.get() };
+        play.go(MIDNIGHT.as_micros() + 123_456);
+        told.set(told.get() + u32::from(property(&play)));
+        Ok(())
+    });
+    result.unwrap();
+    let test = std::thread::current().name().unwrap_or("property").to_owned();
+    // Not `println!`, which the test harness captures.
+    writeln!(std::io::stderr(), "{test}: {wanted} cases, {} of them telling", told.get()).unwrap();
+    assert!(
+        f64::from(told.get()) >= at_least * f64::from(wanted),
+        "too few cases that can tell: {}",
+        told.get()
+    );
+}
+
+tests::on_both_stores! {
+    fn a_denied_group_passes_after_its_wait_and_not_a_microsecond_earlier(store: &Timed) {
+        each_case(store, case(true), 0.3, |play| {
+            let callers = play.callers("");
+            play.live(&play.case.past, &callers);
+            let now = play.now.get();
+            let peek = |wait: Duration| {
+                play.go(now + u64::try_from(wait.as_micros()).unwrap());
+                play.peek(&play.case.group, &callers)
+            };
+            // Only a check notices for good that the clock went back, so it is not a peek that is denied.
+            let mut denied = play.check(&play.case.group, &callers);
+            for _ in 0..2 {
+                if denied.is_allowed() {
+                    assert_eq!(denied.retry_after(), None);
+                    assert!(denied.outcomes().iter().all(|outcome| outcome.retry_after().is_none()));
+                    denied = play.check(&play.case.group, &callers);
+                }
+            }
+            if denied.is_allowed() {
+                return false;
+            }
+            for (i, outcome) in denied.outcomes().iter().enumerate() {
+                let Some(wait) = outcome.retry_after() else { continue };
+                assert!(!peek(wait - Duration::from_micros(1)).outcomes()[i].is_allowed(), "limit {i} early");
+                assert!(peek(wait).outcomes()[i].is_allowed(), "limit {i} in time");
+            }
+            if let Some(wait) = denied.retry_after() {
+                assert!(!peek(wait - Duration::from_micros(1)).is_allowed(), "early");
+                assert!(peek(wait).is_allowed(), "in time");
+                assert!(play.check(&play.case.group, &callers).is_allowed(), "in time, and for good");
+            } else {
+                let never = denied.outcomes().iter().any(|o| !o.is_allowed() && o.retry_after().is_none());
+                assert!(never && !peek(Duration::from_secs(800 * 86_400)).is_allowed(), "never");
+            }
+            true
+        });
+    }
+
+    fn remaining_is_how_many_unit_requests_pass_now(store: &Timed) {
+        each_case(store, case(true), 0.5, |play| {
+            let callers = play.callers("");
+            play.live(&play.case.past, &callers);
+            let unit = [(0, 0, Cost::Units(1))];
+            let remaining = play.peek(&unit, &callers).outcomes()[0].remaining();
+            if remaining > 300 {
+                return false;
+            }
+            for left in (0..remaining).rev() {
+                let outcome = play.check(&unit, &callers);
+                assert!(outcome.is_allowed(), "{left} should be left");
+                assert_eq!(outcome.outcomes()[0].remaining(), left);
+            }
+            assert!(!play.check(&unit, &callers).is_allowed(), "one more than {remaining}");
+            true
+        });
+    }
+
+    fn the_full_quota_is_back_at_the_reset_and_not_a_microsecond_earlier(store: &Timed) {
+        each_case(store, case(true), 0.5, |play| {
+            let callers = play.callers("");
+            play.live(&play.case.past, &callers);
+            let now = play.now.get();
+            let mut told = false;
+            // Only a check notices for good that the clock went back.
+            let _ = play.check(&play.everything(), &callers);
+            for limit in play.everything() {
+                let outcome = |at| {
+                    play.go(at);
+                    play.peek(&[limit], &callers).outcomes()[0].clone()
+                };
+                let first = outcome(now);
+                let reset_after = u64::try_from(first.reset_after().as_micros()).unwrap();
+                if reset_after == 0 {
+                    assert_eq!(first.remaining(), first.limit());
+                    continue;
+                }
+                told = true;
+                assert!(first.remaining() < first.limit());
+                assert!(outcome(now + reset_after - 1).remaining() < first.limit(), "early");
+                assert_eq!(outcome(now + reset_after).remaining(), first.limit(), "in time");
+                assert_eq!(outcome(now + reset_after).reset_after(), Duration::ZERO);
+            }
+            told
+        });
+    }
+
+    fn a_peek_foretells_the_check_and_changes_nothing(store: &Timed) {
+        each_case(store, case(true), 0.5, |play| {
+            let (peeking, twin) = (play.callers("peeking"), play.callers("twin"));
+            let mut denied = false;
+            for event in play.case.past.iter().chain(&play.case.future) {
+                play.pass(event);
+                let _ = play.peek(&play.case.group, &peeking);
+                let foretold = play.peek(&event.group, &peeking);
+                let outcome = play.check(&event.group, &peeking);
+                assert_eq!(foretold.is_allowed(), outcome.is_allowed());
+                if !outcome.is_allowed() {
+                    denied = true;
+                    assert_eq!(foretold, outcome, "a denial is the same, peeked or checked");
+                }
+                assert_eq!(outcome, play.check(&event.group, &twin), "who did not peek");
+            }
+            denied
+        });
+    }
+
+    fn a_denied_group_changes_nothing(store: &Timed) {
+        each_case(store, case(false), 0.5, |play| {
+            let (insisting, twin) = (play.callers("insisting"), play.callers("twin"));
+            let mut denied = false;
+            for event in play.case.past.iter().chain(&play.case.future) {
+                play.pass(event);
+                let outcome = play.check(&event.group, &insisting);
+                if outcome.is_allowed() {
+                    assert_eq!(outcome, play.check(&event.group, &twin), "who asks only for what passes");
+                }
+                denied |= !outcome.is_allowed();
+                let everything = play.everything();
+                assert_eq!(play.peek(&everything, &insisting), play.peek(&everything, &twin));
+            }
+            denied
+        });
+    }
+
+    fn a_refund_at_once_is_as_if_nothing_had_been_taken(store: &Timed) {
+        each_case(store, case(true), 0.3, |play| {
+            let (refunded, twin) = (play.callers("refunded"), play.callers("twin"));
+            for event in &play.case.past {
+                play.pass(event);
+                assert_eq!(play.check(&event.group, &refunded), play.check(&event.group, &twin));
+            }
+            let everything = play.everything();
+            let group = play.checks(&play.case.group, &refunded);
+            let outcome = play.store.check_all(&group);
+            let Some(reservation) = outcome.reservation(&group) else {
+                assert!(!outcome.is_allowed());
+                return false;
+            };
+            // The twin takes nothing, but notices a clock that went back as well.
+            let nothing: Vec<Limit> =
+                play.case.group.iter().map(|&(policy, caller, _)| (policy, caller, Cost::Units(0))).collect();
+            let _ = play.check(&nothing, &twin);
+            play.store.refund(reservation);
+            assert_eq!(play.peek(&everything, &refunded), play.peek(&everything, &twin), "at once");
+            for event in play.case.future.iter().filter(|event| event.step >= 0) {
+                play.go(play.now.get() + event.step.unsigned_abs() * 1000);
+                assert_eq!(play.check(&event.group, &refunded), play.check(&event.group, &twin), "later");
+            }
+            true
+        });
+    }
+
+    fn a_refund_gives_back_what_still_counts_and_no_more(store: &Timed) {
+        each_case(store, case(false), 0.15, |play| {
+            // The twin never takes what the other gives back, and otherwise takes the same.
+            let (refunding, twin) = (play.callers("refunding"), play.callers("twin"));
+            for event in &play.case.past {
+                play.pass(event);
+                assert_eq!(play.check(&event.group, &refunding), play.check(&event.group, &twin));
+            }
+            let group = play.checks(&play.case.group, &refunding);
+            let Some(reservation) = play.store.check_all(&group).reservation(&group) else { return false };
+            for event in &play.case.future {
+                play.pass(event);
+                if play.check(&event.group, &refunding).is_allowed() {
+                    assert!(play.check(&event.group, &twin).is_allowed(), "the twin has more left");
+                }
+            }
+            let everything = play.everything();
+            let before = play.peek(&everything, &refunding);
+            let (now, over) = (play.now.get(), reservation.taken().map(|(_, until)| until.as_micros()).max());
+            play.store.refund(reservation);
+            let after = play.peek(&everything, &refunding);
+            let never = play.peek(&everything, &twin);
+            for i in 0..everything.len() {
+                let remaining = |outcome: &GroupOutcome| outcome.outcomes()[i].remaining();
+                assert!(remaining(&before) <= remaining(&after), "a refund takes nothing");
+                assert!(remaining(&after) <= remaining(&never), "a refund gives back more than was taken");
+                assert!(remaining(&after) <= after.outcomes()[i].limit());
+            }
+            if over.is_none_or(|over| now >= over) {
+                assert_eq!(before, after, "what was taken no longer counts");
+                return false;
+            }
+            before != after
+        });
+    }
+
+    fn a_refund_is_bounded_even_when_the_clock_goes_back(store: &Timed) {
+        each_case(store, case(true), 0.2, |play| {
+            let callers = play.callers("");
+            play.live(&play.case.past, &callers);
+            let group = play.checks(&play.case.group, &callers);
+            let Some(reservation) = play.store.check_all(&group).reservation(&group) else { return false };
+            play.live(&play.case.future, &callers);
+            let everything = play.everything();
+            let before = play.peek(&everything, &callers);
+            play.store.refund(reservation);
+            let after = play.peek(&everything, &callers);
+            let taken: u64 = group.iter().map(Check::units).sum();
+            for (before, after) in before.outcomes().iter().zip(after.outcomes()) {
+                assert!((before.remaining()..=before.remaining() + taken).contains(&after.remaining()));
+                assert!(after.remaining() <= after.limit());
+            }
+            before != after
+        });
+    }
+
+    fn a_bucket_that_refilled_meanwhile_is_not_given_the_same_tokens_again(store: &Timed) {
+        let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
+        let policy = builder.window(Duration::from_secs(1)).burst(10).build();
+        let group = [Check::new(&policy, "a").cost(5)];
+        let reservation = store.check_all(&group).reservation(&group).unwrap();
+        store.advance(Duration::from_secs(4));
+        // Four of the five have refilled; had they never been taken, the bucket would have been full all along.
+        assert!(store.check_all(&[Check::new(&policy, "a").cost(9)]).is_allowed());
+        store.refund(reservation);
+        assert!(store.peek(&policy, "a").remaining() <= 1, "ten in all at one instant");
+    }
+
+    fn what_a_group_took_twice_is_given_back_once(store: &Timed) {
+        let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
+        let policy = builder.window(Duration::from_secs(1)).burst(10).build();
+        let group = [Check::new(&policy, "a").cost(3), Check::new(&policy, "a").cost(3)];
+        let reservation = store.check_all(&group).reservation(&group).unwrap();
+        assert_eq!(reservation.taken().len(), 1);
+        assert_eq!(store.peek(&policy, "a").remaining(), 4);
+        store.refund(reservation);
+        assert_eq!(store.peek(&policy, "a").remaining(), 10);
+    }
+
+    fn a_token_bucket_in_a_store_gains_and_loses_nothing(store: &Timed) {
+        for (i, rate) in RATES.into_iter().enumerate() {
+            drain(rate, u64::MAX, 1_000, |policy, cost, now| {
+                store.set(now);
+                let caller = i.to_string();
+                store.check_all(&[Check::new(policy, &caller).cost(cost)]).outcomes()[0].clone()
+            });
+        }
+    }
+}
+
+/// Max, window in microseconds and burst of buckets whose tokens mostly take no whole number of microseconds.
+const RATES: [(u64, u64, u64); 10] = [
+    (7, 1_000_000, 7),
+    (7, 1_000_000, 2),
+    (3, 7_000, 3),
+    (1_000_000, 86_400_000_000, 1_000_000),
+    (1_000_000, 86_400_000_000, 3),
+    (999_983, 61_000_000, 999_983),
+    (999_983, 61_000_000, 100),
+    (1_000_000_007, 3_600_000_001, 10_000),
+    (1_000_000_000_000, 1_000_000, 1_000_000_000_000),
+    (1_000_000_000_000, 366 * 86_400_000_000, 1_000),
+];
+
+/// What the bucket has to have admitted `micros` after it was full, if it was never let fill up since.
+fn admitted_by((max, window, burst): (u64, u64, u64), micros: u64) -> u64 {
+    burst + u64::try_from(u128::from(micros) * u128::from(max) / u128::from(window)).unwrap()
+}
+
+/// The first microsecond at which that many have been.
+fn instant_of((max, window, burst): (u64, u64, u64), units: u64) -> u64 {
+    u64::try_from((u128::from(units - burst) * u128::from(window)).div_ceil(u128::from(max))).unwrap()
+}
+
+/// Takes every token there is, at odd instants, until `span` microseconds have passed or so many `steps` were made;
+/// `check` asks for a cost at an instant. Returns how many units passed.
+fn drain(
+    rate: (u64, u64, u64),
+    span: u64,
+    steps: u64,
+    mut check: impl FnMut(&Policy, u64, u64) -> Outcome,
+) -> u64 {
+    let (max, window, burst) = rate;
+    let builder = Policy::builder("drain").algorithm(Algorithm::TokenBucket).max(max).burst(burst);
+    let policy = builder.window(Duration::from_micros(window)).build();
+    // So long that the bucket, which holds less than one token, is at most full after it.
+    let longest = u64::try_from(u128::from(burst - 1) * u128::from(window) / u128::from(max)).unwrap();
+    let start = MIDNIGHT.as_micros() + 1;
+    let (mut admitted, mut micros, mut random) = (0, 0, 1u64);
+    for _ in 0..steps {
+        let due = admitted_by(rate, micros);
+        if due - admitted < burst {
+            let denied = check(&policy, due - admitted + 1, start + micros);
+            assert!(!denied.is_allowed(), "{rate:?}: one more than {due} by {micros} us");
+            assert_eq!(denied.remaining(), due - admitted, "{rate:?} at {micros} us");
+            let wait = Duration::from_micros(instant_of(rate, due + 1) - micros);
+            assert_eq!(denied.retry_after(), Some(wait), "{rate:?} at {micros} us");
+        }
+        let taken = check(&policy, due - admitted, start + micros);
+        assert!(taken.is_allowed() && taken.remaining() == 0, "{rate:?}: {due} by {micros} us");
+        admitted = due;
+        if micros >= span {
+            break;
+        }
+        // A linear congruential generator (Knuth's MMIX) is random enough for odd instants.
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        micros += longest - (random >> 33) % (longest / 2 + 1);
+    }
+    admitted
+}
+
+#[test]
+fn a_token_bucket_gains_and_loses_nothing_in_a_billion_microseconds() {
+    for rate in RATES {
+        let mut states = Vec::new();
+        let span = 1_000_000_000;
+        let admitted = drain(rate, span, u64::MAX, |policy, cost, now| {
+            if states.is_empty() {
+                states.push(State::new(policy));
+            }
+            let member = [Member { policy, cost, state: 0 }];
+            let outcome = decide(&member, &mut states, Timestamp::from_micros(now), Mode::Check);
+            outcome.outcomes()[0].clone()
+        });
+        // The last step may have gone a little further.
+        assert!(admitted >= admitted_by(rate, span));
+        let (max, window, burst) = rate;
+        let stderr = &mut std::io::stderr();
+        writeln!(stderr, "{max} per {window} us, burst {burst}: {admitted} units, all that were due")
+            .unwrap();
+    }
+}
+
+/// The time that a key has to live, in milliseconds.
+async fn ttl(connection: &mut redis::aio::MultiplexedConnection) -> Option<u64> {
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(connection).await.unwrap();
+    let key = keys.first()?;
+    assert_eq!(keys.len(), 1);
+    let ttl: i64 = redis::cmd("PTTL").arg(key).query_async(connection).await.unwrap();
+    Some(u64::try_from(ttl).expect("every key expires"))
+}
+
+/// The longest that a caller's state can say something, in microseconds.
+fn longest_life(policy: &Policy) -> u128 {
+    let window = policy.window().as_micros();
+    match policy.algorithm() {
+        Algorithm::SlidingWindowCounter => window + window / u128::from(policy.sub_windows()),
+        Algorithm::SlidingWindowLog => window + 1,
+        Algorithm::TokenBucket => (u128::from(policy.capacity()) * window).div_ceil(u128::from(policy.max())),
+        _ => window,
+    }
+}
+
+/// A machine that stands still between two commands for longer than this fails a test for nothing.
+const SLACK: u64 = 20_000;
+
+#[test]
+fn a_key_in_redis_lives_as_long_as_it_says_something_and_not_longer() {
+    let Some(store) = tests::timed::redis() else { return };
+    let mut connection = store.run(store.server().unwrap().raw());
+    // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one cannot.
+    each_case(&store, case(false), 0.5, |play| {
+        let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection.clone())).unwrap();
+        let callers = play.callers("");
+        let mut told = false;
+        for event in &play.case.past {
+            play.pass(event);
+            let limit = [(0, 0, event.group[0].2)];
+            let outcome = play.check(&limit, &callers);
+            let Some(ttl) = store.run(ttl(&mut connection.clone())) else { continue };
+            if !outcome.is_allowed() {
+                continue;
+            }
+            told = true;
+            let needed = u64::try_from(outcome.outcomes()[0].reset_after().as_millis()).unwrap();
+            assert!(ttl + SLACK >= needed, "{ttl} ms are too short for {needed} ms");
+            // An hour at least, as the injected time may pass more slowly than the server's.
+            let longest = u64::try_from(longest_life(&play.case.policies[0]).div_ceil(1000)).unwrap();
+            assert!(ttl <= longest.max(3_600_000), "{ttl} ms are longer than {longest} ms");
+        }
+        told
+    });
+    let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection)).unwrap();
+}
+
+#[test]
+fn the_servers_own_clock_decides_and_keys_expire_by_it() {
+    let Some(store) = tests::timed::redis() else { return };
+    let server = store.server().unwrap();
+    let limiter = server.limiter();
+    let mut connection = store.run(server.raw());
+    let window = Duration::from_secs(600);
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindowCounter,
+        Algorithm::SlidingWindowLog,
+        Algorithm::TokenBucket,
+    ] {
+        let policy = Policy::builder("k").max(5).window(window).algorithm(algorithm).build();
+        store.run(async {
+            let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
+            let time = async |connection: &mut redis::aio::MultiplexedConnection| -> u64 {
+                let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await.unwrap();
+                seconds * 1_000_000 + micros
+            };
+            let before = time(&mut connection).await;
+            let group = [Check::new(&policy, "a").cost(3)];
+            let outcome = limiter.check_all(&group).await.unwrap();
+            let ttl = ttl(&mut connection).await.unwrap();
+            let after = time(&mut connection).await;
+            assert!((before..=after).contains(&outcome.at().as_micros()), "{algorithm}");
+            let reset_after = u64::try_from(outcome.outcomes()[0].reset_after().as_millis()).unwrap();
+            assert!(ttl + SLACK >= reset_after, "{algorithm}: {ttl} ms are too short for {reset_after} ms");
+            let longest = longest_life(&policy).div_ceil(1000);
+            assert!(u128::from(ttl) <= longest, "{algorithm}: {ttl} ms are longer than {longest} ms");
+        });
+    }
+}

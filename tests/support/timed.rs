@@ -1,0 +1,117 @@
+//! Limiters whose time the test sets, one for each built-in store, and a macro that stamps a test for each.
+
+use std::future::Future;
+use std::time::Duration;
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::conformance::Reference;
+use ratelimit_core::{
+    Check, GroupOutcome, MemoryStore, Outcome, Policy, RateLimiter, Reservation, Timestamp,
+};
+
+use crate::redis::Server;
+
+/// Midnight UTC of a day in 2026: all digits of a real clock are in play, and windows of a day or less begin.
+pub const MIDNIGHT: Timestamp = Timestamp::from_micros(1_789_948_800_000_000);
+
+/// A limiter, its clock, and what it needs to live.
+#[derive(Debug)]
+pub struct Timed {
+    pub limiter: RateLimiter,
+    pub clock: FakeClock,
+    runtime: tokio::runtime::Runtime,
+    server: Option<Server>,
+}
+
+/// The specification itself: the pure decision over a map of states.
+pub fn reference() -> Timed {
+    timed(None, |clock, _| RateLimiter::with_store(Reference::new(clock)))
+}
+
+/// Counts in memory, with room for more callers than any test has.
+pub fn memory() -> Timed {
+    timed(None, |clock, _| {
+        let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
+        RateLimiter::with_memory(store)
+    })
+}
+
+/// Counts in a Redis server of its own, if there is one on this machine.
+pub fn redis() -> Option<Timed> {
+    let server = crate::redis::server()?;
+    Some(timed(Some(server), |clock, server| server.unwrap().limiter_at(clock)))
+}
+
+fn timed(server: Option<Server>, limiter: impl FnOnce(&FakeClock, Option<&Server>) -> RateLimiter) -> Timed {
+    let clock = FakeClock::at(MIDNIGHT);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    Timed { limiter: limiter(&clock, server.as_ref()), clock, runtime, server }
+}
+
+impl Timed {
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// The server, when it is Redis.
+    pub const fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Shows the instant `micros`, which may be earlier than before.
+    pub fn set(&self, micros: u64) {
+        self.clock.set(Timestamp::from_micros(micros));
+    }
+
+    pub fn check(&self, policy: &Policy, caller: &str) -> Outcome {
+        self.run(self.limiter.check(policy, caller)).unwrap()
+    }
+
+    pub fn peek(&self, policy: &Policy, caller: &str) -> Outcome {
+        self.run(self.limiter.peek(policy, caller)).unwrap()
+    }
+
+    pub fn check_all(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.run(self.limiter.check_all(group)).unwrap()
+    }
+
+    pub fn peek_all(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.run(self.limiter.peek_all(group)).unwrap()
+    }
+
+    pub fn refund(&self, reservation: Reservation<'_>) {
+        self.run(self.limiter.refund(reservation)).unwrap();
+    }
+}
+
+/// Stamps two tests out of each body, `in_memory::name` and `in_redis::name`; the second is skipped, visibly, without a
+/// server.
+#[macro_export]
+macro_rules! on_both_stores {
+    ($(fn $name:ident($store:ident: &Timed) $body:block)+) => {
+        $(fn $name($store: &$crate::timed::Timed) $body)+
+
+        mod in_memory {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&$crate::timed::memory());
+                }
+            )+
+        }
+
+        mod in_redis {
+            $(
+                #[test]
+                fn $name() {
+                    let Some(store) = $crate::timed::redis() else { return };
+                    super::$name(&store);
+                }
+            )+
+        }
+    };
+}
