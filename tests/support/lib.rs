@@ -15,6 +15,7 @@ pub mod log;
 pub mod own_process;
 pub mod payload;
 pub mod redis;
+pub mod service;
 pub mod store;
 pub mod timed;
 

@@ -1,6 +1,7 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: structured fields (RFC 9651) in canonical form.
 //!
-//! `t` is when the full quota is back, and for a violated limit when to come back. The draft wants `Retry-After` not to
+//! `t` is how long `r` has to last: until the full quota is back, and at most a window, although a sliding one takes
+//! longer to forget all. For a violated limit it is when to come back. The draft wants `Retry-After` not to
 //! be earlier than any `t`; of the limits that were not violated, those for which it would be therefore have none.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
@@ -22,7 +23,8 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, Header
         let outcome = quota.outcome();
         push_name(&mut limits, &name);
         push_parameter(&mut limits, "r", outcome.remaining());
-        let t = outcome.retry_after().map_or_else(|| seconds(outcome.reset_after()), retry_after_seconds);
+        let reset = || seconds(outcome.reset_after().min(quota.effective_window()));
+        let t = outcome.retry_after().map_or_else(reset, retry_after_seconds);
         if retry_after.is_none_or(|retry_after| t <= retry_after) {
             push_parameter(&mut limits, "t", t);
         }
