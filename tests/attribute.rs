@@ -2,6 +2,7 @@
 
 #![allow(clippy::unused_async, reason = "handlers and choosers are async by their form")]
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+#![allow(clippy::unused_async, reason = "handlers are async, and these have nothing to wait for")]
 
 #[path = "attribute/blocks.rs"]
 mod blocks;

@@ -36,8 +36,11 @@
 //! # What is counted
 //!
 //! Every request that reaches the handler, whether it then succeeds or fails, and whether or not its arguments can be
-//! extracted. Not `OPTIONS`, unless it is asked for; `HEAD` shares the count of `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
+//! extracted, unless `count` or `skip` says otherwise. Not `OPTIONS`, unless it is asked for; `HEAD` shares the count of
+//! `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
 //! with the same `key` share a count; without `key` each has its own.
+//!
+//! [`limits`] lists every limit of the program.
 //!
 //! A request with several limits takes from all of them or from none. One that is denied takes nothing.
 //!
@@ -48,7 +51,7 @@
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
 //! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
 //! | the store cannot answer, and the limit [denies](policy::OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
-//! | nobody to count it for ([`MissingCaller`]) | 400 | | JSON |
+//! | nobody to count it for, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
 //! These are the defaults; a [`RateLimitConfig`] in app data chooses other fields and bodies, and whose address counts
 //! behind proxies. `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least

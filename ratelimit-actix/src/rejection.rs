@@ -36,7 +36,9 @@ impl RateLimited {
         Self { outcome, quotas: Quotas::of(req), face: Face::of(req) }
     }
 
-    /// What was decided about each limit of the handler, in the order in which they are written.
+    /// What was decided about each limit of the handler that was asked, in the order in which they are written.
+    ///
+    /// Not asked are those that were skipped, and all but one when a `max` of 0 was chosen for that one.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
