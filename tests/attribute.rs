@@ -1,5 +1,6 @@
 //! Every argument of `#[rate_limit]` and every place where it may stand, seen from a client.
 
+#![allow(clippy::unused_async, reason = "handlers and choosers are async by their form")]
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
 #[path = "attribute/blocks.rs"]
@@ -12,6 +13,8 @@ mod choices;
 mod counting;
 #[path = "attribute/listing.rs"]
 mod listing;
+#[path = "attribute/served.rs"]
+mod served;
 #[path = "attribute/shared.rs"]
 mod shared;
 

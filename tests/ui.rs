@@ -4,7 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::Command;
 
 /// The compiler that wrote the expectations: another one may place or draw an error differently.
@@ -81,7 +82,8 @@ fn the_page_shows_the_likeliest_mistakes() {
         let expected = std::fs::read_to_string(tests.join(format!("ui/fail/{case}.stderr"))).unwrap();
         // The reader's file has another name.
         let expected = expected.replace(&format!("ui/fail/{case}.rs"), "src/api.rs");
-        sheet += &format!("\n### {}. {title}\n\n```text\n{}\n```\n", number + 1, expected.trim_end());
+        let expected = expected.trim_end();
+        write!(sheet, "\n### {}. {title}\n\n```text\n{expected}\n```\n", number + 1).unwrap();
     }
     sheet.push('\n');
     let page = tests.join("../docs/attribute.md");
