@@ -41,7 +41,7 @@ async fn user(user_id: web::Path<u64>) -> impl Responder {
 }
 
 /// Few enough that passwords cannot be guessed. What is in the body plays no part: it is not read when denied.
-#[rate_limit(max = 5, window = "60s")]
+#[rate_limit(max = 5, window = "60s", on_error = "deny")]
 #[post("/api/login")]
 async fn login() -> impl Responder {
     "welcome\n"

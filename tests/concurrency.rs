@@ -19,7 +19,7 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter};
 use tests::contention::{self, CALLERS, COUNTS};
 use tests::redis::Server;
-use tests::timed::{MIDNIGHT, Timed};
+use tests::timed::{MIDNIGHT, Timed, report};
 
 const TASKS: u64 = 64;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -184,7 +184,9 @@ fn groups_without_room_in_memory_wait_for_nobody_and_share_the_limit() {
                 let checks = picks.iter().map(|(policy, caller)| Check::new(&policies[*policy], caller));
                 let group: Vec<Check<'_>> = checks.collect();
                 if limiter.check_all(&group).await.unwrap().is_allowed() {
-                    picks.iter().for_each(|(policy, _)| taken[*policy] += 1);
+                    for (policy, _) in picks {
+                        taken[policy] += 1;
+                    }
                 }
             }
             taken
@@ -280,7 +282,7 @@ fn exactly_the_limit_passes_when_many_processes_ask_at_once() {
             continue;
         }
         assert!(after - before < window / max, "a bucket has refilled a token meanwhile");
-        let mut report = format!("{processes} processes of {tasks} tasks:");
+        let mut lines = vec![format!("{processes} processes of {tasks} tasks:")];
         for (p, policy) in contention::policies(max).iter().enumerate() {
             let of_policy = p * CALLERS..(p + 1) * CALLERS;
             for count in of_policy.clone() {
@@ -289,23 +291,14 @@ fn exactly_the_limit_passes_when_many_processes_ask_at_once() {
             }
             let total = |what| of_policy.clone().map(|count| sum(count, what)).sum::<u64>();
             let due = max * CALLERS as u64;
-            report += &format!(
-                "\n  {} ({} sub-windows): {} decisions, {} passed, {due} were due",
-                policy.algorithm(),
-                policy.sub_windows(),
-                total(0),
-                total(1)
-            );
+            let name = format!("{}, sub-windows {}", policy.algorithm(), policy.sub_windows());
+            lines.push(format!("  {name}: {} decisions, {} passed, {due} were due", total(0), total(1)));
         }
         let all: u64 = (0..COUNTS).map(|count| sum(count, 0)).sum();
         assert_eq!(all, share * processes);
         let millis = (after - before) / 1000;
-        // Not `println!`, which the test harness captures.
-        writeln!(
-            std::io::stderr(),
-            "{report}\n  {all} decisions in {millis} ms, none too many, none too few"
-        )
-        .unwrap();
+        lines.push(format!("  {all} decisions in {millis} ms, none too many, none too few"));
+        report(&lines.join("\n"));
         return;
     }
 }

@@ -303,9 +303,7 @@ mod answers {
         assert_eq!(send(&app, get("/rounded")).await.status, 200);
     }
 
-    const ALL: u64 = 11;
-
-    #[rate_limit(max = 10, cost = ALL)]
+    #[rate_limit(max = 10, cost = |_: &HttpRequest| 11)]
     #[get("/never")]
     async fn never() -> &'static str {
         ""
@@ -357,7 +355,7 @@ mod answers {
         (name != "nobody").then(|| name.to_owned())
     }
 
-    #[rate_limit(max = 1, by = secret_name, name = "shown")]
+    #[rate_limit(max = 1, by = secret_name, name = "shown", on_error = "deny")]
     #[get("/echo/{tail:.*}")]
     async fn echo() -> &'static str {
         "ok"
@@ -381,8 +379,7 @@ mod answers {
             assert!(!answer.text().contains(SECRET), "{}", answer.text());
             seen.push(answer.status);
         }
-        // The last one is counted in process. Once the attribute has `on_error`, a handler that denies belongs here: 503.
-        assert_eq!(seen, [200, 429, 400, 200]);
+        assert_eq!(seen, [200, 429, 400, 503]);
     }
 }
 
@@ -735,8 +732,6 @@ mod limiters {
 
     #[actix_web::test]
     async fn while_the_store_cannot_answer_the_limit_holds_in_process_and_no_client_is_told() {
-        // For whoever adds `on_error` to the attribute: with `on_error = "deny"` the same story is 503 with
-        // `Retry-After: 1`, the body of `Unavailable`, no quota and `answer.error == Some("Unavailable")`.
         let (limiter, watch) = watched();
         let app = service!(limiter, web::resource("/").to(handler));
         watch.fail(true);
@@ -753,6 +748,36 @@ mod limiters {
         watch.fail(false);
         // What was counted meanwhile is not handed on.
         assert_eq!(statuses(&app, "/", 2).await, [200, 429]);
+    }
+
+    #[rate_limit(max = 1, on_error = "deny")]
+    async fn strict() -> &'static str {
+        ""
+    }
+
+    #[rate_limit(max = 1, on_error = "allow")]
+    async fn lenient() -> &'static str {
+        ""
+    }
+
+    #[actix_web::test]
+    async fn a_limit_can_deny_or_allow_while_the_store_cannot_answer() {
+        let (limiter, watch) = watched();
+        let app = service!(limiter, web::resource("/strict").to(strict));
+        watch.fail(true);
+        let answer = send(&app, get("/strict")).await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+        assert_eq!(answer.quota(), None);
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+        watch.fail(false);
+        assert_eq!(statuses(&app, "/strict", 2).await, [200, 429]);
+
+        let (limiter, watch) = watched();
+        let app = service!(limiter, web::resource("/lenient").to(lenient));
+        watch.fail(true);
+        assert_eq!(statuses(&app, "/lenient", 3).await, [200, 200, 200]);
+        watch.fail(false);
+        assert_eq!(statuses(&app, "/lenient", 2).await, [200, 429]);
     }
 
     #[test]

@@ -5,14 +5,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::cell::Cell;
-use std::io::Write;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
-use tests::timed::{MIDNIGHT, Timed};
+use tests::timed::{MIDNIGHT, Timed, report};
 
 /// A limit in a group: number of its policy, number of the caller, cost.
 type Limit = (usize, usize, Cost);
@@ -173,6 +172,11 @@ impl Play<'_> {
     }
 }
 
+/// A microsecond less; no wait is shorter than one.
+fn earlier(wait: Duration) -> Duration {
+    wait.checked_sub(Duration::from_micros(1)).expect("a wait of a microsecond at least")
+}
+
 /// Tries a property on many cases; it says whether the case was one that could tell, and enough have to be.
 fn each_case(
     store: &Timed,
@@ -193,9 +197,7 @@ fn each_case(
     });
     result.unwrap();
     let test = std::thread::current().name().unwrap_or("property").to_owned();
-    // Not `println!`, which the test harness captures.
-    let line = format!("{test}: {wanted} cases, {} of them telling\n", told.get());
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
+    report(&format!("{test}: {wanted} cases, {} of them telling", told.get()));
     assert!(
         f64::from(told.get()) >= at_least * f64::from(wanted),
         "too few cases that can tell: {}",
@@ -227,11 +229,11 @@ tests::on_both_stores! {
             }
             for (i, outcome) in denied.outcomes().iter().enumerate() {
                 let Some(wait) = outcome.retry_after() else { continue };
-                assert!(!peek(wait.saturating_sub(Duration::from_micros(1))).outcomes()[i].is_allowed(), "limit {i} early");
+                assert!(!peek(earlier(wait)).outcomes()[i].is_allowed(), "limit {i} early");
                 assert!(peek(wait).outcomes()[i].is_allowed(), "limit {i} in time");
             }
             if let Some(wait) = denied.retry_after() {
-                assert!(!peek(wait.saturating_sub(Duration::from_micros(1))).is_allowed(), "early");
+                assert!(!peek(earlier(wait)).is_allowed(), "early");
                 assert!(peek(wait).is_allowed(), "in time");
                 assert!(play.check(&play.case.group, &callers).is_allowed(), "in time, and for good");
             } else {
@@ -523,9 +525,7 @@ fn a_token_bucket_gains_and_loses_nothing_in_a_billion_microseconds() {
         // The last step may have gone a little further.
         assert!(admitted >= admitted_by(rate, span));
         let (max, window, burst) = rate;
-        let stderr = &mut std::io::stderr();
-        writeln!(stderr, "{max} per {window} us, burst {burst}: {admitted} units, all that were due")
-            .unwrap();
+        report(&format!("{max} per {window} us, burst {burst}: {admitted} units, all that were due"));
     }
 }
 

@@ -9,6 +9,8 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
 use tests::cluster::{Cluster, cluster};
+use tests::noise::Noise;
+use tests::outage::LONGEST;
 use tests::redis::Server;
 use tests::sentinel::sentinels;
 
@@ -73,10 +75,14 @@ async fn a_primary_that_is_killed_is_replaced() {
     let Some(mut cluster) = cluster(true).await else { return };
     let limiter = RateLimiter::redis(&cluster.url()).unwrap();
     until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
     cluster.nodes[0].kill();
     let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
-    println!("killed primary: slowest answer {slowest:?}, all decided after {back:?}");
-    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    println!(
+        "killed primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
 }
 
 #[tokio::test]
@@ -84,10 +90,14 @@ async fn a_primary_that_hangs_is_replaced() {
     let Some(cluster) = cluster(true).await else { return };
     let limiter = RateLimiter::redis(&cluster.url()).unwrap();
     until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
     cluster.nodes[0].signal("STOP");
     let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
-    println!("hung primary: slowest answer {slowest:?}, all decided after {back:?}");
-    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    println!(
+        "hung primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
     cluster.nodes[0].signal("CONT");
 }
 
@@ -144,10 +154,11 @@ async fn the_new_master_is_found_when_the_old_one_dies() {
     let Some(mut set_up) = sentinels().await else { return };
     let limiter = RateLimiter::redis(&set_up.url()).unwrap();
     until_decided(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
     set_up.master.kill();
     let (slowest, back) = until_decided(&limiter, Duration::from_secs(30)).await;
     println!("killed master: slowest answer {slowest:?}, decided after {back:?}");
-    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
 }
 
 #[tokio::test]
@@ -155,10 +166,11 @@ async fn the_new_master_is_found_when_the_old_one_hangs() {
     let Some(set_up) = sentinels().await else { return };
     let limiter = RateLimiter::redis(&set_up.url()).unwrap();
     until_decided(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
     set_up.master.signal("STOP");
     let (slowest, back) = until_decided(&limiter, Duration::from_secs(30)).await;
     println!("hung master: slowest answer {slowest:?}, decided after {back:?}");
-    assert!(slowest < Duration::from_millis(150), "{slowest:?}");
+    assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
     set_up.master.signal("CONT");
 }
 
@@ -196,5 +208,106 @@ async fn the_new_master_is_found_when_roles_are_changed_by_command() {
         assert!(Instant::now() < end, "{keys} {roles:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 < Duration::from_millis(150));
+    let noise = Noise::watch();
+    assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 <= noise.extended(LONGEST));
+}
+
+#[tokio::test]
+async fn a_node_that_is_lost_takes_only_its_own_callers_with_it() {
+    let Some(mut cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        // Otherwise the whole cluster refuses as soon as it knows that a part is missing.
+        node.must("CONFIG SET cluster-require-full-coverage no");
+    }
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
+    cluster.nodes[2].kill();
+    let (mut slowest, mut decided, mut asked) = (Duration::ZERO, 0, 0);
+    let end = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < end {
+        for caller in callers() {
+            let began = Instant::now();
+            decided += u32::from(limiter.check(&MINUTE, &caller).await.is_ok());
+            slowest = slowest.max(began.elapsed());
+            asked += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!(
+        "lost node: {decided} of {asked} decided, slowest answer {slowest:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
+    assert!(decided > asked / 3, "{decided} of {asked}");
+    cluster.nodes[2].restart();
+    let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
+    println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_under_load_costs_no_error_and_no_count() {
+    static HOT: Policy = Policy::builder("hot")
+        .max(3000)
+        .window(Duration::from_secs(86_400))
+        .algorithm(Algorithm::SlidingWindowLog)
+        .on_error(OnError::Deny)
+        .build();
+    let Some(cluster) = cluster(false).await else { return };
+    let store = RedisStore::builder(&cluster.url()).deadline(Duration::from_secs(20)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
+    // Where the caller is, and where she goes.
+    let mut from = 0;
+    let mut key = String::new();
+    for (i, node) in cluster.nodes.iter().enumerate() {
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg("*hot*").query_async(&mut node.raw().await).await.unwrap();
+        if let Some(found) = keys.into_iter().next() {
+            (from, key) = (i, found);
+        }
+    }
+    let id = |node: &Server| {
+        let mut console = node.console();
+        console.ask("CLUSTER MYID");
+        console.read()
+    };
+    let slot: u16 = cluster.nodes[0].ask(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    let load: Vec<_> = (0..8)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                for _ in 0..500 {
+                    admitted += u32::from(limiter.check(&HOT, "a").await.unwrap().is_allowed());
+                }
+                admitted
+            })
+        })
+        .collect();
+    let mut moves = 0;
+    while load.iter().any(|task| !task.is_finished()) {
+        let to = (from + 1) % cluster.nodes.len();
+        let (source, target) = (&cluster.nodes[from], &cluster.nodes[to]);
+        let (source_id, target_id) = (id(source), id(target));
+        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
+        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for node in [target, source] {
+            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+        }
+        for node in &cluster.nodes {
+            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+        }
+        (from, moves) = (to, moves + 1);
+    }
+    let mut admitted = 1;
+    for task in load {
+        admitted += task.await.unwrap();
+    }
+    println!("the slot moved {moves} times, {admitted} of 4001 admitted");
+    assert!(moves > 0);
+    assert_eq!(admitted, 3000);
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -270,8 +269,7 @@ fn play(on: &str, store: &Timed) {
         }
     }
     assert!(files.len() >= 5 && rows > 400, "{rows} rows in {} files", files.len());
-    // Not `println!`, which the test harness captures.
-    writeln!(std::io::stderr(), "{on}: {rows} rows of {stories} vectors in {} files", files.len()).unwrap();
+    timed::report(&format!("{on}: {rows} rows of {stories} vectors in {} files", files.len()));
 }
 
 fn expected(vector: &Vector, row: &Row, now: Timestamp) -> GroupOutcome {

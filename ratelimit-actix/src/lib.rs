@@ -64,6 +64,8 @@
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
 //! | `uuid` | no | `uuid::Uuid` as a caller |
+//! | `redis-tls` | no | Redis over TLS: `rediss://` and its relatives |
+//! | `metrics` | no | `metrics`: counters and histograms for the `metrics` facade |
 //! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -84,14 +86,17 @@ mod rejection;
 mod settle;
 mod source;
 
-#[cfg(feature = "test-util")]
-pub use ratelimit_core::conformance;
+#[cfg(feature = "metrics")]
+pub use ratelimit_core::metrics;
 pub use ratelimit_core::{
-    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, Outcome, Policy,
-    PolicyBuilder, PolicyError, RateLimiter, Reservation, StoreError, Timestamp, clock, policy, store,
+    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
+    PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
+    algorithm, clock, policy, store,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
+#[cfg(feature = "test-util")]
+pub use ratelimit_core::{conformance, conformance_suite};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;

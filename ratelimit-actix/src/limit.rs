@@ -55,8 +55,16 @@ impl Limit {
     }
 
     /// Another cost than 1.
+    ///
+    /// # Panics
+    ///
+    /// When it takes nothing or could never pass; in the attribute's `static` that is a compile error.
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
+        assert!(
+            cost >= 1 && cost <= self.policy.capacity(),
+            "cost must be from 1 to max, or to burst for a token bucket"
+        );
         self.cost = cost;
         self
     }
@@ -207,4 +215,21 @@ pub enum Count {
 
 fn is_failure(status: StatusCode) -> bool {
     status.as_u16() >= 400
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to max")]
+    fn a_limit_that_lets_nobody_pass_is_refused() {
+        let _ = Limit::new(Policy::builder("k").max(10).build()).cost(11);
+    }
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to max")]
+    fn a_limit_that_counts_nothing_is_refused() {
+        let _ = Limit::new(Policy::builder("k").max(10).build()).cost(0);
+    }
 }

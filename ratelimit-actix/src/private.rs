@@ -3,7 +3,7 @@
 pub use actix_web::web::Payload;
 pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
-pub use ratelimit_core::{Algorithm, Policy};
+pub use ratelimit_core::{Algorithm, OnError, Policy};
 
 pub use crate::bounds::{Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor};
 pub use crate::declared::{Declaration, Text};

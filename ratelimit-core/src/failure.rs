@@ -32,6 +32,9 @@ struct Outage {
     failed_at: AtomicU64,
     /// When an unusable value was last logged, in microseconds.
     told_at: AtomicU64,
+    /// When the number of callers was last told, in microseconds.
+    #[cfg(feature = "metrics")]
+    measured_at: AtomicU64,
 }
 
 /// So long, in microseconds, nothing must fail before the store counts as back. Of a cluster a part may be out: then
@@ -45,11 +48,21 @@ impl Outage {
             is_out: AtomicBool::new(false),
             failed_at: AtomicU64::new(0),
             told_at: AtomicU64::new(0),
+            #[cfg(feature = "metrics")]
+            measured_at: AtomicU64::new(0),
         }
     }
 
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
+    }
+
+    /// Whether it is time again to count what is counted here, which takes every lock: once a second.
+    #[cfg(feature = "metrics")]
+    fn may_measure(&self) -> bool {
+        let (now, last) = (self.now(), self.measured_at.load(Ordering::Relaxed));
+        now.saturating_sub(last) > QUIET_US
+            && self.measured_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -105,6 +118,28 @@ impl Fallback {
 
     /// Decides in place of the store, as each limit wants it; an error when one of them wants to be denied then.
     pub(crate) async fn decide(
+        &self,
+        group: &[Check<'_>],
+        ask: Ask,
+        error: StoreError,
+    ) -> Result<GroupOutcome, StoreError> {
+        #[cfg(feature = "metrics")]
+        crate::metrics::failed(&error);
+        let decided = self.decide_locally(group, ask, error).await;
+        #[cfg(feature = "metrics")]
+        if ask == Ask::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
+            if let Ok(outcome) = &decided {
+                crate::metrics::decided(group, outcome);
+            }
+            crate::metrics::degraded(group, decided.as_ref().ok());
+            if self.outage.may_measure() {
+                crate::metrics::fallback_holds(self.local.len());
+            }
+        }
+        decided
+    }
+
+    async fn decide_locally(
         &self,
         group: &[Check<'_>],
         ask: Ask,

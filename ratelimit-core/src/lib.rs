@@ -28,6 +28,8 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
+//! | `redis-tls` | no | `rediss://` and its relatives, `RedisStoreBuilder::root_certificate_pem` |
+//! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the suite that checks a store of your own |
 
 pub mod algorithm;
@@ -37,6 +39,8 @@ pub mod conformance;
 mod error;
 mod failure;
 mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod outcome;
 pub mod policy;
 pub mod store;

@@ -297,8 +297,15 @@ impl RateLimiter {
     }
 
     async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        #[cfg(feature = "metrics")]
+        let stopwatch = crate::metrics::Stopwatch::start();
         match ask!(self, check(group)) {
             Ok(outcome) => {
+                #[cfg(feature = "metrics")]
+                {
+                    stopwatch.decided();
+                    crate::metrics::decided(group, &outcome);
+                }
                 self.inner.fallback.store_answered();
                 Ok(outcome)
             }

@@ -12,7 +12,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::name::{self, Key, Name};
 use crate::number::{self, Number, Units};
 use crate::source::Source;
-use crate::value::{self, Count, OnMissing, Window};
+use crate::value::{self, Count, OnError, OnMissing, Window};
 use crate::words::{ARGUMENTS, habit, unknown_message, unnamed_message};
 
 /// The arguments as given. What is wrong with them has been recorded.
@@ -24,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) name: Option<Argument<Name>>,
     pub(crate) by: Option<Argument<By>>,
     pub(crate) on_missing: Option<Argument<OnMissing>>,
+    pub(crate) on_error: Option<Argument<OnError>>,
     pub(crate) algorithm: Option<Argument<Algorithm>>,
     pub(crate) sub_windows: Option<Argument<Number>>,
     pub(crate) burst: Option<Argument<Number>>,
@@ -118,6 +119,7 @@ impl Args {
             "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
             "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),
             "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
+            "on_error" => set(&mut self.on_error, keyword, diagnostics, |d| value::on_error(value?, d)),
             "on_missing" => set(&mut self.on_missing, keyword, diagnostics, |d| value::on_missing(value?, d)),
             "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {

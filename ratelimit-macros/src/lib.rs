@@ -54,9 +54,10 @@ use proc_macro::TokenStream;
 /// |---|---|---|
 /// | `max` | units per window, 0 to 10^12: an integer or a const expression of at least 1; or [chosen](#what-is-chosen-for-each-request) for each request | `100` |
 /// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days | `"60s"` |
-/// | `key` | the name under which calls are counted: 1 to 64 characters of printable ASCII, without blanks, quotes and backslashes. Handlers with the same key share the count, still apart per caller. [Placeholders](#placeholders) in braces are the caller | module path and function name, with the type's in an impl block |
+/// | `key` | the name under which calls are counted: 1 to 128 characters of printable ASCII, without blanks, quotes and backslashes. Handlers with the same key share the count, still apart per caller. [Placeholders](#placeholders) in braces are the caller | module path and function name, with the type's in an impl block |
 /// | `by` | [who is limited](#who-is-limited) | `ip` |
 /// | `on_missing` | what becomes of a request for which `by` finds nobody: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` takes all such requests for one caller | `"reject"` |
+/// | `on_error` | what happens while the store cannot answer: `"local"` counts in this process by the same algorithm, `"deny"` answers 503, `"allow"` lets everybody pass uncounted | `"local"` |
 /// | `algorithm` | `"fixed_window"`, `"sliding_window_counter"`, `"sliding_window_log"` or `"token_bucket"` | `"sliding_window_counter"` |
 /// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |

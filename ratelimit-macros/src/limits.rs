@@ -12,7 +12,7 @@ use crate::number::{Number, Units};
 use crate::paths::{Root, located, located_at_start};
 use crate::text;
 use crate::validate::{Key, Limit, Spec};
-use crate::value::{Count, OnMissing, Window};
+use crate::value::{Count, OnError, OnMissing, Window};
 
 /// The limits of the whole group, built by the compiler.
 pub(crate) fn all(spec: &Spec) -> TokenStream {
@@ -44,6 +44,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
         By::Ip => None,
         by => self::by(root, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by))),
     };
+    let on_error = on_error(root, limit.on_error);
     let on_missing = on_missing(root, limit.on_missing);
     let cost = setter("cost", fixed(limit.cost.as_ref()));
     let count = count(root, &limit.count);
@@ -52,7 +53,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     let span = constant_span([fixed(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
     let private = root.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name
+        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
     let limit = if matches!(limit.max, Some(Units::Chosen(_))) {
         quote_spanned!(span=> #private::Limit::choosing(#rule))
@@ -164,6 +165,18 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
             quote_spanned!(span=> #private::By::Parts(const { &[#(#parts),*] }))
         }
     })
+}
+
+fn on_error(root: &Root, on_error: OnError) -> Option<TokenStream> {
+    let span = Span::mixed_site();
+    let private = root.private(span);
+    let variant = match on_error {
+        OnError::Local => return None,
+        OnError::Deny => "Deny",
+        OnError::Allow => "Allow",
+    };
+    let variant = Ident::new(variant, span);
+    Some(quote_spanned!(span=> .on_error(#private::OnError::#variant)))
 }
 
 fn on_missing(root: &Root, on_missing: OnMissing) -> Option<TokenStream> {

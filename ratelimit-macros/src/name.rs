@@ -9,7 +9,7 @@ use crate::template;
 use crate::value::{describe, literal, ungrouped, word};
 
 /// Longest key or name, in bytes.
-const MAX_NAME: usize = 64;
+const MAX_NAME: usize = 128;
 
 /// A key or the name of a policy.
 pub(crate) struct Name {

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 
 /// Everything that an expansion names below [`Root::private`]; the facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 18] = [
+pub(crate) const NAMES: [&str; 19] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -14,6 +14,7 @@ pub(crate) const NAMES: [&str; 18] = [
     "Algorithm",
     "By",
     "OnMissing",
+    "OnError",
     "Count",
     "IntoKey",
     "Declaration",

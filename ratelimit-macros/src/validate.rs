@@ -14,7 +14,7 @@ use crate::number::{Number, Units};
 use crate::paths::Root;
 use crate::route::Route;
 use crate::source::Source;
-use crate::value::{Count, OnMissing, Window};
+use crate::value::{Count, OnError, OnMissing, Window};
 
 /// A handler and its limits, free of mistakes.
 pub(crate) struct Spec {
@@ -34,6 +34,7 @@ pub(crate) struct Limit {
     pub(crate) name: Option<Name>,
     pub(crate) by: By,
     pub(crate) on_missing: OnMissing,
+    pub(crate) on_error: OnError,
     pub(crate) cost: Option<Units>,
     pub(crate) count: Count,
     pub(crate) skip: Option<Source>,
@@ -46,6 +47,9 @@ pub(crate) enum Key {
     Function(String),
 }
 
+/// Most limits that a store judges together.
+const MAX_GROUP: usize = 64;
+
 /// Joins the arguments of every attribute with the handler.
 pub(crate) fn validate(
     group: Vec<Args>,
@@ -54,6 +58,13 @@ pub(crate) fn validate(
     root: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Spec, Reported> {
+    if let Ok(handler) = &handler
+        && group.len() > MAX_GROUP
+    {
+        let found = group.len();
+        let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
+        diagnostics.error(&handler.signature.ident, message);
+    }
     let mut own_root: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {
@@ -127,6 +138,7 @@ fn limit(
         name: given(args.name)?,
         by,
         on_missing: given(args.on_missing)?.unwrap_or(OnMissing::Reject),
+        on_error: given(args.on_error)?.unwrap_or(OnError::Local),
         cost: given(args.cost)?,
         count: given(args.count)?.unwrap_or(Count::All),
         skip: given(args.skip)?,

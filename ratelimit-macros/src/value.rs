@@ -22,6 +22,14 @@ pub(crate) enum OnMissing {
     Anonymous,
 }
 
+/// What happens while the store cannot answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnError {
+    Local,
+    Deny,
+    Allow,
+}
+
 /// Which answers count.
 pub(crate) enum Count {
     All,
@@ -65,6 +73,18 @@ pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<O
         ("anonymous", &["shared", "global", "anyone", "all", "one"]),
     ];
     choice("on_missing", &ALL, &HABITS, value, diagnostics)
+}
+
+/// Reads what happens while the store cannot answer.
+pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnError, Reported> {
+    const ALL: [(&str, OnError); 3] =
+        [("local", OnError::Local), ("deny", OnError::Deny), ("allow", OnError::Allow)];
+    const HABITS: [(&str, &[&str]); 3] = [
+        ("local", &["memory", "fallback", "inprocess", "inmemory", "insurance"]),
+        ("deny", &["reject", "closed", "failclosed", "error", "503"]),
+        ("allow", &["pass", "open", "failopen", "skip", "ignore"]),
+    ];
+    choice("on_error", &ALL, &HABITS, value, diagnostics)
 }
 
 /// Reads which answers count.

@@ -7,13 +7,14 @@ use syn::{Expr, Lit};
 use crate::diagnostics::{list, nearest};
 
 /// Every argument, and how one writes it.
-pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
     ("key", "key = \"user-api\""),
     ("name", "name = \"hourly\""),
     ("by", "by = ip"),
     ("on_missing", "on_missing = \"anonymous\""),
+    ("on_error", "on_error = \"deny\""),
     ("algorithm", "algorithm = \"token_bucket\""),
     ("sub_windows", "sub_windows = 6"),
     ("burst", "burst = 20"),
@@ -25,7 +26,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
 ];
 
 /// What other rate limiters call the same things, in lower case and without underscores.
-const HABITS: [(&str, &[&str]); 11] = [
+const HABITS: [(&str, &[&str]); 12] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -37,6 +38,7 @@ const HABITS: [(&str, &[&str]); 11] = [
     ("burst", &["capacity", "burstsize"]),
     ("by", &["user", "client", "keyfn", "keyby", "identity"]),
     ("on_missing", &["missing", "ifmissing", "onnone", "default"]),
+    ("on_error", &["onfailure", "fallback", "failopen", "failclosed", "failuremode"]),
     ("count", &["only", "countif", "counts", "countonly"]),
     ("skip", &["unless", "skipif", "exempt", "when", "condition", "except"]),
     ("direct", &["inner", "original", "bodyname"]),
@@ -70,7 +72,7 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
     match (name, &value.lit) {
         ("window", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
         ("max" | "burst" | "cost" | "sub_windows", Lit::Int(_))
-        | ("window" | "key" | "name" | "algorithm" | "on_missing" | "count", Lit::Str(_)) => {
+        | ("window" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count", Lit::Str(_)) => {
             Some(value.lit.to_token_stream().to_string())
         }
         _ => None,

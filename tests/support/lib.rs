@@ -15,6 +15,8 @@ pub mod cluster;
 pub mod contention;
 pub mod demo;
 pub mod flapping;
+pub mod flood;
+pub mod load;
 pub mod log;
 pub mod noise;
 pub mod outage;

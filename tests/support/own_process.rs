@@ -12,7 +12,7 @@ pub fn in_own_process(test: &str, body: impl FnOnce()) {
         return body();
     }
     let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(MARK, "1")
         .output()
         .unwrap();

@@ -1,6 +1,7 @@
 //! Limiters whose time the test sets, one for each built-in store, and a macro that stamps a test for each.
 
 use std::future::Future;
+use std::io::Write;
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
@@ -86,6 +87,11 @@ impl Timed {
     pub fn refund(&self, reservation: Reservation<'_>) {
         self.run(self.limiter.refund(reservation)).unwrap();
     }
+}
+
+/// Says on the terminal how much was tried. Not with `println!`, which the test harness keeps to itself.
+pub fn report(text: &str) {
+    std::io::stderr().write_all(format!("{text}\n").as_bytes()).unwrap();
 }
 
 /// Stamps two tests out of each body, `in_memory::name` and `in_redis::name`; the second is skipped, visibly, without a

@@ -11,7 +11,8 @@
 //! time. The method is as old as quotas, and is what RFC 6585, section 4, has in mind for status 429.
 //!
 //! When the clock goes back behind the stored window, the count opens a window of its own at `now`: it is kept, and
-//! nobody waits longer than one window. The next window is again a multiple of the window's length.
+//! nobody waits longer than one window. The next window is again a multiple of the window's length, so that for each step
+//! back up to `max` more can pass than without it.
 //!
 //! Twin: `lua/fixed_window.lua`.
 

@@ -205,6 +205,13 @@ fn words_in_quotes() {
         "on_missing = skip",
         &[("skip", &format!("`on_missing` takes a string; did you mean `on_missing = \"skip\"`?{expected}"))],
     );
+    let expected = "\nexpected one of: \"local\", \"deny\", \"allow\"";
+    for (text, meant) in [("locl", "local"), ("closed", "deny"), ("fail_open", "allow"), ("DENY", "deny")] {
+        let message = format!(
+            "unknown value {text:?} for `on_error`; did you mean `on_error = \"{meant}\"`?{expected}"
+        );
+        check(&format!("on_error = {text:?}"), &[(&format!("{text:?}"), &message)]);
+    }
     let expected = "\nexpected one of: \"all\", \"failures\", \"successes\"";
     for (text, meant) in [("errors", "failures"), ("ok", "successes"), ("succeses", "successes")] {
         let message =

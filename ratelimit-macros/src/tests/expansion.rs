@@ -273,7 +273,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
     for rest in [
         "by = global",
         "by = f",
-        "by = (ip, async |a: A| a), on_missing = \"skip\", count = \"failures\", skip = with(f)",
+        "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f)",
     ] {
         let arguments =
             format!("max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", {rest}");

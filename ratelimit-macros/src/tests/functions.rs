@@ -132,6 +132,14 @@ fn a_group_has_one_facade() {
 }
 
 #[test]
+fn a_group_has_a_largest_size() {
+    let more = "#[rate_limit] ".repeat(63);
+    check_item("", &format!("{more} async fn user() {{}}"), &[]);
+    let message = "a handler can have at most 64 limits, found 65; remove some";
+    check_item("", &format!("#[rate_limit] {more} async fn user() {{}}"), &[("user", message)]);
+}
+
+#[test]
 fn texts_begin_small_and_end_without_a_period() {
     for arguments in
         ["max = 0", "window = 1", "key = 1", "x", "1", "max", "burst = 1", "cost = 1000", "crate = x"]

@@ -7,9 +7,11 @@
 //! * What fails is counted for each part of the slots of a cluster, of which a single server has one. Where too much
 //!   fails in a row, requests fail at once, until a new connection has been made, and to a single server has been proved
 //!   by running a script that writes.
-//! * Only an answer that proves that nothing ran, `NOSCRIPT`, is answered by asking again. After a timeout nobody knows
+//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`
+//!   and `TRYAGAIN`. After a timeout nobody knows
 //!   whether the request was charged, so it is not repeated.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -34,6 +36,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 const OPEN: u32 = 15;
 const TIMEOUT: u32 = 5;
 const REFUSAL: u32 = 3;
+
+/// So often an idle connection is tried.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A connection that served for so long was a good one; the pauses before the next begin anew.
 const PROVED: Duration = Duration::from_secs(5);
@@ -215,7 +220,7 @@ impl Shared {
         let in_time = timeout_at(deadline, async {
             let (mut wire, number) = self.link().await?;
             sent = Some((number, Instant::now()));
-            let answer = question.ask(&mut wire).await;
+            let answer = self.ask_until_settled(question, &mut wire).await;
             answer.map_err(|error| self.judge(error, number, range))
         });
         match in_time.await {
@@ -235,6 +240,27 @@ impl Shared {
                     self.fail(range, TIMEOUT, number);
                 }
                 Err(StoreError::Timeout { after: self.timeouts.deadline })
+            }
+        }
+    }
+
+    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran. The
+    /// client follows one redirection after another, but the word that announces it travels apart from the question, so
+    /// that somebody else's question may come between and take its place.
+    async fn ask_until_settled(&self, question: &Question, wire: &mut Wire) -> RedisResult<Value> {
+        let end = Instant::now() + self.timeouts.deadline / 2;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match question.ask(wire).await {
+                Err(error)
+                    if self.is_cluster
+                        && matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN"))
+                        && Instant::now() < end =>
+                {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_millis(8));
+                }
+                answer => return answer,
             }
         }
     }
@@ -292,10 +318,23 @@ impl Shared {
         });
     }
 
+    /// Sends home who waits for a connection, with the reason.
+    fn let_nobody_wait(&self, reason: &'static str) {
+        self.link.send_if_modified(|link| {
+            let waits = matches!(link, Link::Connecting);
+            if waits {
+                *link = Link::Down(Arc::new(RedisError::from((ErrorKind::Io, reason))));
+            }
+            waits
+        });
+    }
+
     /// Keeps a connection up, for ever.
     async fn supervise(&self, mut topology: Topology) {
         let mut link = self.link.subscribe();
         let mut pauses = pauses();
+        #[cfg(feature = "metrics")]
+        crate::metrics::disconnected();
         loop {
             let wire = self.connect(&mut topology, &mut pauses).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
@@ -306,26 +345,41 @@ impl Shared {
             for failures in &self.failures {
                 failures.store(0, Ordering::Relaxed);
             }
-            self.link.send_replace(Link::Up { wire, number, suspect: false });
+            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
+            #[cfg(feature = "metrics")]
+            crate::metrics::connected();
+            let mut serves_no_longer =
+                pin!(link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            let _ = link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })).await;
+            while timeout(HEARTBEAT, serves_no_longer.as_mut()).await.is_err() {
+                self.beat(wire.clone(), number).await;
+            }
+            #[cfg(feature = "metrics")]
+            crate::metrics::disconnected();
             tracing::warn!("the connection to Redis no longer serves; making another");
             if up.elapsed() > PROVED {
                 pauses = self::pauses();
             } else if let Some(pause) = pauses.next() {
                 // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
                 // lost is not worth waiting for meanwhile.
-                self.link.send_if_modified(|link| {
-                    let lost = matches!(link, Link::Connecting);
-                    if lost {
-                        let reason =
-                            (ErrorKind::Io, "the connection was lost; the next is to be made in a moment");
-                        *link = Link::Down(Arc::new(RedisError::from(reason)));
-                    }
-                    lost
-                });
+                self.let_nobody_wait("the connection was lost, and the next is to be made in a moment");
                 sleep(pause).await;
             }
+        }
+    }
+
+    /// Notices the loss of a connection that nobody uses at the moment. A cluster's client does so itself.
+    async fn beat(&self, mut wire: Wire, number: u64) {
+        if self.is_cluster {
+            return;
+        }
+        match timeout(self.timeouts.deadline, wire.send(&redis::cmd("PING"))).await {
+            Ok(Err(error)) if matches!(Fault::of(&error), Fault::Gone | Fault::Wrong) => {
+                self.judge(error, number, 0);
+            }
+            // That it answers does not mean that it decides, so it takes back no failure.
+            Ok(_) => {}
+            Err(_) => self.fail(0, TIMEOUT, number),
         }
     }
 
@@ -335,7 +389,14 @@ impl Shared {
         loop {
             attempt += 1;
             // Looking up the master and dialling it are two attempts.
-            let dialled = timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)).await;
+            let mut dialled = pin!(timeout(self.timeouts.connect.saturating_mul(2), self.dial(topology)));
+            let in_time = timeout(self.timeouts.deadline, dialled.as_mut()).await;
+            let dialled = if let Ok(dialled) = in_time {
+                dialled
+            } else {
+                self.let_nobody_wait("connecting takes longer than a decision may");
+                dialled.await
+            };
             let error = match dialled {
                 Ok(Ok(wire)) => {
                     tracing::info!(attempt, "connected to Redis");

@@ -19,12 +19,12 @@ pub(super) struct Script {
 /// Sets of algorithms, one bit for each.
 const SETS: usize = 1 << ALGORITHMS.len();
 
-/// Number in ARGV, and text, of each algorithm.
-const ALGORITHMS: [(Algorithm, u8, &str); 4] = [
-    (Algorithm::FixedWindow, 1, include_str!("../../../lua/fixed_window.lua")),
-    (Algorithm::SlidingWindowCounter, 2, include_str!("../../../lua/sliding_window_counter.lua")),
-    (Algorithm::SlidingWindowLog, 3, include_str!("../../../lua/sliding_window_log.lua")),
-    (Algorithm::TokenBucket, 4, include_str!("../../../lua/token_bucket.lua")),
+/// Text of each algorithm, and whether it divides.
+const ALGORITHMS: [(Algorithm, &str, bool); 4] = [
+    (Algorithm::FixedWindow, include_str!("../../../lua/fixed_window.lua"), false),
+    (Algorithm::SlidingWindowCounter, include_str!("../../../lua/sliding_window_counter.lua"), true),
+    (Algorithm::SlidingWindowLog, include_str!("../../../lua/sliding_window_log.lua"), false),
+    (Algorithm::TokenBucket, include_str!("../../../lua/token_bucket.lua"), true),
 ];
 const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
@@ -53,18 +53,22 @@ pub(super) const fn number(algorithm: Algorithm) -> u8 {
     }
 }
 
+/// The bit that stands for an algorithm in a set of them.
+const fn bit(algorithm: Algorithm) -> usize {
+    1 << (number(algorithm) - 1)
+}
+
 fn script(
     scripts: &'static [OnceLock<Script>; SETS],
     algorithms: impl Iterator<Item = Algorithm>,
     main: &str,
 ) -> &'static Script {
-    let set = algorithms.fold(0, |set, algorithm| set | 1usize << (number(algorithm) - 1));
+    let set = algorithms.fold(0, |set, algorithm| set | bit(algorithm));
     scripts[set].get_or_init(|| {
-        let chosen = ALGORITHMS.iter().filter(|(_, number, _)| set & (1 << (number - 1)) != 0);
-        let divides = set & 0b1010 != 0;
+        let chosen = || ALGORITHMS.iter().filter(|(algorithm, ..)| set & bit(*algorithm) != 0);
         let mut text = String::from(PRELUDE);
-        text.push_str(if divides { MUL_DIV } else { "" });
-        text.extend(chosen.map(|(_, _, text)| *text));
+        text.push_str(if chosen().any(|(_, _, divides)| *divides) { MUL_DIV } else { "" });
+        text.extend(chosen().map(|(_, text, _)| *text));
         text.push_str(main);
         let sha = Digest::new(&text).get_hash().to_owned();
         Script { text, sha }

@@ -1,0 +1,82 @@
+//! Metrics for Prometheus, and a readiness probe that looks at the store.
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+
+use std::env;
+use std::error::Error;
+use std::time::Duration;
+
+use actix_web::{App, HttpResponse, HttpServer, Responder, get, rt, web};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use ratelimit_actix::{RateLimiter, metrics, rate_limit};
+
+#[rate_limit(max = 10, window = "60s", name = "public")]
+#[get("/api/public")]
+async fn public() -> impl Responder {
+    "public data\n"
+}
+
+/// What Prometheus scrapes. In a real service it listens where only Prometheus can reach it.
+#[get("/metrics")]
+async fn scrape(prometheus: web::Data<PrometheusHandle>) -> impl Responder {
+    HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(prometheus.render())
+}
+
+/// Whether limits are shared. An instance that is not ready yet serves all the same: until then its limits follow their
+/// failure policies.
+#[get("/ready")]
+async fn ready(limiter: web::Data<RateLimiter>) -> impl Responder {
+    if limiter.is_ready() {
+        HttpResponse::Ok().body("ready\n")
+    } else {
+        HttpResponse::ServiceUnavailable().body("the store of the rate limiter is not connected\n")
+    }
+}
+
+#[actix_web::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let buckets = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
+    let builder = PrometheusBuilder::new().set_buckets(&buckets)?;
+    let prometheus = builder.install_recorder()?;
+    metrics::describe();
+    // The exporter keeps samples until somebody asks or tells it to sum them up.
+    let upkeep = prometheus.clone();
+    rt::spawn(async move {
+        let mut ticks = rt::time::interval(Duration::from_secs(5));
+        loop {
+            ticks.tick().await;
+            upkeep.run_upkeep();
+        }
+    });
+
+    // Made after the recorder was installed, so that nothing is lost.
+    let limiter = match env::var("REDIS_URL") {
+        Ok(url) => shared(&url)?,
+        Err(_) => RateLimiter::in_memory(),
+    };
+    let port: u16 = env::var("PORT").map_or(Ok(8080), |port| port.parse())?;
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(web::Data::new(limiter.clone()))
+            .app_data(web::Data::new(prometheus.clone()))
+            .service((public, scrape, ready))
+    })
+    .bind(("127.0.0.1", port))?;
+    for address in server.addrs() {
+        println!("Listening on http://{address}, try /api/public, /metrics and /ready");
+    }
+    Ok(server.run().await?)
+}
+
+#[cfg(feature = "redis")]
+fn shared(url: &str) -> Result<RateLimiter, Box<dyn Error>> {
+    Ok(RateLimiter::redis(url)?)
+}
+
+#[cfg(not(feature = "redis"))]
+fn shared(_: &str) -> Result<RateLimiter, Box<dyn Error>> {
+    Err("this service was built without its feature `redis`".into())
+}
