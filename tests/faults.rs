@@ -34,7 +34,7 @@ async fn story(name: &str, url: &str, fail: impl FnOnce(), repair: impl FnOnce()
 
 /// A store that waits as long as a busy machine needs, for tests that count.
 fn patient(url: &str) -> RateLimiter {
-    let store = RedisStore::builder(url).deadline(Duration::from_secs(20));
+    let store = RedisStore::builder(url).deadline(20 * SECOND).connect_timeout(20 * SECOND);
     RateLimiter::with_redis(store.build().unwrap())
 }
 
@@ -592,7 +592,8 @@ fn a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied(
 async fn over_tls_limits_are_shared_as_without() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
     let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
-    let limiter = RateLimiter::with_redis(builder.deadline(Duration::from_secs(20)).build().unwrap());
+    let builder = builder.deadline(20 * SECOND).connect_timeout(20 * SECOND);
+    let limiter = RateLimiter::with_redis(builder.build().unwrap());
     let before = PROBE.max();
     let outcome = limiter.check(&PROBE, "a").await.unwrap();
     assert!(!outcome.is_degraded());

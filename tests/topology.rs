@@ -254,8 +254,10 @@ async fn a_slot_that_moves_under_load_costs_no_error_and_no_count() {
         .on_error(OnError::Deny)
         .build();
     let Some(cluster) = cluster(false).await else { return };
-    let store = RedisStore::builder(&cluster.url()).deadline(Duration::from_secs(20)).build().unwrap();
-    let limiter = RateLimiter::with_redis(store);
+    let store = RedisStore::builder(&cluster.url())
+        .deadline(Duration::from_secs(20))
+        .connect_timeout(Duration::from_secs(20));
+    let limiter = RateLimiter::with_redis(store.build().unwrap());
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
     // Where the caller is, and where she goes.
     let mut from = 0;

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Runs what decides the same everywhere (conformance, differential, vectors) against newer servers than the machine's own.
+#
+#   tests/servers.sh                        Redis and Valkey of Debian's stable release
+#   tests/servers.sh forky:valkey-tools     or SUITE:PACKAGE of your choice, several too
+#   REDIS_SERVER=/path/to/server cargo test -p tests --test conformance     or a server that you have built
+#
+# Fetches packages with apt from the mirror that apt is configured for, with apt's own checks of signatures, into
+# target/servers. Nothing is installed, and nothing is written outside that folder. Debian only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v apt-get >/dev/null || ! grep -qx 'ID=debian' /etc/os-release; then
+  echo "error: this command fetches servers from Debian's archive and works on Debian only; elsewhere set REDIS_SERVER" >&2
+  exit 1
+fi
+arch=$(dpkg --print-architecture)
+triplet=$(uname -m)-linux-gnu
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+mirror=$(apt-get indextargets --format '$(SITE)' | grep -E '/debian/*$' | head -n 1)
+[ -n "$mirror" ] || { echo "error: apt has no mirror of the Debian archive configured" >&2; exit 1; }
+
+# What the servers need beside themselves, as they run with the libraries of their own release.
+libraries="libc6 libatomic1 libgcc-s1 libstdc++6 libjemalloc2 liblzf1 libzstd1 zlib1g libssl3t64 libsystemd0 libcap2 liblz4-1
+  liblzma5 libgcrypt20 libgpg-error0"
+
+fetch() { # fetch SUITE PACKAGE FOLDER
+  local suite=$1 package=$2 folder=$3 loader paths program name
+  [ ! -e "$folder/done" ] || return 0
+  rm -rf "$folder"
+  mkdir -p "$folder"/apt/{lists/partial,archives/partial,etc} "$folder/root" "$folder/bin"
+  : >"$folder/apt/status"
+  echo "deb [signed-by=$keyring arch=$arch] $mirror $suite main" >"$folder/apt/etc/sources.list"
+  local apt=(apt-get -qq -o Dir::Etc="$folder/apt/etc" -o Dir::Etc::sourcelist="$folder/apt/etc/sources.list"
+    -o Dir::Etc::sourceparts=- -o Dir::Etc::preferencesparts=- -o Dir::State="$folder/apt"
+    -o Dir::State::lists="$folder/apt/lists" -o Dir::State::status="$folder/apt/status" -o Dir::Cache="$folder/apt"
+    -o Dir::Cache::archives="$folder/apt/archives" -o Acquire::Languages=none -o Debug::NoLocking=1)
+  [ "$(id -u)" != 0 ] || apt+=(-o APT::Sandbox::User=root)
+  "${apt[@]}" update
+  # shellcheck disable=SC2086 # a list of words
+  (cd "$folder/apt/archives" && "${apt[@]}" download "$package" $libraries)
+  for package in "$folder"/apt/archives/*.deb; do
+    dpkg -x "$package" "$folder/root"
+  done
+  loader=$(find "$folder/root" -name 'ld-linux-*.so.*' | head -n 1)
+  paths=$(find "$folder/root" -type d -name "$triplet" -path '*lib*' | paste -sd:)
+  # Debian ships one binary under several names, and the server is not among those of this package.
+  for program in "$folder"/root/usr/bin/*-check-rdb; do
+    name=$(basename "$program" -check-rdb)-server
+    printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 "%s" "%s" "$@"\n' "$loader" "$paths" "$name" "$program" \
+      >"$folder/bin/$name"
+    chmod +x "$folder/bin/$name"
+  done
+  : >"$folder/done"
+}
+
+for wanted in "${@:-trixie:redis-tools trixie:valkey-tools}"; do
+  for one in $wanted; do
+    folder=$PWD/target/servers/${one/:/-}
+    fetch "${one%%:*}" "${one#*:}" "$folder"
+    for server in "$folder"/bin/*-server; do
+      echo
+      echo "== $one: $("$server" --version)"
+      REDIS_SERVER=$server REDIS_REQUIRED=1 cargo test -p tests --all-features \
+        --test conformance --test differential --test vectors
+    done
+  done
+done
