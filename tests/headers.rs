@@ -21,7 +21,7 @@ use tests::store::{START, clocked, fresh, watched};
 const DEMO: &str = env!("CARGO_BIN_EXE_demo-headers");
 
 /// 3 requests: one that passes, one that the handler refuses, one whose argument is wrong; then none.
-#[rate_limit(max = 3, window = "1m", key = "minute", algorithm = "fixed_window")]
+#[rate_limit(max = 3, window = "1m", key = "minute", algorithm = "fixed_window", on_error = "deny")]
 #[rate_limit(max = 500, window = "500ms", key = "burst", algorithm = "fixed_window")]
 #[rate_limit(max = 1000, window = "1d", key = "daily", algorithm = "fixed_window")]
 async fn three(argument: Path<u8>) -> Result<&'static str> {

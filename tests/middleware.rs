@@ -22,7 +22,8 @@ use tests::{Answer, send};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-static TWO: Policy = Policy::new("two", 2, MINUTE);
+static TWO: Policy =
+    Policy::builder("two").max(2).window(MINUTE).on_error(ratelimit_core::OnError::Deny).build();
 static FIVE: Policy = Policy::new("five", 5, MINUTE);
 
 async fn ok() -> &'static str {
