@@ -9,7 +9,7 @@ use std::time::Duration;
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, StoreError, Timestamp};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
@@ -20,7 +20,6 @@ use crate::headers;
 pub struct Quota {
     policy: Policy,
     caller: Caller,
-    at: Timestamp,
     outcome: Outcome,
 }
 
@@ -35,9 +34,9 @@ impl fmt::Debug for Caller {
 }
 
 impl Quota {
-    pub(crate) fn new(check: &Check<'_>, at: Timestamp, outcome: Outcome) -> Self {
+    pub(crate) fn new(check: &Check<'_>, outcome: Outcome) -> Self {
         let caller = Caller(SmallVec::from_slice(check.partition()));
-        Self { policy: check.policy().clone(), caller, at, outcome }
+        Self { policy: check.policy().clone(), caller, outcome }
     }
 
     /// The rule.
@@ -52,7 +51,7 @@ impl Quota {
 
     /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
     pub(crate) fn reset_unix_seconds(&self) -> u64 {
-        self.at.unix_seconds_after(self.outcome.reset_after())
+        self.outcome.at().unix_seconds_after(self.outcome.reset_after())
     }
 
     /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
@@ -63,7 +62,7 @@ impl Quota {
     }
 
     fn rank(&self) -> (Decision, u64, u64) {
-        let reset = self.at.as_micros().saturating_add(micros(self.outcome.reset_after()));
+        let reset = self.outcome.at().as_micros().saturating_add(micros(self.outcome.reset_after()));
         (self.outcome.decision(), u64::MAX - self.outcome.remaining(), reset)
     }
 }
@@ -131,7 +130,7 @@ impl Quotas {
     /// Adds what was decided about a group.
     pub(crate) fn add(&self, limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) {
         let quotas = checks.iter().zip(outcome.outcomes());
-        let quotas = quotas.map(|(check, told)| Quota::new(check, outcome.at(), told.clone())).collect();
+        let quotas = quotas.map(|(check, told)| Quota::new(check, told.clone())).collect();
         self.0.borrow_mut().push(Decided { limiter: limiter.clone(), quotas });
     }
 
@@ -195,7 +194,7 @@ impl Quotas {
 impl Decided {
     fn update(&mut self, outcome: &GroupOutcome) {
         for (quota, told) in self.quotas.iter_mut().zip(outcome.outcomes()) {
-            (quota.at, quota.outcome) = (outcome.at(), told.clone());
+            quota.outcome = told.clone();
         }
     }
 
@@ -233,8 +232,7 @@ mod tests {
     fn debug_does_not_show_the_caller() {
         let policy = Policy::new("policy", 1, Duration::from_secs(1));
         let check = Check::new(&policy, "AAAA");
-        let quota =
-            Quota::new(&check, Timestamp::from_micros(0), Outcome::new(1, 1, 0, 0, Decision::Allowed));
+        let quota = Quota::new(&check, Outcome::new(1, 1, 0, 0, Decision::Allowed));
         let shown = format!("{quota:?}");
         assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
     }
@@ -252,7 +250,7 @@ mod tests {
         let window = |policy: &Policy| {
             let check = Check::new(policy, "");
             let outcome = Outcome::new(1, 1, 0, 0, Decision::Allowed);
-            Quota::new(&check, Timestamp::from_micros(0), outcome).effective_window()
+            Quota::new(&check, outcome).effective_window()
         };
         assert_eq!(window(&bucket(5, 20)), Duration::from_secs(4));
         assert_eq!(window(&bucket(5, 5)), Duration::from_secs(1));

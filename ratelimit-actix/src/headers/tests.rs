@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_core::{Algorithm, Check, Decision, Outcome, Policy, Timestamp};
+use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
 use serde::Deserialize;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
@@ -49,7 +49,10 @@ impl Limit {
             None => Decision::Allowed,
         };
         let outcome = Outcome::new(policy.capacity(), 1, self.remaining, self.reset_after_us, decision);
-        Quota::new(&Check::new(&policy, ""), Timestamp::from_micros(self.at_us), outcome)
+        // The instant is the group's.
+        let at = Timestamp::from_micros(self.at_us);
+        let outcome = GroupOutcome::new(at, true, [outcome].as_slice().into()).outcomes()[0].clone();
+        Quota::new(&Check::new(&policy, ""), outcome)
     }
 }
 
