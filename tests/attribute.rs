@@ -1,7 +1,7 @@
 //! Every argument of `#[rate_limit]` and every place where it may stand, seen from a client.
 
-#![allow(clippy::unused_async, reason = "handlers and choosers are async by their form")]
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+#![allow(clippy::unused_async, reason = "handlers are async, and these have nothing to wait for")]
 
 #[path = "attribute/blocks.rs"]
 mod blocks;

@@ -16,10 +16,9 @@ use actix_web::{
     App, FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder, ResponseError, get, post, route,
     routes,
 };
-use ratelimit_actix::clock::{Clock, SystemClock};
 use ratelimit_actix::{IntoKey, Key, RateLimited, client_ip, rate_limit};
 use tests::answer::{by, get, request, send_raw, statuses};
-use tests::demo::Demo;
+use tests::demo::{Demo, within_one_minute};
 use tests::log::Log;
 use tests::own_process::in_own_process;
 use tests::payload::with_watched_body;
@@ -838,18 +837,6 @@ mod demo {
         assert!(within(PATIENCE, counts_there));
         redis::ask(url, "FLUSHALL");
         demo
-    }
-
-    /// Runs `story` in one and the same minute: windows that start with the minute then have no edge in it.
-    fn within_one_minute<T>(mut story: impl FnMut() -> T) -> T {
-        let minute = || SystemClock::new().now().as_micros() / 60_000_000;
-        loop {
-            let before = minute();
-            let told = story();
-            if minute() == before {
-                return told;
-            }
-        }
     }
 
     /// Twelve requests against ten a minute. `store` gives the variables for a store in which nothing is counted yet.

@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::Write;
 use std::process::Command;
 
 /// The compiler that wrote the expectations: another one may place or draw an error differently.
@@ -77,14 +76,13 @@ fn the_page_shows_the_likeliest_mistakes() {
     const BEGIN: &str = "<!-- begin generated: UPDATE_DOCS=1 cargo test -p tests --test ui the_page -->\n";
     const END: &str = "<!-- end generated -->";
     let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut sheet = String::new();
-    for (number, (title, case)) in LIKELIEST.into_iter().enumerate() {
+    let mistake = |(number, (title, case)): (usize, (&str, &str))| {
         let expected = std::fs::read_to_string(tests.join(format!("ui/fail/{case}.stderr"))).unwrap();
         // The reader's file has another name.
         let expected = expected.replace(&format!("ui/fail/{case}.rs"), "src/api.rs");
-        let expected = expected.trim_end();
-        write!(sheet, "\n### {}. {title}\n\n```text\n{expected}\n```\n", number + 1).unwrap();
-    }
+        format!("\n### {}. {title}\n\n```text\n{}\n```\n", number + 1, expected.trim_end())
+    };
+    let mut sheet: String = LIKELIEST.into_iter().enumerate().map(mistake).collect();
     sheet.push('\n');
     let page = tests.join("../docs/attribute.md");
     let text = std::fs::read_to_string(&page).unwrap();

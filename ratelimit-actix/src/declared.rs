@@ -166,8 +166,8 @@ impl fmt::Display for DeclaredLimit {
 /// for limit in limits() {
 ///     println!("{limit}");
 /// }
-/// let user = limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
-/// assert_eq!((user.key(), user.max(), user.by()), ("user-api", Some(10), "ip"));
+/// let found = limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
+/// assert_eq!((found.key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
 /// ```
 pub fn limits() -> Vec<DeclaredLimit> {
     let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declaration>()

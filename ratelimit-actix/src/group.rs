@@ -3,16 +3,18 @@
 use std::iter;
 
 use actix_web::dev::Payload;
-use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::{Decision, GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
+use crate::config::RateLimitConfig;
 use crate::key::Key;
 use crate::limit::{By, Limit};
+use crate::limiter;
 use crate::pass::{self, Pass};
-use crate::rejection::RateLimited;
+use crate::quotas::Quotas;
+use crate::rejection::{MissingCaller, RateLimited, Rejection};
 use crate::settle::{Applied, Charge};
 use crate::source::{self, Source};
 
@@ -37,9 +39,9 @@ struct Choice {
 }
 
 impl Group {
-    /// Nothing is chosen yet. `OPTIONS` is not counted, so nothing is chosen for it either.
+    /// Nothing is chosen yet; nor will be for a method that is not counted.
     pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [Limit]) -> Self {
-        let skipped = *req.method() == Method::OPTIONS;
+        let skipped = !RateLimitConfig::nearest(&req).counts(req.method());
         let choice =
             |limit: &'static Limit| Choice { limit, skipped, caller: None, max: None, cost: limit.units() };
         Self { choices: limits.iter().map(choice).collect(), req, payload: payload.into_inner() }
@@ -105,39 +107,42 @@ impl Group {
     /// The answer for a request that may not go on.
     pub async fn decide(self) -> Result<Pass, HttpResponse> {
         let Self { req, payload, choices } = self;
-        let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
-        for Choice { limit, skipped, caller, max, cost } in choices {
-            if skipped {
-                continue;
-            }
-            let caller = caller.map_or_else(|| limit.caller(&req), |caller| limit.known(caller));
-            let caller = caller.map_err(HttpResponse::from_error)?;
-            let Some(key) = caller else { continue };
-            let policy = match max {
-                None => None,
-                Some(max) => Some(limit.with_max(max).ok_or_else(|| closed(cost))?),
-            };
-            applied.push(Applied { limit, policy, key, cost });
-        }
-        let checks = applied.iter().map(Applied::check).collect::<SmallVec<[_; 2]>>();
-        let outcome = pass::decide(&req, &checks).await?;
-        drop(checks);
-        let mut pass = Pass::new(req, payload, outcome.as_ref());
-        if let Some(outcome) = outcome
-            && applied.iter().any(|applied| applied.limit.may_refund())
-        {
-            pass.charge(Charge::new(applied, outcome));
-        }
-        Ok(pass)
+        let decided = decide(&req, choices).await;
+        pass::finish(req, payload, decided).await
     }
 }
 
+async fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Result<Option<Box<Charge>>, Rejection> {
+    let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
+    for Choice { limit, skipped, caller, max, cost } in choices {
+        if skipped {
+            continue;
+        }
+        let caller = caller.map_or_else(|| limit.caller(req), |caller| limit.known(caller));
+        let Ok(caller) = caller else {
+            return Err(Rejection::MissingCaller(MissingCaller::new(req)));
+        };
+        let Some(key) = caller else { continue };
+        let policy = match max {
+            None => None,
+            Some(max) => Some(limit.with_max(max).ok_or_else(|| closed(req, limit, cost))?),
+        };
+        applied.push(Applied { limit, policy, key, cost });
+    }
+    let checks = applied.iter().map(Applied::check).collect::<SmallVec<[_; 2]>>();
+    let outcome = pass::decide(req, &checks).await?;
+    drop(checks);
+    let may_refund = applied.iter().any(|applied| applied.limit.may_refund());
+    Ok(outcome.filter(|_| may_refund).map(|outcome| Box::new(Charge::new(applied, outcome))))
+}
+
 /// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
-fn closed(cost: u64) -> HttpResponse {
+fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Rejection {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
-    let outcomes = iter::once(outcome).collect();
-    HttpResponse::from_error(RateLimited::new(GroupOutcome::new(now, false, outcomes)))
+    let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
+    Quotas::of(req).add(limiter::nearest(req), &[limit.check(&[])], &outcome);
+    Rejection::RateLimited(RateLimited::new(req, outcome))
 }
 
 /// A caller that is made of several parts.

@@ -1,58 +1,78 @@
-//! Header fields from outcomes: pure functions, no request and no clock.
+//! Header fields from quotas: pure functions, one for each style, without a request and without a clock.
+
+mod draft_06;
+mod draft_11;
+mod legacy;
+mod names;
 
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderName, HeaderValue};
-use ratelimit_core::GroupOutcome;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// The quota of the tightest limit.
-static LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// What is left of it.
-static REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// When all of it is back, in Unix seconds.
-static RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(crate) use self::names::unique_names;
+use crate::quotas::Quota;
 
-/// What a client is told about its quota: of several limits about the tightest.
+/// The fields in which a client is told its quota.
+///
+/// Several can be sent at once, see [`RateLimitConfigBuilder::headers`](crate::RateLimitConfigBuilder::headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quota {
-    /// Units of a full quota.
-    limit: u64,
-    /// Units left.
-    remaining: u64,
-    /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
-    reset: u64,
+#[non_exhaustive]
+pub enum HeaderStyle {
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the tightest limit; `Reset` is when the
+    /// full quota is back, in Unix seconds, rounded up.
+    LegacyUnix,
+    /// The same; `Reset` is in how many seconds the full quota is back, rounded up.
+    LegacyDelta,
+    /// Draft 6 of the IETF's fields: `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds, rounded
+    /// up) of the tightest limit, and `RateLimit-Policy` with all.
+    Draft06,
+    /// Draft 11 of the IETF's fields: `RateLimit` and `RateLimit-Policy`, each with all limits by their names. A draft,
+    /// not a standard: it may change again.
+    Draft11,
 }
 
-impl Quota {
-    /// `None` when nothing was limited.
-    pub(crate) fn of(outcome: &GroupOutcome) -> Option<Self> {
-        let tightest = &outcome.outcomes()[outcome.tightest()?];
-        Some(Self {
-            limit: tightest.limit(),
-            remaining: tightest.remaining(),
-            reset: outcome.at().unix_seconds_after(tightest.reset_after()),
-        })
+impl HeaderStyle {
+    /// The names of its fields.
+    pub(crate) fn names(self) -> &'static [HeaderName] {
+        match self {
+            Self::LegacyUnix | Self::LegacyDelta => &legacy::NAMES,
+            Self::Draft06 => &draft_06::NAMES,
+            Self::Draft11 => &draft_11::NAMES,
+        }
     }
+}
 
-    /// The names of the fields.
-    pub(crate) fn names() -> [&'static HeaderName; 3] {
-        [&LIMIT, &REMAINING, &RESET]
-    }
-
-    /// The fields, as a client gets them.
-    pub(crate) fn headers(self) -> [(HeaderName, HeaderValue); 3] {
-        [
-            (LIMIT.clone(), number(self.limit)),
-            (REMAINING.clone(), number(self.remaining)),
-            (RESET.clone(), number(self.reset)),
-        ]
+/// Sets the fields of `styles`. Those of the same name that are there already are replaced: they would contradict what
+/// is counted.
+pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
+    let mut set = |name: &HeaderName, value| {
+        headers.insert(name.clone(), value);
+    };
+    for style in styles {
+        match style {
+            HeaderStyle::LegacyUnix => legacy::fields(quotas, legacy::Reset::UnixSeconds, &mut set),
+            HeaderStyle::LegacyDelta => legacy::fields(quotas, legacy::Reset::DeltaSeconds, &mut set),
+            HeaderStyle::Draft06 => draft_06::fields(quotas, &mut set),
+            HeaderStyle::Draft11 => draft_11::fields(quotas, &mut set),
+        }
     }
 }
 
 /// The value of `Retry-After`: whole seconds, rounded up so that nobody comes back too early, and at least 1.
 pub(crate) fn retry_after_seconds(wait: Duration) -> u64 {
-    let begun = u64::from(wait.subsec_nanos() > 0);
-    wait.as_secs().saturating_add(begun).max(1)
+    seconds(wait).max(1)
+}
+
+/// Whole seconds, rounded up.
+fn seconds(time: Duration) -> u64 {
+    let begun = u64::from(time.subsec_nanos() > 0);
+    time.as_secs().saturating_add(begun)
+}
+
+/// The window as a parameter: whole seconds, rounded up; `None` below one second, which the drafts cannot say.
+fn window_seconds(quota: &Quota) -> Option<u64> {
+    let window = quota.effective_window();
+    (window >= Duration::from_secs(1)).then(|| seconds(window))
 }
 
 /// A number as a field value, in one allocation; the conversion that `HeaderValue` offers takes two.
@@ -61,75 +81,13 @@ pub(crate) fn number(number: u64) -> HeaderValue {
     digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 
-#[cfg(test)]
-mod tests {
-    use ratelimit_core::{Decision, Outcome, Timestamp};
-
-    use super::*;
-
-    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
-
-    fn headers(outcomes: &[Outcome]) -> Vec<String> {
-        let allowed = outcomes.iter().all(Outcome::is_allowed);
-        let group = GroupOutcome::new(NOW, allowed, outcomes.into());
-        let Some(quota) = Quota::of(&group) else {
-            return Vec::new();
-        };
-        let pairs = quota.headers().into_iter();
-        pairs.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
-    }
-
-    #[test]
-    fn one_limit_is_told_as_it_is() {
-        let told = headers(&[Outcome::new(10, 1, 9, 6_000_000, Decision::Allowed)]);
-        let expected = ["x-ratelimit-limit: 10", "x-ratelimit-remaining: 9", "x-ratelimit-reset: 1006"];
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn reset_is_rounded_up() {
-        let reset = |micros| headers(&[Outcome::new(10, 1, 9, micros, Decision::Allowed)])[2].clone();
-        assert_eq!(reset(0), "x-ratelimit-reset: 1000");
-        assert_eq!(reset(1), "x-ratelimit-reset: 1001");
-        assert_eq!(reset(1_000_000), "x-ratelimit-reset: 1001");
-        assert_eq!(reset(1_000_001), "x-ratelimit-reset: 1002");
-    }
-
-    #[test]
-    fn of_several_limits_the_tightest_is_told() {
-        let daily = Outcome::new(1000, 1, 3, 50_000_000, Decision::Allowed);
-        let burst = Outcome::new(10, 1, 9, 1_000_000, Decision::Allowed);
-        assert_eq!(headers(&[burst.clone(), daily])[0], "x-ratelimit-limit: 1000");
-        let denied = Outcome::new(500, 1, 0, 9_000_000, Decision::RetryAfterMicros(9_000_000));
-        assert_eq!(headers(&[burst, denied])[0], "x-ratelimit-limit: 500");
-    }
-
-    #[test]
-    fn without_a_limit_there_is_nothing_to_tell() {
-        assert!(headers(&[]).is_empty());
-    }
-
-    #[test]
-    fn retry_after_is_never_too_early_and_never_zero() {
-        let cases = [
-            (0, 1),
-            (1, 1),
-            (999_999, 1),
-            (1_000_000, 1),
-            (1_000_001, 2),
-            (41_000_001, 42),
-            (42_000_000, 42),
-        ];
-        for (micros, seconds) in cases {
-            assert_eq!(retry_after_seconds(Duration::from_micros(micros)), seconds);
-        }
-        assert_eq!(retry_after_seconds(Duration::MAX), u64::MAX);
-    }
-
-    #[test]
-    fn numbers_are_decimal() {
-        for n in [0, 9, 10, u64::MAX] {
-            assert_eq!(number(n), HeaderValue::from(n));
-        }
-    }
+/// Appends `;name=number`.
+fn push_parameter(text: &mut String, name: &str, number: u64) {
+    text.push(';');
+    text.push_str(name);
+    text.push('=');
+    text.push_str(itoa::Buffer::new().format(number));
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::identity;
+use crate::identity::Ipv6Prefix;
 
 /// Keys up to this many bytes need no allocation; a UUID in text is one of them.
 const INLINE: usize = 40;
@@ -41,6 +41,14 @@ impl Key {
     /// The one caller that everybody is.
     pub(crate) fn global() -> Self {
         Self::encode(Kind::Global, &[])
+    }
+
+    /// An address, as it stands.
+    pub(crate) fn address(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::encode(Kind::Ipv4, &address.octets()),
+            IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
+        }
     }
 
     /// The one caller that all requests without a caller are, where a limit says so.
@@ -88,7 +96,7 @@ impl fmt::Debug for Key {
 /// |---|---|
 /// | `String`, `&str`, `Cow<str>` | the text, byte for byte |
 /// | an integer | the number, whatever its type: `7_u8` and `7_i64` are one caller |
-/// | [`IpAddr`] | the address as `by = ip` sees it: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
+/// | [`IpAddr`] | the address: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
 /// | a tuple of these, of up to six | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. If one is nobody, all is |
 /// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted, unless `on_missing` says otherwise |
 /// | `uuid::Uuid`, with the feature `uuid` | its sixteen bytes |
@@ -98,7 +106,7 @@ impl fmt::Debug for Key {
 ///
 /// ```
 /// use actix_web::HttpRequest;
-/// use ratelimit_actix::{IntoKey, Key, client_ip};
+/// use ratelimit_actix::{IntoKey, Key, client_key};
 ///
 /// /// The tenant that the authentication middleware has verified, otherwise the address.
 /// fn tenant(req: &HttpRequest) -> Key {
@@ -106,7 +114,7 @@ impl fmt::Debug for Key {
 ///     # use actix_web::HttpMessage;
 ///     match req.extensions().get::<Tenant>() {
 ///         Some(tenant) => tenant.0.into_key(),
-///         None => client_ip(req).into_key(),
+///         None => client_key(req),
 ///     }
 /// }
 /// ```
@@ -152,10 +160,7 @@ impl IntoKey for Cow<'_, str> {
 
 impl IntoKey for IpAddr {
     fn into_key(self) -> Key {
-        match identity::group(self) {
-            Self::V4(address) => Key::encode(Kind::Ipv4, &address.octets()),
-            Self::V6(network) => Key::encode(Kind::Ipv6, &network.octets()),
-        }
+        Key::address(Ipv6Prefix::DEFAULT.group(self))
     }
 }
 

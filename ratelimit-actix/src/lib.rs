@@ -36,8 +36,11 @@
 //! # What is counted
 //!
 //! Every request that reaches the handler, whether it then succeeds or fails, and whether or not its arguments can be
-//! extracted. Not `OPTIONS`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
+//! extracted, unless `count` or `skip` says otherwise. Not `OPTIONS`, unless it is asked for; `HEAD` shares the count of
+//! `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
 //! with the same `key` share a count; without `key` each has its own.
+//!
+//! [`limits`] lists every limit of the program.
 //!
 //! A request with several limits takes from all of them or from none. One that is denied takes nothing.
 //!
@@ -48,13 +51,17 @@
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
 //! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
 //! | the store cannot answer, and the limit [denies](policy::OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
-//! | nobody to count it for ([`MissingCaller`]) | 400 | | JSON |
+//! | nobody to count it for, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
-//! `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
+//! These are the defaults; a [`RateLimitConfig`] in app data chooses other fields and bodies, and whose address counts
+//! behind proxies. `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
 //! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
 //!
-//! A denied request's body is not read. If it has one, Actix closes the connection, as after any answer that leaves a
-//! body unread.
+//! The body of a denied request is not looked at. If one of up to 16 KiB is declared, it is read and dropped, so that the
+//! connection stays open; after any other Actix closes it.
+//!
+//! Whole scopes are limited with the [`RateLimit`] middleware. A handler that takes [`Quotas`] as an argument sees what is
+//! left.
 //!
 //! # Features
 //!
@@ -71,15 +78,23 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod body;
 mod bounds;
+mod config;
 mod declared;
+mod drain;
+mod forwarded;
 mod group;
 mod headers;
 mod identity;
 mod key;
 mod limit;
 mod limiter;
+mod middleware;
 mod pass;
+mod principal;
+mod proxies;
+mod quotas;
 mod rejection;
 mod settle;
 mod source;
@@ -99,10 +114,17 @@ pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
+pub use crate::body::{BodyStyle, Refusal};
+pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::declared::{DeclaredLimit, limits};
-pub use crate::identity::client_ip;
+pub use crate::forwarded::ForwardedHeader;
+pub use crate::headers::HeaderStyle;
+pub use crate::identity::{client_ip, client_key};
 pub use crate::key::{IntoKey, Key};
-pub use crate::rejection::{MissingCaller, RateLimited, Unavailable};
+pub use crate::middleware::{RateLimit, RateLimitService};
+pub use crate::principal::{Principal, principal, principal_or_address};
+pub use crate::quotas::{Quota, Quotas};
+pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The README's code is compiled like any other. Not part of the documentation: that begins above.
 #[cfg(doctest)]

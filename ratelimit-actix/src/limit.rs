@@ -9,7 +9,6 @@ use ratelimit_core::{Check, Policy, PolicyBuilder};
 
 use crate::identity;
 use crate::key::Key;
-use crate::rejection::MissingCaller;
 
 /// One limit of a handler: the rule, whose count, what a request costs, and which answers count.
 #[derive(Debug)]
@@ -114,15 +113,15 @@ impl Limit {
     }
 
     /// Whom a request counts for under this limit; `None` when it is not checked for want of a caller.
-    pub(crate) fn caller(&self, req: &HttpRequest) -> Result<Option<Key>, MissingCaller> {
+    pub(crate) fn caller(&self, req: &HttpRequest) -> Result<Option<Key>, Nobody> {
         self.known(self.by.caller(req))
     }
 
     /// The same for a caller that was found in another way.
-    pub(crate) fn known(&self, caller: Key) -> Result<Option<Key>, MissingCaller> {
+    pub(crate) fn known(&self, caller: Key) -> Result<Option<Key>, Nobody> {
         match self.on_missing {
             _ if !caller.is_nobody() => Ok(Some(caller)),
-            OnMissing::Reject => Err(MissingCaller),
+            OnMissing::Reject => Err(Nobody),
             OnMissing::Skip => Ok(None),
             OnMissing::Anonymous => Ok(Some(Key::anonymous())),
         }
@@ -188,6 +187,10 @@ impl By {
         }
     }
 }
+
+/// There is nobody to count a request for, and the limit insists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nobody;
 
 /// What becomes of a request without a caller.
 #[derive(Clone, Copy, Debug)]

@@ -1,17 +1,18 @@
 //! What surrounds a limited handler: the decision before it, and the header fields after it.
 
 use actix_web::dev::Payload;
-use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use crate::bounds::Answer;
-use crate::headers::Quota;
+use crate::config::RateLimitConfig;
+use crate::drain::drain;
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, Nobody};
 use crate::limiter;
-use crate::rejection::{RateLimited, Unavailable};
+use crate::quotas::Quotas;
+use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable, answer};
 use crate::settle::{Applied, Charge, Settled};
 
 /// A request that may go on to its handler.
@@ -22,15 +23,11 @@ use crate::settle::{Applied, Charge, Settled};
 pub struct Pass {
     req: HttpRequest,
     payload: Payload,
-    /// What the client is told; nothing when the request was not counted.
-    quota: Option<Quota>,
     /// What may be given back after the handler; nothing when every answer counts.
     charge: Option<Box<Charge>>,
 }
 
 /// Asks the limiter about all limits of a handler at once, before anything reads the body.
-///
-/// `OPTIONS` is not counted: a browser's preflight is not the user's doing, and the request that follows is counted.
 ///
 /// # Errors
 ///
@@ -41,55 +38,75 @@ pub async fn begin(
     limits: &'static [Limit],
 ) -> Result<Pass, HttpResponse> {
     let payload = payload.into_inner();
-    if *req.method() == Method::OPTIONS {
-        return Ok(Pass::new(req, payload, None));
+    if !RateLimitConfig::nearest(&req).counts(req.method()) {
+        return Ok(Pass { req, payload, charge: None });
     }
+    let decided = ask(&req, limits).await;
+    finish(req, payload, decided).await
+}
+
+/// Asks about limits of which nothing is chosen for the request.
+async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<Charge>>, Rejection> {
     let mut callers: SmallVec<[(&'static Limit, Key); 2]> = SmallVec::new();
     for limit in limits {
-        if let Some(caller) = limit.caller(&req).map_err(HttpResponse::from_error)? {
-            callers.push((limit, caller));
+        match limit.caller(req) {
+            Ok(Some(caller)) => callers.push((limit, caller)),
+            Ok(None) => {}
+            Err(Nobody) => return Err(Rejection::MissingCaller(MissingCaller::new(req))),
         }
     }
     let checks = callers.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?)));
-    let outcome = decide(&req, &checks.collect::<SmallVec<[Check<'_>; 2]>>()).await?;
-    let mut pass = Pass::new(req, payload, outcome.as_ref());
-    if let Some(outcome) = outcome
-        && callers.iter().any(|(limit, _)| limit.may_refund())
-    {
+    let outcome = decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>()).await?;
+    let may_refund = callers.iter().any(|(limit, _)| limit.may_refund());
+    Ok(outcome.filter(|_| may_refund).map(|outcome| {
         let applied = callers.into_iter();
         let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
-        pass.charge(Charge::new(applied.collect(), outcome));
-    }
-    Ok(pass)
+        Box::new(Charge::new(applied.collect(), outcome))
+    }))
 }
 
-/// Asks the nearest limiter; not at all when there is nothing to ask.
+/// Lets a request pass, with what may have to be given back, or refuses it.
+pub(crate) async fn finish(
+    req: HttpRequest,
+    payload: Payload,
+    decided: Result<Option<Box<Charge>>, Rejection>,
+) -> Result<Pass, HttpResponse> {
+    match decided {
+        Ok(charge) => Ok(Pass { req, payload, charge }),
+        Err(rejection) => Err(refuse(&req, payload, rejection).await),
+    }
+}
+
+/// The answer to a request that may not go on.
+pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Rejection) -> HttpResponse {
+    drain(req, payload).await;
+    answer(req, rejection)
+}
+
+/// Asks the nearest limiter, and leaves what it says in the request. Not at all when there is nothing to ask.
 pub(crate) async fn decide(
     req: &HttpRequest,
     checks: &[Check<'_>],
-) -> Result<Option<GroupOutcome>, HttpResponse> {
+) -> Result<Option<GroupOutcome>, Rejection> {
     if checks.is_empty() {
         return Ok(None);
     }
-    match limiter::nearest(req).check_all(checks).await {
-        Ok(outcome) if outcome.is_allowed() => Ok(Some(outcome)),
-        Ok(outcome) => Err(HttpResponse::from_error(RateLimited::new(outcome))),
+    let limiter = limiter::nearest(req);
+    match limiter.check_all(checks).await {
+        Ok(outcome) => {
+            Quotas::of(req).add(limiter, checks, &outcome);
+            if outcome.is_allowed() {
+                Ok(Some(outcome))
+            } else {
+                Err(Rejection::RateLimited(RateLimited::new(req, outcome)))
+            }
+        }
         // The limiter has logged why.
-        Err(_) => Err(HttpResponse::from_error(Unavailable)),
+        Err(_) => Err(Rejection::Unavailable(Unavailable::new(req))),
     }
 }
 
 impl Pass {
-    /// A request that was let through; without an outcome it was not counted.
-    pub(crate) fn new(req: HttpRequest, payload: Payload, outcome: Option<&GroupOutcome>) -> Self {
-        Self { req, payload, quota: outcome.and_then(Quota::of), charge: None }
-    }
-
-    /// Keeps what may have to be given back.
-    pub(crate) fn charge(&mut self, charge: Charge) {
-        self.charge = Some(Box::new(charge));
-    }
-
     /// Runs the extractors of the handler, together, as Actix would.
     ///
     /// # Errors
@@ -108,28 +125,37 @@ impl Pass {
         self.tell(response)
     }
 
-    /// Adds the quota. Fields of the same name that the handler set are replaced: they would contradict what is counted.
-    fn tell(&self, mut response: HttpResponse) -> HttpResponse {
-        for (name, value) in self.quota.into_iter().flat_map(Quota::headers) {
-            response.headers_mut().insert(name, value);
-        }
-        response
+    /// Adds the quota.
+    fn tell(&self, response: HttpResponse) -> HttpResponse {
+        tell(&self.req, response)
     }
+
     /// Gives back what an answer of this status does not count for, and tells what is left then.
     ///
     /// For handlers with `count`, instead of nothing, around [`respond`](Self::respond) and what
     /// [`extract`](Self::extract) failed with.
     pub async fn settle(self, mut response: HttpResponse) -> HttpResponse {
         let Some(charge) = self.charge else { return response };
-        let Settled::Refunded(quota) = charge.settle(&self.req, response.status()).await else {
+        let Settled::Refunded(left) = charge.settle(&self.req, response.status()).await else {
             return response;
         };
-        for name in Quota::names() {
-            response.headers_mut().remove(name);
+        if let Some(quotas) = Quotas::known(&self.req) {
+            quotas.settle(left.as_ref());
         }
-        for (name, value) in quota.into_iter().flat_map(Quota::headers) {
-            response.headers_mut().insert(name, value);
+        for style in RateLimitConfig::nearest(&self.req).header_styles() {
+            for name in style.names() {
+                response.headers_mut().remove(name);
+            }
         }
-        response
+        tell(&self.req, response)
     }
+}
+
+/// Adds what was decided about a request. Fields of the same name that the handler set are replaced: they would
+/// contradict what is counted.
+fn tell(req: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
+    if let Some(quotas) = Quotas::known(req) {
+        quotas.tell(RateLimitConfig::nearest(req), response.headers_mut());
+    }
+    response
 }

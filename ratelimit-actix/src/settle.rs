@@ -8,7 +8,6 @@ use actix_web::rt::time::{Instant, timeout};
 use ratelimit_core::{Check, GroupOutcome, Policy};
 use smallvec::SmallVec;
 
-use crate::headers::Quota;
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::limiter;
@@ -44,7 +43,7 @@ pub(crate) enum Settled {
     /// What it was told already.
     AsCharged,
     /// This, since something was given back; nothing if the store did not say in time what is left.
-    Refunded(Option<Quota>),
+    Refunded(Option<GroupOutcome>),
 }
 
 impl Charge {
@@ -81,6 +80,6 @@ impl Charge {
         }
         let looks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
         let left = timeout(PATIENCE.saturating_sub(begun.elapsed()), limiter.peek_all(&looks)).await;
-        Settled::Refunded(left.ok().and_then(Result::ok).as_ref().and_then(Quota::of))
+        Settled::Refunded(left.ok().and_then(Result::ok))
     }
 }

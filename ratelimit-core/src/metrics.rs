@@ -1,4 +1,4 @@
-//! What a limiter tells the [`metrics`](::metrics) facade, for whichever exporter an application installs.
+//! What a limiter tells the `metrics` facade, for whichever exporter an application installs.
 //!
 //! Labels are bounded: the name of a policy, an outcome, a failure policy, a class of failures. No caller is ever one. A
 //! policy whose name is made at run time makes a series for each name.

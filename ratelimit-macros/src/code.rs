@@ -36,13 +36,17 @@ fn parameter(Input { pattern, ty }: &Input) -> TokenStream {
 }
 
 /// The value of a closure for the request of `group`: a block that may return from the handler.
+///
+/// The function is taken as a value before it is called: that it is async without an `await` in it is then no matter to
+/// `clippy::unused_async`, as with any closure.
 pub(crate) fn call(root: &Root, closure: &Closure, (name, function): (Ident, TokenStream)) -> TokenStream {
     let span = located_at_start(&closure.body);
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
     match &closure.inputs {
         Inputs::Request(..) => quote_spanned! {span=> {
             #function
-            #name(__rate_limit_group.request()) #wait
+            let __rate_limit_function = #name;
+            __rate_limit_function(__rate_limit_group.request()) #wait
         }},
         Inputs::Extractors(inputs) => {
             let checks = inputs.iter().map(|Input { ty, .. }| {
@@ -56,9 +60,10 @@ pub(crate) fn call(root: &Root, closure: &Closure, (name, function): (Ident, Tok
                 .collect();
             quote_spanned! {span=> {
                 #function
+                let __rate_limit_function = #name;
                 #(#checks)*
                 match __rate_limit_group.extract::<(#(#types,)*)>().await {
-                    ::core::result::Result::Ok((#(#names,)*)) => #name(#(#names),*) #wait,
+                    ::core::result::Result::Ok((#(#names,)*)) => __rate_limit_function(#(#names),*) #wait,
                     ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
                 }
             }}

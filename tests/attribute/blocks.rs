@@ -1,7 +1,5 @@
 //! Modules, impl blocks, scopes, `direct`, and handlers that macros write.
 
-#![allow(clippy::unused_async, reason = "handlers are async, and these have nothing to wait for")]
-
 use actix_web::{App, web};
 use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, statuses};

@@ -48,7 +48,8 @@ pub fn send(server: SocketAddr, method: &str, path: &str, headers: &[&str]) -> R
     parse(&text)
 }
 
-fn parse(text: &str) -> Reply {
+/// An answer from its text.
+pub fn parse(text: &str) -> Reply {
     let (head, body) = text.split_once("\r\n\r\n").expect(text);
     let mut lines = head.lines();
     let status = lines.next().and_then(|line| line.split(' ').nth(1));

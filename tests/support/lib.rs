@@ -26,6 +26,7 @@ pub mod process;
 pub mod proxy;
 pub mod redis;
 pub mod sentinel;
+pub mod service;
 pub mod store;
 pub mod timed;
 pub mod tls;

@@ -1,0 +1,264 @@
+//! Bodies of refusals. Nothing that the client sent is in them.
+
+use std::fmt::{self, Write as _};
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ACCEPT, HeaderMap, HeaderValue};
+
+use crate::config::RateLimitConfigError;
+
+/// What the body of a refusal is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyStyle {
+    /// `{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}`
+    #[default]
+    Json,
+    /// `application/problem+json` (RFC 9457), with the problem types of the IETF's draft: `quota-exceeded` with the
+    /// `violated-policies`, and `temporary-reduced-capacity` for 503.
+    Problem,
+    /// The message alone, as `text/plain`.
+    Text,
+}
+
+impl BodyStyle {
+    const ALL: [Self; 3] = [Self::Json, Self::Problem, Self::Text];
+
+    /// Its media type.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Problem => "application/problem+json",
+            Self::Text => "text/plain; charset=utf-8",
+        }
+    }
+
+    /// The text.
+    pub(crate) fn render(self, refusal: &Refusal<'_>) -> String {
+        match self {
+            Self::Json => json(refusal),
+            Self::Problem => problem(refusal),
+            Self::Text => format!("{}\n", refusal.message()),
+        }
+    }
+
+    /// The style that the client likes best, and of equals this one.
+    pub(crate) fn by_accept(self, headers: &HeaderMap) -> Self {
+        let mut best = (0, self);
+        for style in [self].into_iter().chain(Self::ALL) {
+            let quality = quality(headers, style);
+            if quality > best.0 {
+                best = (quality, style);
+            }
+        }
+        best.1
+    }
+}
+
+/// How much the client likes a style, in thousandths; what it does not name is 0, and without the field all is 1000.
+fn quality(headers: &HeaderMap, style: BodyStyle) -> u16 {
+    /// A refusal is not worth reading a long list for.
+    const MOST_RANGES: usize = 32;
+    let (media_type, _) = style.content_type().split_once(';').unwrap_or((style.content_type(), ""));
+    let ranges = headers.get_all(ACCEPT).filter_map(|line| line.to_str().ok());
+    let mut ranges = ranges.flat_map(|line| line.split(',')).take(MOST_RANGES).peekable();
+    if ranges.peek().is_none() {
+        return 1000;
+    }
+    let matching = ranges.filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let specificity = match parts.next()? {
+            "*/*" => 0,
+            name if name.eq_ignore_ascii_case(media_type) => 2,
+            name if name.split_once('/')? == (media_type.split_once('/')?.0, "*") => 1,
+            _ => return None,
+        };
+        let q = parts.find_map(|parameter| parameter.strip_prefix("q=").or(parameter.strip_prefix("Q=")));
+        Some((specificity, q.map_or(Some(1000), thousandths)?))
+    });
+    // The most specific range decides, not the most generous.
+    matching.max_by_key(|(specificity, _)| *specificity).map_or(0, |(_, quality)| quality)
+}
+
+/// `0`, `1`, and up to three decimals.
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match whole {
+        "1" if decimals.bytes().all(|byte| byte == b'0') => Some(1000),
+        "0" => format!("{decimals:0<3}").parse().ok(),
+        _ => None,
+    }
+}
+
+/// What the body of a refusal can say.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) violated: &'a [&'a str],
+}
+
+impl Refusal<'_> {
+    /// 429 when a limit was exceeded, 503 when the store cannot answer, 400 when the request has no caller.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The seconds in `Retry-After`, at least 1; `None` when there is no point in trying again.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// The names of the policies that the request violates, as the header fields call them.
+    pub fn violated_policies(&self) -> &[&str] {
+        self.violated
+    }
+
+    /// One or two sentences for a person.
+    pub fn message(&self) -> String {
+        let first = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => "Rate limit exceeded.",
+            StatusCode::SERVICE_UNAVAILABLE => "The service cannot answer right now.",
+            _ => return "The request does not say who is calling.".into(),
+        };
+        match self.retry_after {
+            Some(1) => format!("{first} Try again in 1 second."),
+            Some(seconds) => format!("{first} Try again in {seconds} seconds."),
+            None => format!("{first} This request costs more than the limit allows."),
+        }
+    }
+}
+
+fn json(refusal: &Refusal<'_>) -> String {
+    let reason = refusal.status.canonical_reason().unwrap_or_default();
+    let mut body = format!(r#"{{"error":"{reason}","message":"{}""#, refusal.message());
+    if let Some(seconds) = refusal.retry_after {
+        // Writing to a `String` cannot fail.
+        let _ = write!(body, r#","retryAfter":{seconds}"#);
+    }
+    body.push('}');
+    body
+}
+
+fn problem(refusal: &Refusal<'_>) -> String {
+    const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
+    let status = refusal.status;
+    let (kind, title) = match status {
+        StatusCode::TOO_MANY_REQUESTS => (Some("quota-exceeded"), "Quota exceeded"),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (Some("temporary-reduced-capacity"), "Temporarily reduced capacity")
+        }
+        // Without a type of its own a problem is called what its status is called.
+        _ => (None, status.canonical_reason().unwrap_or_default()),
+    };
+    let mut body = match kind {
+        Some(kind) => format!(r#"{{"type":"{TYPES}{kind}""#),
+        None => String::from(r#"{"type":"about:blank""#),
+    };
+    let code = status.as_u16();
+    let _ = write!(body, r#","title":"{title}","status":{code},"detail":"{}""#, refusal.message());
+    if !refusal.violated.is_empty() {
+        // Names of policies have no quotes, backslashes and control characters.
+        let _ = write!(body, r#","violated-policies":["{}"]"#, refusal.violated.join(r#"",""#));
+    }
+    body.push('}');
+    body
+}
+
+/// A body that the application writes.
+pub(crate) struct OwnBody {
+    content_type: String,
+    render: Box<dyn Fn(&Refusal<'_>) -> String + Send + Sync>,
+}
+
+impl OwnBody {
+    pub(crate) fn new(
+        content_type: String,
+        render: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { content_type, render: Box::new(render) }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), RateLimitConfigError> {
+        let is_media_type = self.content_type.split_once('/').is_some_and(|(kind, rest)| {
+            !kind.is_empty() && !rest.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
+        if is_media_type && HeaderValue::from_str(&self.content_type).is_ok() {
+            return Ok(());
+        }
+        Err(RateLimitConfigError::ContentType { content_type: self.content_type.clone() })
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        &self.content_type
+    }
+
+    pub(crate) fn render(&self, refusal: &Refusal<'_>) -> String {
+        (self.render)(refusal)
+    }
+}
+
+impl fmt::Debug for OwnBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnBody").field("content_type", &self.content_type).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DENIED: Refusal<'static> =
+        Refusal { status: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(42), violated: &["a", "a-2"] };
+
+    #[test]
+    fn a_problem_names_what_was_violated() {
+        let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Rate limit exceeded. Try again in 42 seconds.","violated-policies":["a","a-2"]}"#;
+        assert_eq!(BodyStyle::Problem.render(&DENIED), expected);
+        let unavailable =
+            Refusal { status: StatusCode::SERVICE_UNAVAILABLE, retry_after: Some(1), violated: &[] };
+        let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503,"detail":"The service cannot answer right now. Try again in 1 second."}"#;
+        assert_eq!(BodyStyle::Problem.render(&unavailable), expected);
+        let missing = Refusal { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
+        let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not say who is calling."}"#;
+        assert_eq!(BodyStyle::Problem.render(&missing), expected);
+    }
+
+    #[test]
+    fn text_is_the_message() {
+        assert_eq!(BodyStyle::Text.render(&DENIED), "Rate limit exceeded. Try again in 42 seconds.\n");
+    }
+
+    #[test]
+    fn the_client_chooses_by_accept() {
+        use BodyStyle::{Json, Problem, Text};
+        let cases = [
+            ("", Json),
+            ("*/*", Json),
+            ("text/html", Json),
+            ("text/plain", Text),
+            ("TEXT/plain;q=0.5", Text),
+            ("text/*", Text),
+            ("application/problem+json", Problem),
+            ("application/*", Json),
+            ("application/json;q=0.8, application/problem+json", Problem),
+            ("application/json, application/problem+json", Json),
+            ("*/*;q=0.1, text/plain;q=0.2", Text),
+            ("application/json;q=0, */*", Problem),
+            ("text/plain;q=1.5", Json),
+            ("text/plain;q=nan", Json),
+            (";;;,,,q=", Json),
+        ];
+        for (accept, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if !accept.is_empty() {
+                headers.append(ACCEPT, HeaderValue::from_str(accept).unwrap());
+            }
+            assert_eq!(Json.by_accept(&headers), expected, "{accept:?}");
+        }
+        assert_eq!(Problem.by_accept(&HeaderMap::new()), Problem);
+    }
+}

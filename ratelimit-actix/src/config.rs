@@ -1,0 +1,357 @@
+//! How limits look from outside: who a caller is, and what an answer says. Validated once, read for every request.
+
+mod error;
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use actix_web::http::Method;
+use actix_web::http::header::{HeaderName, RETRY_AFTER};
+use actix_web::{HttpRequest, web};
+use smallvec::SmallVec;
+
+pub use self::error::RateLimitConfigError;
+use crate::body::{BodyStyle, OwnBody, Refusal};
+use crate::forwarded::{FORWARDED, ForwardedHeader, X_FORWARDED_FOR};
+use crate::headers::HeaderStyle;
+use crate::identity::Ipv6Prefix;
+use crate::proxies::TrustedProxies;
+use crate::rejection::Rejection;
+
+type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
+
+/// Settings for limits in an app, a scope or a resource: whose address counts, which header fields are sent, and what
+/// the body of a refusal is.
+///
+/// Register it with `app_data`, like Actix's own `JsonConfig`; the nearest one counts, as a whole. Without one the
+/// defaults hold: peers by their address, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
+///
+/// # Examples
+///
+/// ```
+/// use actix_web::App;
+/// use ratelimit_actix::{BodyStyle, ForwardedHeader, HeaderStyle, RateLimitConfig};
+///
+/// # fn main() -> Result<(), ratelimit_actix::RateLimitConfigError> {
+/// let config = RateLimitConfig::builder()
+///     .trusted_proxies(["10.0.0.0/8", "2001:db8:1::/48"], ForwardedHeader::XForwardedFor)
+///     .headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft11])
+///     .body(BodyStyle::Problem)
+///     .build()?;
+/// let app = App::new().app_data(config);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RateLimitConfig(Arc<Settings>);
+
+struct Settings {
+    proxies: TrustedProxies,
+    forwarded: ForwardedHeader,
+    ipv6_prefix: Ipv6Prefix,
+    headers: SmallVec<[HeaderStyle; 2]>,
+    body: BodyStyle,
+    own_body: Option<OwnBody>,
+    body_by_accept: bool,
+    count_options: bool,
+    error_handler: Option<Box<ErrorHandler>>,
+}
+
+static DEFAULT: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
+
+impl RateLimitConfig {
+    /// Starts with the defaults.
+    pub fn builder() -> RateLimitConfigBuilder {
+        RateLimitConfigBuilder::default()
+    }
+
+    /// The names of all header fields that these settings may send, for `Access-Control-Expose-Headers`: without being
+    /// listed there, scripts of other origins cannot read them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_actix::RateLimitConfig;
+    ///
+    /// let names = RateLimitConfig::default().exposed_headers();
+    /// // With actix-cors: Cors::default().expose_headers(names)
+    /// assert_eq!(names[0], "x-ratelimit-limit");
+    /// assert!(names.iter().any(|name| name == "retry-after"));
+    /// ```
+    pub fn exposed_headers(&self) -> Vec<HeaderName> {
+        let styles = self.0.headers.iter();
+        styles.flat_map(|style| style.names()).cloned().chain([RETRY_AFTER]).collect()
+    }
+
+    /// The nearest one around the handler, or the defaults.
+    pub(crate) fn nearest(req: &HttpRequest) -> &Self {
+        req.app_data::<Self>()
+            .or_else(|| req.app_data::<web::Data<Self>>().map(|shared| &***shared))
+            .unwrap_or_else(|| &DEFAULT)
+    }
+
+    /// Whether requests by this method are counted.
+    pub(crate) fn counts(&self, method: &Method) -> bool {
+        self.0.count_options || *method != Method::OPTIONS
+    }
+
+    pub(crate) fn proxies(&self) -> &TrustedProxies {
+        &self.0.proxies
+    }
+
+    pub(crate) fn forwarded(&self) -> &ForwardedHeader {
+        &self.0.forwarded
+    }
+
+    pub(crate) fn ipv6_prefix(&self) -> Ipv6Prefix {
+        self.0.ipv6_prefix
+    }
+
+    pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
+        &self.0.headers
+    }
+
+    /// The body for a request; `true` when another request could have got another one.
+    pub(crate) fn body_style(&self, req: &HttpRequest) -> (BodyStyle, bool) {
+        let by_accept = self.0.body_by_accept;
+        let style = if by_accept { self.0.body.by_accept(req.headers()) } else { self.0.body };
+        (style, by_accept)
+    }
+
+    pub(crate) fn own_body(&self) -> Option<&OwnBody> {
+        self.0.own_body.as_ref()
+    }
+
+    pub(crate) fn error_handler(&self) -> Option<&ErrorHandler> {
+        self.0.error_handler.as_deref()
+    }
+}
+
+impl Default for RateLimitConfig {
+    fn default() -> Self {
+        RateLimitConfigBuilder::default().finish(TrustedProxies::default(), Ipv6Prefix::DEFAULT)
+    }
+}
+
+impl fmt::Debug for RateLimitConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &*self.0;
+        f.debug_struct("RateLimitConfig")
+            .field("trusted_proxies", &settings.proxies)
+            .field("forwarded", &settings.forwarded)
+            .field("ipv6_prefix", &settings.ipv6_prefix)
+            .field("headers", &settings.headers)
+            .field("body", &settings.body)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Collects settings; nothing is checked before [`build`](Self::build).
+#[must_use = "a builder does nothing until `build`"]
+pub struct RateLimitConfigBuilder {
+    proxies: Vec<String>,
+    forwarded: ForwardedHeader,
+    ipv6_prefix: u8,
+    headers: SmallVec<[HeaderStyle; 2]>,
+    body: BodyStyle,
+    own_body: Option<OwnBody>,
+    body_by_accept: bool,
+    count_options: bool,
+    error_handler: Option<Box<ErrorHandler>>,
+}
+
+impl Default for RateLimitConfigBuilder {
+    fn default() -> Self {
+        Self {
+            proxies: Vec::new(),
+            forwarded: ForwardedHeader::XForwardedFor,
+            ipv6_prefix: 64,
+            headers: SmallVec::from_slice(&[HeaderStyle::LegacyUnix]),
+            body: BodyStyle::Json,
+            own_body: None,
+            body_by_accept: false,
+            count_options: false,
+            error_handler: None,
+        }
+    }
+}
+
+impl fmt::Debug for RateLimitConfigBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitConfigBuilder").finish_non_exhaustive()
+    }
+}
+
+impl RateLimitConfigBuilder {
+    /// Believes `header` when, and only when, the peer is in one of these networks, and takes the client's address from
+    /// it: read from the right, the first address that is in none of them.
+    ///
+    /// Networks are written as CIDR (`10.0.0.0/8`) or as a single address. List your own proxies and nothing else:
+    /// whoever is listed can choose an address with every request. With an empty list nobody is believed.
+    pub fn trusted_proxies(
+        mut self,
+        networks: impl IntoIterator<Item = impl Into<String>>,
+        header: ForwardedHeader,
+    ) -> Self {
+        self.proxies = networks.into_iter().map(Into::into).collect();
+        self.forwarded = header;
+        self
+    }
+
+    /// How many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at
+    /// least that much, and can use any address in it.
+    pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.ipv6_prefix = bits;
+        self
+    }
+
+    /// Which header fields are sent; several styles at once, or none. The default is [`HeaderStyle::LegacyUnix`].
+    ///
+    /// `Retry-After` is not one of them: a refusal always has it, unless the request can never pass.
+    pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
+        self.headers = styles.into_iter().collect();
+        self
+    }
+
+    /// What the body of a refusal is. The default is [`BodyStyle::Json`].
+    pub const fn body(mut self, style: BodyStyle) -> Self {
+        self.body = style;
+        self
+    }
+
+    /// Lets the client's `Accept` choose among the [`BodyStyle`]s; what [`body`](Self::body) says is for clients that
+    /// take anything, or nothing of it.
+    pub const fn body_by_accept(mut self) -> Self {
+        self.body_by_accept = true;
+        self
+    }
+
+    /// A body of your own, of the media type `content_type`.
+    pub fn body_with(
+        mut self,
+        content_type: impl Into<String>,
+        body: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.own_body = Some(OwnBody::new(content_type.into(), body));
+        self
+    }
+
+    /// Counts `OPTIONS` as well. By default it is not: a browser's preflight is not the user's doing, and the request
+    /// that follows is counted.
+    pub const fn count_options(mut self) -> Self {
+        self.count_options = true;
+        self
+    }
+
+    /// Turns a refusal into an error of your own, whose response is sent instead, with the quota's fields added, and
+    /// `Retry-After` unless it has one.
+    ///
+    /// To only look at it, return `rejection.into()`.
+    pub fn error_handler(
+        mut self,
+        handler: impl Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync + 'static,
+    ) -> Self {
+        self.error_handler = Some(Box::new(handler));
+        self
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    ///
+    /// When something in them cannot be meant: a network that is none, trust in everybody, a prefix out of its bounds,
+    /// two header styles with the same fields, or a content type that is none.
+    pub fn build(self) -> Result<RateLimitConfig, RateLimitConfigError> {
+        if let ForwardedHeader::Single(name) = &self.forwarded
+            && ([&X_FORWARDED_FOR, &FORWARDED].contains(&name))
+        {
+            return Err(RateLimitConfigError::ListAsSingle { header: name.clone() });
+        }
+        for (i, style) in self.headers.iter().enumerate() {
+            let mut others = self.headers[..i].iter();
+            if let Some(other) =
+                others.find(|other| style.names().iter().any(|name| other.names().contains(name)))
+            {
+                return Err(RateLimitConfigError::SameFields { styles: [*other, *style] });
+            }
+        }
+        if let Some(body) = &self.own_body {
+            body.validate()?;
+            if self.body_by_accept {
+                return Err(RateLimitConfigError::OwnBodyByAccept);
+            }
+        }
+        let ipv6_prefix = Ipv6Prefix::new(self.ipv6_prefix);
+        let ipv6_prefix = ipv6_prefix.ok_or(RateLimitConfigError::Ipv6Prefix { bits: self.ipv6_prefix })?;
+        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str))?;
+        Ok(self.finish(proxies, ipv6_prefix))
+    }
+
+    fn finish(self, proxies: TrustedProxies, ipv6_prefix: Ipv6Prefix) -> RateLimitConfig {
+        RateLimitConfig(Arc::new(Settings {
+            proxies,
+            forwarded: self.forwarded,
+            ipv6_prefix,
+            headers: self.headers,
+            body: self.body,
+            own_body: self.own_body,
+            body_by_accept: self.body_by_accept,
+            count_options: self.count_options,
+            error_handler: self.error_handler,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(builder: RateLimitConfigBuilder) -> String {
+        builder.build().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let builder = RateLimitConfig::builder;
+        let cases = [
+            (builder().ipv6_prefix(31), "32 to 128, not 31"),
+            (builder().ipv6_prefix(129), "32 to 128, not 129"),
+            (builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::LegacyDelta]), "same fields"),
+            (builder().headers([HeaderStyle::Draft06, HeaderStyle::Draft11]), "same fields"),
+            (builder().headers([HeaderStyle::Draft11, HeaderStyle::Draft11]), "same fields"),
+            (
+                builder().trusted_proxies(["10.0.0.1"], ForwardedHeader::Single(X_FORWARDED_FOR.clone())),
+                "`x-forwarded-for` is a list",
+            ),
+            (builder().trusted_proxies(["0.0.0.0/0"], ForwardedHeader::XForwardedFor), "every address"),
+            (builder().body_with("text", |_| String::new()), "`text` is not a media type"),
+            (builder().body_with("text/plain\r\n", |_| String::new()), "is not a media type"),
+            (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
+        ];
+        for (builder, expected) in cases {
+            let error = refused(builder);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_can_be_built() {
+        let built = RateLimitConfig::builder().build().unwrap();
+        assert_eq!(format!("{built:?}"), format!("{:?}", RateLimitConfig::default()));
+    }
+
+    #[test]
+    fn names_to_expose_are_those_that_are_sent() {
+        let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyDelta, HeaderStyle::Draft11]);
+        let names = config.build().unwrap().exposed_headers();
+        let expected = [
+            "x-ratelimit-limit",
+            "x-ratelimit-remaining",
+            "x-ratelimit-reset",
+            "ratelimit",
+            "ratelimit-policy",
+            "retry-after",
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,53 @@
+//! The fields of draft-ietf-httpapi-ratelimit-headers-11: structured fields (RFC 9651) in canonical form.
+//!
+//! `t` is how long `r` has to last: until the full quota is back, and at most a window, although a sliding one takes
+//! longer to forget all. For a violated limit it is when to come back. The draft wants `Retry-After` not to
+//! be earlier than any `t`; of the limits that were not violated, those for which it would be therefore have none.
+
+use actix_web::http::header::{HeaderName, HeaderValue};
+
+use super::{push_parameter, retry_after_seconds, seconds, unique_names, window_seconds};
+use crate::quotas::Quota;
+
+pub(super) static NAMES: [HeaderName; 2] =
+    [HeaderName::from_static("ratelimit"), HeaderName::from_static("ratelimit-policy")];
+
+pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+    if quotas.is_empty() {
+        return;
+    }
+    let waits = quotas.iter().filter_map(|quota| quota.outcome().retry_after());
+    let retry_after = waits.max().map(retry_after_seconds);
+    let (mut limits, mut policies) = (String::new(), String::new());
+    for (quota, name) in quotas.iter().zip(unique_names(quotas)) {
+        let outcome = quota.outcome();
+        push_name(&mut limits, &name);
+        push_parameter(&mut limits, "r", outcome.remaining());
+        let reset = || seconds(outcome.reset_after().min(quota.effective_window()));
+        let t = outcome.retry_after().map_or_else(reset, retry_after_seconds);
+        if retry_after.is_none_or(|retry_after| t <= retry_after) {
+            push_parameter(&mut limits, "t", t);
+        }
+        push_name(&mut policies, &name);
+        push_parameter(&mut policies, "q", outcome.limit());
+        if let Some(window) = window_seconds(quota) {
+            push_parameter(&mut policies, "w", window);
+        }
+    }
+    let [limit_name, policy_name] = &NAMES;
+    // Names of policies are printable ASCII, so these cannot fail.
+    if let (Ok(limits), Ok(policies)) = (HeaderValue::try_from(limits), HeaderValue::try_from(policies)) {
+        set(limit_name, limits);
+        set(policy_name, policies);
+    }
+}
+
+/// Begins the next member of the list. A policy's name has no quotes and backslashes, so nothing is escaped.
+fn push_name(list: &mut String, name: &str) {
+    if !list.is_empty() {
+        list.push_str(", ");
+    }
+    list.push('"');
+    list.push_str(name);
+    list.push('"');
+}

@@ -1,0 +1,33 @@
+//! `X-RateLimit-*`: what most services send, and no document defines; hence the two meanings of `Reset`.
+
+use actix_web::http::header::{HeaderName, HeaderValue};
+
+use super::{number, seconds};
+use crate::quotas::{Quota, tightest};
+
+/// The quota of the tightest limit, what is left of it, and when all of it is back.
+pub(super) static NAMES: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// What `X-RateLimit-Reset` means.
+#[derive(Clone, Copy)]
+pub(super) enum Reset {
+    UnixSeconds,
+    DeltaSeconds,
+}
+
+pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+    let Some(quota) = tightest(quotas) else { return };
+    let outcome = quota.outcome();
+    let reset = match reset {
+        Reset::UnixSeconds => quota.reset_unix_seconds(),
+        Reset::DeltaSeconds => seconds(outcome.reset_after()),
+    };
+    let [limit_name, remaining_name, reset_name] = &NAMES;
+    set(limit_name, number(outcome.limit()));
+    set(remaining_name, number(outcome.remaining()));
+    set(reset_name, number(reset));
+}

@@ -1,0 +1,247 @@
+//! Limits for a whole app, scope or resource: middleware around its services.
+
+mod filter;
+
+use std::fmt;
+use std::future::{Ready, ready};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::body::{EitherBody, MessageBody};
+use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
+use actix_web::http::Method;
+use actix_web::{Error, HttpRequest};
+use ratelimit_core::{Check, Policy};
+use smallvec::SmallVec;
+
+use self::filter::Filter;
+use crate::config::RateLimitConfig;
+use crate::identity;
+use crate::key::{IntoKey, Key};
+use crate::pass::{decide, refuse};
+use crate::quotas::Quotas;
+use crate::rejection::{MissingCaller, Rejection};
+
+/// Middleware that limits all requests to an app, a scope or a resource.
+///
+/// The same policies, callers, answers and header fields as with the attribute. Limits that are added with
+/// [`and`](Self::and) are one group: a request passes all and is charged for all, or for none.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use actix_web::web;
+/// use ratelimit_actix::{Policy, RateLimit, principal_or_address};
+///
+/// static BURST: Policy = Policy::new("burst", 10, Duration::from_secs(1));
+/// static DAILY: Policy = Policy::new("daily", 5000, Duration::from_secs(86_400));
+///
+/// let api = web::scope("/api").wrap(
+///     RateLimit::new(BURST.clone())
+///         .and(DAILY.clone())
+///         .by(principal_or_address)
+///         .exclude_pattern("/api/health"),
+/// );
+/// ```
+///
+/// # With limits of the handler
+///
+/// A handler in the scope may have limits of its own. They are a second question to the store: the middleware's are
+/// charged first, and stay charged when the handler's then deny. The answer tells all of them, the legacy fields the
+/// tightest.
+///
+/// # What it can see
+///
+/// In an app and a scope the handler is not chosen yet when middleware runs. Key functions can use header fields,
+/// addresses, what other middleware has left in the request, and parameters of the scope itself
+/// (`web::scope("/{tenant}")`), but not those of the routes in it; around a resource they can use all.
+///
+/// Middleware that is registered later runs earlier: for callers by [`Principal`](crate::Principal) write
+/// `.wrap(RateLimit::new(..)).wrap(authentication)`, and wrap CORS last of all so that browsers may read refusals.
+#[derive(Clone)]
+#[must_use = "middleware does nothing until it is given to `wrap`"]
+pub struct RateLimit(Arc<Settings>);
+
+type CallerFn = dyn Fn(&HttpRequest) -> Key + Send + Sync;
+
+#[derive(Clone)]
+struct Settings {
+    limits: SmallVec<[Limit; 2]>,
+    filter: Filter,
+    cost: u64,
+}
+
+#[derive(Clone)]
+struct Limit {
+    policy: Policy,
+    caller: Arc<CallerFn>,
+}
+
+impl Limit {
+    fn by_address(policy: Policy) -> Self {
+        Self { policy, caller: Arc::new(identity::caller) }
+    }
+}
+
+impl RateLimit {
+    /// Limits each client address to `policy`.
+    pub fn new(policy: Policy) -> Self {
+        let limits = SmallVec::from_iter([Limit::by_address(policy)]);
+        Self(Arc::new(Settings { limits, filter: Filter::default(), cost: 1 }))
+    }
+
+    /// Adds a limit, again by address; a group can have [`MAX_GROUP`](crate::MAX_GROUP).
+    pub fn and(self, policy: Policy) -> Self {
+        self.with(|settings| settings.limits.push(Limit::by_address(policy)))
+    }
+
+    /// Counts the limit that was added last for other callers than addresses: see [`IntoKey`] for what a function may
+    /// return. Nobody is answered with 400.
+    pub fn by<K: IntoKey>(self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
+        self.caller(Arc::new(move |req| caller(req).into_key()))
+    }
+
+    /// Counts everybody as one under the limit that was added last.
+    pub fn global(self) -> Self {
+        self.caller(Arc::new(|_| Key::global()))
+    }
+
+    /// What each request costs under every limit; the default is 1.
+    pub fn cost(self, cost: u64) -> Self {
+        self.with(|settings| settings.cost = cost)
+    }
+
+    /// Does not limit requests for the route with this pattern, as [`HttpRequest::match_pattern`] gives it: the
+    /// prefixes of all scopes and the resource's own, such as `/api/{tenant}/health`.
+    pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
+        self.with(|settings| settings.filter.exclude_pattern(pattern.into()))
+    }
+
+    /// Does not limit requests for this path and those below it: `/health` is `/health` and `/health/live`, but not
+    /// `/healthy`. Compared with the path as the router sees it, without percent-encoding.
+    pub fn exclude_prefix(self, prefix: impl Into<String>) -> Self {
+        self.with(|settings| settings.filter.exclude_prefix(prefix.into()))
+    }
+
+    /// Limits requests for the route with this pattern, and no others than those that are included.
+    pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
+        self.with(|settings| settings.filter.include_pattern(pattern.into()))
+    }
+
+    /// Limits requests for this path and those below it, and no others than those that are included.
+    pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
+        self.with(|settings| settings.filter.include_prefix(prefix.into()))
+    }
+
+    /// Limits requests by these methods only. `HEAD` is limited where `GET` is.
+    pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.with(|settings| settings.filter.methods(methods.into_iter().collect()))
+    }
+
+    fn caller(self, caller: Arc<CallerFn>) -> Self {
+        self.with(|settings| {
+            if let Some(limit) = settings.limits.last_mut() {
+                limit.caller = caller;
+            }
+        })
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+}
+
+impl fmt::Debug for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policies: Vec<_> = self.0.limits.iter().map(|limit| &limit.policy).collect();
+        f.debug_struct("RateLimit")
+            .field("policies", &policies)
+            .field("filter", &self.0.filter)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
+    /// the request, kept, would be in the way of the router.
+    async fn check(&self, req: &HttpRequest) -> Result<(), Rejection> {
+        if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
+            return Ok(());
+        }
+        let keys: SmallVec<[Key; 2]> = self.limits.iter().map(|limit| (limit.caller)(req)).collect();
+        let checks = self.limits.iter().zip(&keys);
+        let checks =
+            checks.map(|(limit, key)| Some(Check::new(&limit.policy, key.partition()?).cost(self.cost)));
+        let Some(checks) = checks.collect::<Option<SmallVec<[Check<'_>; 2]>>>() else {
+            return Err(Rejection::MissingCaller(MissingCaller::new(req)));
+        };
+        decide(req, &checks).await.map(drop)
+    }
+}
+
+impl<S, B> Transform<S, ServiceRequest> for RateLimit
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: MessageBody + 'static,
+{
+    type Response = ServiceResponse<EitherBody<B>>;
+    type Error = Error;
+    type Transform = RateLimitService<S>;
+    type InitError = ();
+    type Future = Ready<Result<Self::Transform, ()>>;
+
+    fn new_transform(&self, service: S) -> Self::Future {
+        ready(Ok(RateLimitService { settings: Arc::clone(&self.0), service: Rc::new(service) }))
+    }
+}
+
+/// The service that [`RateLimit`] makes of the one it is wrapped around.
+#[allow(missing_debug_implementations, reason = "nor has the service inside")]
+pub struct RateLimitService<S> {
+    settings: Arc<Settings>,
+    service: Rc<S>,
+}
+
+impl<S, B> Service<ServiceRequest> for RateLimitService<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: MessageBody + 'static,
+{
+    type Response = ServiceResponse<EitherBody<B>>;
+    type Error = Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Error>>>>;
+
+    forward_ready!(service);
+
+    fn call(&self, req: ServiceRequest) -> Self::Future {
+        let (settings, service) = (Arc::clone(&self.settings), Rc::clone(&self.service));
+        Box::pin(async move {
+            if let Err(rejection) = settings.check(req.request()).await {
+                let (req, payload) = req.into_parts();
+                let response = refuse(&req, payload, rejection).await.map_into_right_body();
+                return Ok(ServiceResponse::new(req, response));
+            }
+            let Some(quotas) = Quotas::known(req.request()) else {
+                return Ok(service.call(req).await?.map_into_left_body());
+            };
+            let config = RateLimitConfig::nearest(req.request()).clone();
+            match service.call(req).await {
+                Ok(mut response) => {
+                    // The handler may be nearer to other settings, by which it has told its own limits.
+                    let config = RateLimitConfig::nearest(response.request()).clone();
+                    quotas.tell(&config, response.headers_mut());
+                    Ok(response.map_into_left_body())
+                }
+                // Becomes a response only outside; what it says about the quota goes with it.
+                Err(mut error) => {
+                    error.add_response_mapper(move |mut response| {
+                        quotas.tell(&config, response.headers_mut());
+                        response
+                    });
+                    Err(error)
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! Callers that have proved who they are.
+
+use actix_web::{HttpMessage, HttpRequest};
+
+use crate::identity::client_key;
+use crate::key::{IntoKey, Key};
+
+/// Who a request is from, as the authentication of the application has verified: an account, a user, the owner of an API
+/// key.
+///
+/// Put it into the request when, and only when, the credentials were checked; what a client merely claims must not
+/// choose the count, or a new claim with every request would never be limited. Limits then find it:
+///
+/// ```
+/// use actix_web::body::MessageBody;
+/// use actix_web::dev::{ServiceRequest, ServiceResponse};
+/// use actix_web::middleware::{Next, from_fn};
+/// use actix_web::{App, Error, HttpMessage, Responder, get};
+/// use ratelimit_actix::{Principal, principal_or_address, rate_limit};
+///
+/// async fn authenticate(
+///     req: ServiceRequest,
+///     next: Next<impl MessageBody>,
+/// ) -> Result<ServiceResponse<impl MessageBody>, Error> {
+///     if let Some(account) = account_of(req.headers().get("x-api-key")) {
+///         req.extensions_mut().insert(Principal::new(account));
+///     }
+///     next.call(req).await
+/// }
+/// # fn account_of(key: Option<&actix_web::http::header::HeaderValue>) -> Option<u64> { Some(7) }
+///
+/// #[rate_limit(max = 100, window = "1m", by = principal_or_address)]
+/// #[get("/orders")]
+/// async fn orders() -> impl Responder {
+///     "orders"
+/// }
+///
+/// let app = App::new().wrap(from_fn(authenticate)).service(orders);
+/// ```
+///
+/// An attribute sees what every middleware has left; the [`RateLimit`](crate::RateLimit) middleware sees what was left
+/// by middleware that is wrapped around it, that is, registered after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(Key);
+
+impl Principal {
+    /// The principal with this identifier: an account number rather than the secret that stands for it.
+    pub fn new(identifier: impl IntoKey) -> Self {
+        Self(identifier.into_key())
+    }
+}
+
+/// The [`Principal`] of a request as the caller of a limit; nobody when there is none.
+pub fn principal(req: &HttpRequest) -> Key {
+    let principal = req.extensions().get::<Principal>().map(|principal| principal.0.clone());
+    principal.into_key()
+}
+
+/// The [`Principal`] of a request as the caller of a limit, and the [address](client_key) when there is none: for
+/// endpoints that can be used without an account, and so that wrong credentials are counted as well.
+pub fn principal_or_address(req: &HttpRequest) -> Key {
+    let principal = principal(req);
+    if principal.partition().is_some() { principal } else { client_key(req) }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_verified_is_a_caller_of_its_own() {
+        let peer = "192.0.2.1:1".parse().unwrap();
+        let req = TestRequest::default().peer_addr(peer).insert_header(("x-api-key", "7")).to_http_request();
+        assert_eq!(principal(&req).partition(), None);
+        assert_eq!(principal_or_address(&req), client_key(&req));
+        req.extensions_mut().insert(Principal::new(7_u64));
+        assert_eq!(principal(&req), 7_u64.into_key());
+        assert_eq!(principal_or_address(&req), 7_u64.into_key());
+        req.extensions_mut().insert(Principal::new(None::<u64>));
+        assert_eq!(principal_or_address(&req), client_key(&req));
+    }
+}

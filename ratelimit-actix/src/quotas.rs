@@ -1,0 +1,261 @@
+//! What was decided about one request, by all limits around its handler: kept in the request, told to the client.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::{Ready, ready};
+use std::rc::Rc;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::HeaderMap;
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, StoreError, Timestamp};
+use smallvec::SmallVec;
+
+use crate::config::RateLimitConfig;
+use crate::headers;
+
+/// What one limit said about the request.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    policy: Policy,
+    caller: Caller,
+    at: Timestamp,
+    outcome: Outcome,
+}
+
+/// Whose count it is, hidden from logs.
+#[derive(Clone)]
+struct Caller(SmallVec<[u8; 40]>);
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Quota {
+    pub(crate) fn new(check: &Check<'_>, at: Timestamp, outcome: Outcome) -> Self {
+        let caller = Caller(SmallVec::from_slice(check.partition()));
+        Self { policy: check.policy().clone(), caller, at, outcome }
+    }
+
+    /// The rule.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What was decided, and what is left.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
+    pub(crate) fn reset_unix_seconds(&self) -> u64 {
+        self.at.unix_seconds_after(self.outcome.reset_after())
+    }
+
+    /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
+    pub(crate) fn effective_window(&self) -> Duration {
+        let max = u128::from(self.policy.max());
+        let micros = self.policy.window().as_micros() * u128::from(self.policy.capacity());
+        Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
+    }
+
+    fn rank(&self) -> (Decision, u64, u64) {
+        let reset = self.at.as_micros().saturating_add(micros(self.outcome.reset_after()));
+        (self.outcome.decision(), u64::MAX - self.outcome.remaining(), reset)
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The quota that a client should look at: the violated one with the longest wait, otherwise the one with the least
+/// remaining, and of equals the one that takes longer to reset.
+pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
+    // Of equals `max_by_key` takes the last; the first is what was written first.
+    quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
+}
+
+/// One question to a limiter, and its answer.
+#[derive(Clone, Debug)]
+struct Decided {
+    limiter: RateLimiter,
+    quotas: SmallVec<[Quota; 2]>,
+}
+
+/// What is left for the caller of this request, under each of its limits: those of the middleware around the handler
+/// and those of the handler.
+///
+/// An extractor, for handlers that say or use what is left, or that know only afterwards what a request costs. Without
+/// a limit, and for a request that is not counted, it is empty.
+///
+/// # Examples
+///
+/// ```
+/// use actix_web::{Responder, Result, error, get};
+/// use ratelimit_actix::{Quotas, rate_limit};
+///
+/// /// A thousand rows per hour; nobody knows beforehand how many a query finds.
+/// #[rate_limit(max = 1000, window = "1h")]
+/// #[get("/query")]
+/// async fn query(quotas: Quotas) -> Result<impl Responder> {
+///     let rows = vec!["row"; 20];
+///     // One was taken before the handler ran.
+///     quotas.charge(rows.len() as u64 - 1).await.map_err(error::ErrorServiceUnavailable)?;
+///     Ok(rows.join("\n"))
+/// }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
+
+impl Quotas {
+    /// Those of a request; empty ones are put into it if there are none yet.
+    pub(crate) fn of(req: &HttpRequest) -> Self {
+        let mut extensions = req.extensions_mut();
+        if let Some(quotas) = extensions.get::<Self>() {
+            return quotas.clone();
+        }
+        let quotas = Self::default();
+        extensions.insert(quotas.clone());
+        quotas
+    }
+
+    /// Those of a request, if anything was decided about it.
+    pub(crate) fn known(req: &HttpRequest) -> Option<Self> {
+        req.extensions().get::<Self>().cloned()
+    }
+
+    /// Adds what was decided about a group.
+    pub(crate) fn add(&self, limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) {
+        let quotas = checks.iter().zip(outcome.outcomes());
+        let quotas = quotas.map(|(check, told)| Quota::new(check, outcome.at(), told.clone())).collect();
+        self.0.borrow_mut().push(Decided { limiter: limiter.clone(), quotas });
+    }
+
+    /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
+    /// that, since nobody knows.
+    pub(crate) fn settle(&self, left: Option<&GroupOutcome>) {
+        let mut decided = self.0.borrow_mut();
+        match (left, decided.last_mut()) {
+            (Some(left), Some(last)) => last.update(left),
+            _ => drop(decided.pop()),
+        }
+    }
+
+    /// Calls `look` with all of them, the outermost limits first.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
+        let decided = self.0.borrow();
+        let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
+        look(&quotas)
+    }
+
+    /// Sets the header fields that say so.
+    pub(crate) fn tell(&self, config: &RateLimitConfig, headers: &mut HeaderMap) {
+        self.with(|quotas| headers::write(config.header_styles(), quotas, headers));
+    }
+
+    /// One for each limit, the outermost first, in the order in which they are written.
+    pub fn to_vec(&self) -> Vec<Quota> {
+        self.with(|quotas| quotas.iter().copied().cloned().collect())
+    }
+
+    /// The quota that the caller will first run out of.
+    pub fn tightest(&self) -> Option<Quota> {
+        self.with(|quotas| tightest(quotas).cloned())
+    }
+
+    /// How many requests of cost 1 would still pass under all limits; `None` when nothing limits this request.
+    pub fn remaining(&self) -> Option<u64> {
+        self.with(|quotas| quotas.iter().map(|quota| quota.outcome.remaining()).min())
+    }
+
+    /// Takes `units` more from every limit of this request, or all that are left where these are fewer, and has the
+    /// answer say what is left then. Returns how many could be taken of the limit that had the least.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot answer. Limits of another [`RateLimiter`] may then have been charged.
+    pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
+        let groups = self.0.borrow().clone();
+        let mut least = units;
+        for (position, group) in groups.iter().enumerate() {
+            let (taken, outcome) = group.charge(units).await?;
+            least = least.min(taken);
+            if let Some(decided) = self.0.borrow_mut().get_mut(position) {
+                decided.update(&outcome);
+            }
+        }
+        Ok(least)
+    }
+}
+
+impl Decided {
+    fn update(&mut self, outcome: &GroupOutcome) {
+        for (quota, told) in self.quotas.iter_mut().zip(outcome.outcomes()) {
+            (quota.at, quota.outcome) = (outcome.at(), told.clone());
+        }
+    }
+
+    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits.
+    async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
+        loop {
+            let checks = self.quotas.iter();
+            let checks: SmallVec<[Check<'_>; 2]> =
+                checks.map(|quota| Check::new(&quota.policy, &quota.caller.0[..]).cost(units)).collect();
+            let outcome = self.limiter.check_all(&checks).await?;
+            // A cost of 0 always passes.
+            if outcome.is_allowed() || units == 0 {
+                return Ok((units, outcome));
+            }
+            let left = outcome.outcomes().iter().map(Outcome::remaining).min().unwrap_or(0);
+            units = left.min(units - 1);
+        }
+    }
+}
+
+impl FromRequest for Quotas {
+    type Error = actix_web::Error;
+    type Future = Ready<Result<Self, Self::Error>>;
+
+    fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Self::known(req).unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_does_not_show_the_caller() {
+        let policy = Policy::new("policy", 1, Duration::from_secs(1));
+        let check = Check::new(&policy, "AAAA");
+        let quota =
+            Quota::new(&check, Timestamp::from_micros(0), Outcome::new(1, 1, 0, 0, Decision::Allowed));
+        let shown = format!("{quota:?}");
+        assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
+    }
+
+    #[test]
+    fn a_token_bucket_is_full_again_after_more_than_its_window() {
+        let bucket = |max, burst| {
+            Policy::builder("b")
+                .algorithm(ratelimit_core::Algorithm::TokenBucket)
+                .max(max)
+                .burst(burst)
+                .window(Duration::from_secs(1))
+                .build()
+        };
+        let window = |policy: &Policy| {
+            let check = Check::new(policy, "");
+            let outcome = Outcome::new(1, 1, 0, 0, Decision::Allowed);
+            Quota::new(&check, Timestamp::from_micros(0), outcome).effective_window()
+        };
+        assert_eq!(window(&bucket(5, 20)), Duration::from_secs(4));
+        assert_eq!(window(&bucket(5, 5)), Duration::from_secs(1));
+        assert_eq!(window(&bucket(3, 1)), Duration::from_micros(333_334));
+    }
+}

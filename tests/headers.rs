@@ -1,0 +1,272 @@
+//! What clients are told, over real connections: every style and body, for every way a request can end.
+
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+
+use std::net::SocketAddr;
+
+use actix_web::error::{ErrorImATeapot, InternalError};
+use actix_web::http::StatusCode;
+use actix_web::http::header::RETRY_AFTER;
+use actix_web::web::{self, Data, Path, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse, Result};
+use ratelimit_actix::{
+    BodyStyle, HeaderStyle, Quotas, RateLimitConfig, RateLimitConfigBuilder, RateLimiter, Rejection,
+    rate_limit,
+};
+use tests::client::{self, Reply};
+use tests::demo::{Demo, within_one_minute};
+use tests::service::Service;
+use tests::store::{START, clocked, fresh, watched};
+
+const DEMO: &str = env!("CARGO_BIN_EXE_demo-headers");
+
+/// 3 requests: one that passes, one that the handler refuses, one whose argument is wrong; then none.
+#[rate_limit(max = 3, window = "1m", key = "minute", algorithm = "fixed_window")]
+#[rate_limit(max = 500, window = "500ms", key = "burst", algorithm = "fixed_window")]
+#[rate_limit(max = 1000, window = "1d", key = "daily", algorithm = "fixed_window")]
+async fn three(argument: Path<u8>) -> Result<&'static str> {
+    if *argument == 0 { Err(ErrorImATeapot("no")) } else { Ok("yes") }
+}
+
+fn service(config: RateLimitConfigBuilder, limiter: RateLimiter) -> Service {
+    let config = config.build().unwrap();
+    Service::start(move |app: &mut ServiceConfig| {
+        app.app_data(config.clone())
+            .app_data(Data::new(limiter.clone()))
+            .route("/{argument}", web::get().to(three));
+    })
+}
+
+/// A pass, a handler's error, an extractor's error and a denial.
+fn four(server: SocketAddr, headers: &[&str]) -> [Reply; 4] {
+    let replies = ["/1", "/0", "/x", "/1"].map(|path| client::get(server, path, headers));
+    assert_eq!(replies.each_ref().map(|reply| reply.status), [200, 418, 404, 429]);
+    replies
+}
+
+/// The fields of the quota, sorted by name.
+fn told(reply: &Reply) -> Vec<String> {
+    let quota = reply.headers.iter().filter(|(name, _)| name.contains("ratelimit") || name == "retry-after");
+    let mut lines: Vec<_> = quota.map(|(name, value)| format!("{name}: {value}")).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn legacy_tells_the_tightest_in_two_meanings() {
+    for (style, reset) in [(HeaderStyle::LegacyUnix, START + 60), (HeaderStyle::LegacyDelta, 60)] {
+        let service = service(RateLimitConfig::builder().headers([style]), fresh());
+        for (reply, remaining) in four(service.address, &[]).iter().zip([2, 1, 0, 0]) {
+            let mut expected = vec![
+                "x-ratelimit-limit: 3".to_owned(),
+                format!("x-ratelimit-remaining: {remaining}"),
+                format!("x-ratelimit-reset: {reset}"),
+            ];
+            if reply.status == 429 {
+                expected.insert(0, "retry-after: 60".to_owned());
+            }
+            assert_eq!(told(reply), expected);
+        }
+    }
+}
+
+#[test]
+fn draft_11_tells_all_three() {
+    let service = service(RateLimitConfig::builder().headers([HeaderStyle::Draft11]), fresh());
+    let policy = r#"ratelimit-policy: "minute";q=3;w=60, "burst";q=500, "daily";q=1000;w=86400"#;
+    // The fake clock stands at the first instant of a minute that is 80 000 and some seconds before a day's end.
+    let day = 86_400 - START % 86_400;
+    for (reply, taken) in four(service.address, &[]).iter().zip([1, 2, 3, 3]) {
+        let (minute, burst, daily) = (3 - taken, 500 - taken, 1000 - taken);
+        let denied = reply.status == 429;
+        let late = if denied { String::new() } else { format!(";t={day}") };
+        let limit =
+            format!(r#"ratelimit: "minute";r={minute};t=60, "burst";r={burst};t=1, "daily";r={daily}{late}"#);
+        let mut expected = vec![limit, policy.to_owned()];
+        expected.extend(denied.then(|| "retry-after: 60".to_owned()));
+        expected.sort();
+        assert_eq!(told(reply), expected);
+    }
+}
+
+#[test]
+fn draft_06_and_legacy_can_be_sent_together_and_none_as_well() {
+    let both = RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft06]);
+    let both = service(both, fresh());
+    let [passed, .., denied] = four(both.address, &[]);
+    assert_eq!(
+        told(&passed),
+        [
+            "ratelimit-limit: 3",
+            "ratelimit-policy: 3;w=60, 500, 1000;w=86400",
+            "ratelimit-remaining: 2",
+            "ratelimit-reset: 60",
+            "x-ratelimit-limit: 3",
+            "x-ratelimit-remaining: 2",
+            &format!("x-ratelimit-reset: {}", START + 60),
+        ]
+    );
+    assert_eq!(told(&denied).len(), 8);
+    let none = service(RateLimitConfig::builder().headers([]), fresh());
+    let [passed, .., denied] = four(none.address, &[]);
+    assert!(told(&passed).is_empty());
+    assert_eq!(told(&denied), ["retry-after: 60"]);
+}
+
+#[test]
+fn bodies_are_as_configured() {
+    let text = "Rate limit exceeded. Try again in 60 seconds.";
+    let json = format!(r#"{{"error":"Too Many Requests","message":"{text}","retryAfter":60}}"#);
+    let problem = format!(
+        r#"{{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"{text}","violated-policies":["minute"]}}"#
+    );
+    let builder = RateLimitConfig::builder;
+    let own = builder().body_with("application/vnd.own+json", |refusal| {
+        let names = refusal.violated_policies().join(",");
+        format!("{} {:?} {names}", refusal.status(), refusal.retry_after())
+    });
+    let cases = [
+        (builder(), "application/json", json.clone()),
+        (builder().body(BodyStyle::Problem), "application/problem+json", problem.clone()),
+        (builder().body(BodyStyle::Text), "text/plain; charset=utf-8", format!("{text}\n")),
+        (own, "application/vnd.own+json", "429 Too Many Requests Some(60) minute".to_owned()),
+    ];
+    for (config, content_type, body) in cases {
+        let service = service(config, fresh());
+        // Without being asked, no configuration looks at Accept.
+        let [.., denied] = four(service.address, &["Accept: text/plain"]);
+        assert_eq!(denied.header("content-type"), Some(content_type));
+        assert_eq!(denied.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(denied.body, body);
+    }
+    let service = service(builder().body_by_accept(), fresh());
+    four(service.address, &[]);
+    for (accept, body) in [("Accept: application/problem+json", &problem), ("Accept: text/html", &json)] {
+        let denied = client::get(service.address, "/1", &[accept]);
+        assert_eq!(&denied.body, body);
+        assert!(denied.header("vary").unwrap().contains("accept"));
+    }
+}
+
+#[test]
+fn an_outage_and_a_missing_caller_have_bodies_of_the_same_style() {
+    #[rate_limit(by = nobody)]
+    async fn missing() -> &'static str {
+        ""
+    }
+    fn nobody(_: &HttpRequest) -> Option<u8> {
+        None
+    }
+
+    let (limiter, watch) = watched();
+    watch.fail(true);
+    let config = RateLimitConfig::builder().body(BodyStyle::Problem).build().unwrap();
+    let service = Service::start(move |app: &mut ServiceConfig| {
+        app.app_data(config.clone())
+            .app_data(Data::new(limiter.clone()))
+            .route("/missing", web::get().to(missing))
+            .route("/{argument}", web::get().to(three));
+    });
+    let unavailable = client::get(service.address, "/1", &[]);
+    assert_eq!((unavailable.status, unavailable.header("retry-after")), (503, Some("1")));
+    assert_eq!(unavailable.header("content-type"), Some("application/problem+json"));
+    assert!(unavailable.body.contains("#temporary-reduced-capacity"), "{}", unavailable.body);
+    let missing = client::get(service.address, "/missing", &[]);
+    assert_eq!((missing.status, missing.header("retry-after")), (400, None));
+    assert!(missing.body.contains(r#""type":"about:blank","title":"Bad Request""#), "{}", missing.body);
+}
+
+#[test]
+fn an_error_handler_has_the_last_word_but_not_about_the_quota() {
+    let config = RateLimitConfig::builder().error_handler(|rejection, req| {
+        let status = match rejection {
+            Rejection::RateLimited(_) if req.path() == "/1" => StatusCode::PAYMENT_REQUIRED,
+            other => return other.into(),
+        };
+        InternalError::new("pay", status).into()
+    });
+    let service = service(config, fresh());
+    for path in ["/1", "/1", "/1"] {
+        client::get(service.address, path, &[]);
+    }
+    let own = client::get(service.address, "/1", &[]);
+    assert_eq!((own.status, own.body.as_str()), (402, "pay"));
+    assert_eq!(told(&own).len(), 4, "{:?}", own.headers);
+    let passed_on = client::get(service.address, "/2", &[]);
+    assert_eq!((passed_on.status, passed_on.header("content-type")), (429, Some("application/json")));
+
+    let own_wait = RateLimitConfig::builder().error_handler(|_, _| {
+        let response = HttpResponse::TooManyRequests().insert_header((RETRY_AFTER, "7")).finish();
+        InternalError::from_response("own", response).into()
+    });
+    let service = self::service(own_wait, fresh());
+    let [.., denied] = four(service.address, &[]);
+    assert_eq!(denied.header("retry-after"), Some("7"));
+}
+
+#[test]
+fn handlers_see_what_is_left_and_charge_more_afterwards() {
+    #[rate_limit(max = 10, window = "1m", algorithm = "fixed_window")]
+    #[rate_limit(max = 100, window = "1h", algorithm = "fixed_window", name = "hour")]
+    async fn metered(units: Path<u64>, quotas: Quotas) -> String {
+        let before = quotas.remaining();
+        let taken = quotas.charge(*units).await.unwrap();
+        let all = quotas.to_vec();
+        let left = all.iter().map(|quota| quota.outcome().remaining()).collect::<Vec<_>>();
+        let tightest = quotas.tightest().unwrap();
+        format!("{before:?} {taken} {left:?} {}", tightest.policy().max())
+    }
+
+    async fn unlimited(quotas: Quotas) -> String {
+        format!("{:?} {}", quotas.remaining(), quotas.charge(5).await.unwrap())
+    }
+
+    let (limiter, _clock) = clocked();
+    let service = Service::start(move |app: &mut ServiceConfig| {
+        app.app_data(Data::new(limiter.clone()))
+            .route("/unlimited", web::get().to(unlimited))
+            .route("/{units}", web::get().to(metered));
+    });
+    let ask = |path| client::get(service.address, path, &[]);
+    let reply = ask("/4");
+    assert_eq!(reply.body, "Some(9) 4 [5, 95] 10");
+    assert_eq!(reply.header("x-ratelimit-remaining"), Some("5"));
+    assert_eq!(ask("/0").body, "Some(4) 0 [4, 94] 10");
+    // More than is left: takes what is left, and says how much that was.
+    let reply = ask("/50");
+    assert_eq!(reply.body, "Some(3) 3 [0, 90] 10");
+    assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (200, Some("0")));
+    assert_eq!(ask("/1").status, 429);
+    assert_eq!(ask("/unlimited").body, "None 5");
+}
+
+#[test]
+fn the_headers_demo_speaks_every_style() {
+    let replies = within_one_minute(|| {
+        let demo = Demo::start(DEMO, &[("HEADER_STYLE", "draft-11"), ("BODY_STYLE", "problem")]);
+        [(); 3].map(|()| client::get(demo.address, "/", &[]))
+    });
+    assert_eq!(replies.each_ref().map(|reply| reply.status), [200, 200, 429]);
+    let policy = Some(r#""burst";q=2;w=60, "hourly";q=100;w=3600"#);
+    for reply in &replies {
+        assert_eq!(reply.header("ratelimit-policy"), policy);
+        assert_eq!(reply.header("x-ratelimit-limit"), None);
+    }
+    assert!(replies[2].header("ratelimit").unwrap().starts_with(r#""burst";r=0;t="#), "{replies:?}");
+    assert!(replies[2].body.contains(r#""violated-policies":["burst"]"#), "{replies:?}");
+    for (style, name, absent) in [
+        ("legacy", Some("x-ratelimit-reset"), "ratelimit-policy"),
+        ("draft-06", Some("ratelimit-reset"), "x-ratelimit-limit"),
+        ("none", None, "x-ratelimit-limit"),
+    ] {
+        let demo = Demo::start(DEMO, &[("HEADER_STYLE", style)]);
+        let reply = client::get(demo.address, "/", &[]);
+        assert_eq!(reply.status, 200);
+        assert!(name.is_none_or(|name| reply.header(name).is_some()), "{style}: {reply:?}");
+        assert_eq!(reply.header(absent), None, "{style}");
+    }
+    for (variable, value) in [("HEADER_STYLE", "draft-12"), ("BODY_STYLE", "xml"), ("PORT", "x")] {
+        let said = Demo::refusal(DEMO, &[(variable, value)]);
+        assert!(said.starts_with(&format!("error: {variable} must be ")), "{said}");
+    }
+}

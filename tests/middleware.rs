@@ -1,0 +1,381 @@
+//! The `RateLimit` middleware, around apps, scopes and resources, with and without limits of the handlers in it.
+
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+
+use std::time::Duration;
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{Service, ServiceRequest, ServiceResponse};
+use actix_web::error::ErrorForbidden;
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::{ErrorHandlerResponse, ErrorHandlers, Next, NormalizePath, from_fn};
+use actix_web::test::init_service;
+use actix_web::web::{self, Data, Path};
+use actix_web::{App, Error, HttpMessage, HttpRequest, HttpResponse, get};
+use ratelimit_actix::{
+    HeaderStyle, Policy, Principal, RateLimit, RateLimitConfig, RateLimited, principal_or_address, rate_limit,
+};
+use tests::answer::{by, get, request, send_raw, statuses};
+use tests::payload::with_watched_body;
+use tests::store::{clocked, fresh, watched};
+use tests::{Answer, send};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+static TWO: Policy = Policy::new("two", 2, MINUTE);
+static FIVE: Policy = Policy::new("five", 5, MINUTE);
+
+async fn ok() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, window = "1h", key = "inner")]
+async fn limited() -> &'static str {
+    "limited"
+}
+
+#[actix_web::test]
+async fn it_limits_an_app_a_scope_and_a_resource() {
+    let two = || RateLimit::new(TWO.clone());
+    let app = init_service(
+        App::new()
+            .app_data(Data::new(fresh()))
+            .wrap(two())
+            .route("/a", web::get().to(ok))
+            .route("/b", web::get().to(ok)),
+    )
+    .await;
+    assert_eq!(statuses(&app, "/a", 1).await, [200]);
+    assert_eq!(statuses(&app, "/b", 2).await, [200, 429]);
+    assert_eq!(send(&app, by("192.0.2.2:1", "/a")).await.status, 200);
+
+    let app = init_service(
+        App::new()
+            .app_data(Data::new(fresh()))
+            .service(web::scope("/scope").wrap(two()).route("/{id}", web::get().to(ok)))
+            .service(web::resource("/resource").wrap(two().by(|_: &HttpRequest| "everybody")).to(ok))
+            .route("/free", web::get().to(ok)),
+    )
+    .await;
+    assert_eq!(statuses(&app, "/scope/1", 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, "/resource", 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, "/free", 3).await, [200, 200, 200]);
+}
+
+#[actix_web::test]
+async fn every_answer_tells_the_quota() {
+    async fn failing() -> Result<&'static str, Error> {
+        Err(ErrorForbidden("no"))
+    }
+    let (limiter, clock) = clocked();
+    let scope = web::scope("/s")
+        .wrap(RateLimit::new(FIVE.clone()))
+        .route("/ok", web::get().to(ok))
+        .route("/failing", web::get().to(failing))
+        .route(
+            "/own",
+            web::get().to(async || HttpResponse::Ok().insert_header(("x-ratelimit-limit", "9")).finish()),
+        );
+    let app = init_service(App::new().app_data(Data::new(limiter)).service(scope)).await;
+    clock.advance(Duration::from_secs(1));
+    let cases = [("/s/ok", 200), ("/s/failing", 403), ("/s/nowhere", 404), ("/s/own", 200), ("/s/ok", 200)];
+    for ((path, status), remaining) in cases.into_iter().zip((0..5).rev()) {
+        let answer = send(&app, get(path)).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(
+            (answer.header("x-ratelimit-limit"), answer.quota().unwrap().1),
+            (Some("5"), remaining),
+            "{path}"
+        );
+    }
+    let denied = send(&app, get("/s/ok")).await;
+    assert_eq!((denied.status, denied.quota().unwrap().1), (429, 0));
+    assert!(denied.header("retry-after").is_some());
+    assert!(denied.body.contains("Rate limit exceeded"), "{}", denied.body);
+    assert!(denied.error.unwrap().starts_with("RateLimited"));
+}
+
+#[actix_web::test]
+async fn its_limits_and_the_handlers_are_told_in_one_set_of_fields() {
+    let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft11]);
+    let scope = web::scope("/s")
+        .wrap(RateLimit::new(FIVE.clone()))
+        .route("/plain", web::get().to(ok))
+        .route("/limited", web::get().to(limited));
+    let app = App::new().app_data(Data::new(fresh())).app_data(config.build().unwrap()).service(scope);
+    let app = init_service(app).await;
+
+    let told = |answer: &Answer| {
+        let limits = answer.header("ratelimit-policy").unwrap().to_owned();
+        (answer.status, limits, answer.quota().map(|(limit, remaining, _)| (limit, remaining)))
+    };
+    let five = r#""five";q=5;w=60"#.to_owned();
+    let both = format!(r#"{five}, "inner";q=1;w=3600"#);
+    assert_eq!(told(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 4))));
+    // The tighter one is in the legacy fields.
+    assert_eq!(told(&send(&app, get("/s/limited")).await), (200, both.clone(), Some((1, 0))));
+    let denied = send(&app, get("/s/limited")).await;
+    assert_eq!(told(&denied), (429, both.clone(), Some((1, 0))));
+    assert!(denied.header("ratelimit").unwrap().starts_with(r#""five";r=2;t="#), "{:?}", denied.headers);
+    // The middleware's stay charged when the handler's deny.
+    assert_eq!(told(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 1))));
+    send(&app, get("/s/plain")).await;
+    // And when the middleware denies, the handler's are not asked.
+    assert_eq!(told(&send(&app, get("/s/limited")).await), (429, five, Some((5, 0))));
+}
+
+#[actix_web::test]
+async fn nested_scopes_are_limited_by_all_around_them() {
+    let (limiter, watch) = watched();
+    let inner = web::scope("/inner").wrap(RateLimit::new(TWO.clone())).route("", web::get().to(ok));
+    let outer =
+        web::scope("/outer").wrap(RateLimit::new(FIVE.clone())).service(inner).route("", web::get().to(ok));
+    let app = init_service(App::new().app_data(Data::new(limiter)).service(outer)).await;
+    assert_eq!(statuses(&app, "/outer/inner", 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, "/outer", 3).await, [200, 200, 429]);
+    assert_eq!(watch.calls(), 3 * 2 + 3);
+}
+
+#[actix_web::test]
+async fn several_limits_are_one_group() {
+    let (limiter, watch) = watched();
+    let limit = RateLimit::new(FIVE.clone()).and(TWO.clone()).global().cost(2);
+    let app = App::new().app_data(Data::new(limiter)).wrap(limit).route("/", web::get().to(ok));
+    let app = init_service(app).await;
+    assert_eq!(send(&app, get("/")).await.status, 200);
+    assert_eq!((watch.calls(), watch.limits()), (1, 2));
+    let denied = send(&app, by("192.0.2.2:1", "/")).await;
+    assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, Some("2")));
+}
+
+// ---- What is limited --------------------------------------------------------------------------------------------
+
+#[get("/{org}/users/{id}")]
+async fn user(path: Path<(String, u64)>) -> String {
+    format!("{} {}", path.0, path.1)
+}
+
+#[get("/{org}/health")]
+async fn health(org: Path<String>) -> String {
+    org.into_inner()
+}
+
+/// How many of three requests for each path are let through.
+async fn passed(limit: RateLimit, paths: &[&str]) -> Vec<usize> {
+    let app = App::new()
+        .app_data(Data::new(fresh()))
+        .service(web::scope("/api").wrap(limit).service((user, health)).default_service(web::to(ok)));
+    let app = init_service(app).await;
+    let mut passed = Vec::new();
+    for (i, path) in paths.iter().enumerate() {
+        let mut count = 0;
+        for _ in 0..3 {
+            // Each path by a client of its own, so that all begin with a full quota.
+            let answer = send(&app, by(&format!("192.0.2.{i}:1"), path)).await;
+            count += usize::from(answer.status == 200);
+        }
+        passed.push(count);
+    }
+    passed
+}
+
+#[actix_web::test]
+async fn routes_and_paths_are_left_out_as_the_router_sees_them() {
+    let two = || RateLimit::new(TWO.clone());
+    let paths = [
+        "/api/a/users/1",
+        "/api/a/health",
+        "/api/b/%68ealth",
+        "/api/a/healthy",
+        "/api/health/a",
+        "/api//a/health",
+        "/api/a/users%2F1",
+    ];
+    assert_eq!(passed(two(), &paths).await, [2; 7]);
+    let without_health = two().exclude_pattern("/api/{org}/health");
+    assert_eq!(passed(without_health, &paths).await, [2, 3, 3, 2, 2, 2, 2]);
+    assert_eq!(passed(two().exclude_prefix("/api/a"), &paths).await, [3, 3, 2, 3, 2, 2, 3]);
+    let only_users = two().include_pattern("/api/{org}/users/{id}");
+    assert_eq!(passed(only_users, &paths).await, [2, 3, 3, 3, 3, 3, 3]);
+    let below_a = two().include_prefix("/api/a/").exclude_pattern("/api/{org}/health");
+    assert_eq!(passed(below_a, &paths).await, [2, 3, 3, 2, 3, 3, 2]);
+    // A spelling that reaches the same handler is no way around.
+    let spelled = ["/api/a/users/1", "/api/%61/users/1", "/%61pi/a/users/1", "/api/a/%75sers/1"];
+    assert_eq!(passed(two().include_prefix("/api/a"), &spelled).await, [2; 4]);
+    assert_eq!(passed(two().include_pattern("/api/{org}/users/{id}"), &spelled).await, [2; 4]);
+}
+
+#[actix_web::test]
+async fn only_some_methods_are_limited_and_head_with_get() {
+    let limit = RateLimit::new(TWO.clone()).methods([Method::GET]);
+    let app = App::new().app_data(Data::new(fresh())).wrap(limit).service(web::resource("/").to(ok));
+    let app = init_service(app).await;
+    for (method, status) in [
+        (Method::POST, 200),
+        (Method::GET, 200),
+        (Method::HEAD, 200),
+        (Method::POST, 200),
+        (Method::HEAD, 429),
+        (Method::GET, 429),
+        (Method::OPTIONS, 200),
+        (Method::POST, 200),
+    ] {
+        assert_eq!(send(&app, request(method.clone(), "/")).await.status, status, "{method}");
+    }
+}
+
+// ---- Callers ----------------------------------------------------------------------------------------------------
+
+#[actix_web::test]
+async fn parameters_of_the_scope_can_be_callers_and_those_of_the_resource_around_it() {
+    let parameter =
+        |name: &'static str| move |req: &HttpRequest| req.match_info().get(name).map(str::to_owned);
+    let scope = web::scope("/scope/{org}")
+        .wrap(RateLimit::new(TWO.clone()).by(parameter("org")))
+        .route("/{id}", web::get().to(ok));
+    // Not matched yet when the middleware of the scope runs: nobody, and not a count that all share.
+    let early = web::scope("/early")
+        .wrap(RateLimit::new(TWO.clone()).by(parameter("id")))
+        .route("/{id}", web::get().to(ok));
+    let resource =
+        web::resource("/resource/{id}").wrap(RateLimit::new(FIVE.clone()).by(parameter("id"))).to(ok);
+    let app = App::new().app_data(Data::new(fresh())).service((scope, early, resource));
+    let app = init_service(app).await;
+    assert_eq!(statuses(&app, "/scope/a/1", 3).await, [200, 200, 429]);
+    assert_eq!(statuses(&app, "/scope/b/1", 1).await, [200]);
+    assert_eq!(statuses(&app, "/early/1", 1).await, [400]);
+    assert_eq!(statuses(&app, "/resource/1", 6).await, [200, 200, 200, 200, 200, 429]);
+    assert_eq!(statuses(&app, "/resource/2", 1).await, [200]);
+}
+
+async fn authenticate(
+    req: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    match req.headers().get("x-api-key").map(|key| key.as_bytes().to_vec()) {
+        Some(key) if key == b"alice" => drop(req.extensions_mut().insert(Principal::new(1_u8))),
+        Some(key) if key == b"bob" => drop(req.extensions_mut().insert(Principal::new(2_u8))),
+        _ => {}
+    }
+    next.call(req).await
+}
+
+#[actix_web::test]
+async fn a_verified_principal_has_a_count_of_its_own_and_a_made_up_key_has_not() {
+    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
+    let app = App::new()
+        .app_data(Data::new(fresh()))
+        .wrap(limit)
+        .wrap(from_fn(authenticate))
+        .route("/", web::to(ok));
+    let app = init_service(app).await;
+    let cases = [
+        ("alice", 200),
+        ("alice", 200),
+        ("alice", 429),
+        ("bob", 200),
+        ("x-1", 200),
+        ("x-2", 200),
+        ("x-3", 429),
+        ("", 429),
+    ];
+    for (key, status) in cases {
+        let ask = get("/").insert_header(("x-api-key", key));
+        assert_eq!(send(&app, ask).await.status, status, "{key:?}");
+    }
+    // Where authentication runs later, there is no principal yet.
+    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
+    let app = App::new()
+        .app_data(Data::new(fresh()))
+        .wrap(from_fn(authenticate))
+        .wrap(limit)
+        .route("/", web::to(ok));
+    let app = init_service(app).await;
+    for (key, status) in [("alice", 200), ("bob", 200), ("alice", 429)] {
+        assert_eq!(send(&app, get("/").insert_header(("x-api-key", key))).await.status, status);
+    }
+}
+
+// ---- With other middleware --------------------------------------------------------------------------------------
+
+async fn forbid(_: ServiceRequest, _: Next<impl MessageBody + 'static>) -> Result<ServiceResponse, Error> {
+    Err(ErrorForbidden("forbidden"))
+}
+
+#[actix_web::test]
+async fn an_error_of_an_inner_middleware_tells_the_quota_when_it_becomes_a_response() {
+    let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimit::new(TWO.clone()));
+    let scope = scope.wrap(RateLimit::new(FIVE.clone())).route("", web::get().to(ok));
+    let app = init_service(App::new().app_data(Data::new(fresh())).service(scope)).await;
+    let error = app.call(get("/s").to_request()).await.err().unwrap();
+    let response = error.error_response();
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    let header = |name| response.headers().get(name).unwrap().to_str().unwrap();
+    assert_eq!((header("x-ratelimit-limit"), header("x-ratelimit-remaining")), ("2", "1"));
+    assert_eq!(response.headers().get_all("x-ratelimit-limit").count(), 1);
+}
+
+#[actix_web::test]
+async fn error_handlers_see_a_denial_and_can_change_it() {
+    let handlers =
+        ErrorHandlers::new().handler(StatusCode::TOO_MANY_REQUESTS, |mut response: ServiceResponse<_>| {
+            let wait = response.response().error().unwrap().as_error::<RateLimited>().unwrap().retry_after();
+            assert!(wait.is_some());
+            *response.response_mut().status_mut() = StatusCode::PAYMENT_REQUIRED;
+            Ok(ErrorHandlerResponse::Response(response.map_into_left_body()))
+        });
+    let limit = RateLimit::new(TWO.clone());
+    let app = App::new().app_data(Data::new(fresh())).wrap(limit).wrap(handlers).route("/", web::to(ok));
+    let app = init_service(app).await;
+    assert_eq!(statuses(&app, "/", 3).await, [200, 200, 402]);
+}
+
+#[actix_web::test]
+async fn it_works_inside_and_outside_of_what_rewrites_paths() {
+    let limit = || RateLimit::new(TWO.clone()).include_prefix("/api");
+    let app = App::new().app_data(Data::new(fresh())).wrap(limit()).wrap(NormalizePath::trim());
+    let app = init_service(app.route("/api/x", web::get().to(ok))).await;
+    assert_eq!(send(&app, get("/api/x")).await.status, 200);
+    assert_eq!(send(&app, get("//api//x/")).await.status, 200);
+    assert_eq!(send(&app, get("//api/x")).await.status, 429);
+}
+
+#[actix_web::test]
+async fn a_body_is_not_touched_when_it_denies() {
+    let app =
+        App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
+    let app = init_service(app).await;
+    statuses(&app, "/", 2).await;
+    let (denied, polls) = with_watched_body(request(Method::POST, "/").to_request());
+    assert_eq!(send_raw(&app, denied).await.status, 429);
+    assert_eq!(polls.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+#[actix_web::test]
+async fn the_settings_and_the_limiter_are_the_nearest_ones() {
+    let none = RateLimitConfig::builder().headers([]).build().unwrap();
+    let own = web::scope("/own")
+        .app_data(none)
+        .app_data(Data::new(fresh()))
+        .wrap(RateLimit::new(TWO.clone()))
+        .route("", web::get().to(ok));
+    let app =
+        App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(FIVE.clone()).exclude_prefix("/own"));
+    let app = init_service(app.service(own).route("/", web::get().to(ok))).await;
+    let answer = send(&app, get("/own")).await;
+    assert_eq!((answer.status, answer.quota()), (200, None));
+    assert_eq!(send(&app, get("/")).await.quota().unwrap().1, 4);
+}
+
+#[actix_web::test]
+async fn a_store_that_cannot_answer_is_503() {
+    let (limiter, watch) = watched();
+    let app =
+        App::new().app_data(Data::new(limiter)).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
+    let app = init_service(app).await;
+    watch.fail(true);
+    let answer = send(&app, get("/")).await;
+    assert_eq!((answer.status, answer.header("retry-after"), answer.quota()), (503, Some("1"), None));
+    watch.fail(false);
+    assert_eq!(statuses(&app, "/", 3).await, [200, 200, 429]);
+}
