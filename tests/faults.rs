@@ -588,6 +588,9 @@ fn a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied(
 
 // ---- TLS --------------------------------------------------------------------------------------------------------
 
+/// What a debug build computes at most to connect.
+const TLS_SLACK: Duration = if cfg!(debug_assertions) { Duration::from_millis(200) } else { Duration::ZERO };
+
 #[tokio::test]
 async fn over_tls_limits_are_shared_as_without() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
@@ -609,7 +612,7 @@ macro_rules! mistrusted {
         async fn $test() {
             let Some(secured) = secured_server($certificate) else { return };
             let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
-            let mut outage = Outage::with($name, builder);
+            let mut outage = Outage::with($name, builder).with_slack(TLS_SLACK);
             outage.until_noticed().await;
             outage.policies_apply().await;
             assert_eq!(secured.server.ask("DBSIZE"), ":0");
@@ -628,7 +631,7 @@ mistrusted! {
 #[tokio::test]
 async fn the_authorities_of_the_system_do_not_vouch_for_a_server_with_one_of_its_own() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
-    let mut outage = Outage::of("own CA, not given", &secured.url());
+    let mut outage = Outage::of("own CA, not given", &secured.url()).with_slack(TLS_SLACK);
     outage.until_noticed().await;
     outage.policies_apply().await;
     assert_eq!(secured.server.ask("DBSIZE"), ":0");
@@ -641,7 +644,7 @@ async fn a_handshake_that_stalls_is_an_outage() {
     proxy.set(Mode::Swallow);
     let url = format!("rediss://localhost:{}/", proxy.port());
     let builder = RedisStore::builder(&url).root_certificate_pem(secured.authority.clone());
-    let mut outage = Outage::with("stalled handshake", builder);
+    let mut outage = Outage::with("stalled handshake", builder).with_slack(TLS_SLACK);
     outage.until_noticed().await;
     outage.policies_apply().await;
     proxy.set(Mode::Pass);

@@ -157,6 +157,10 @@ fn an_outage_and_a_missing_caller_have_bodies_of_the_same_style() {
     fn nobody(_: &HttpRequest) -> Option<u8> {
         None
     }
+    #[rate_limit(on_error = "deny")]
+    async fn strict() -> &'static str {
+        ""
+    }
 
     let (limiter, watch) = watched();
     watch.fail(true);
@@ -165,9 +169,9 @@ fn an_outage_and_a_missing_caller_have_bodies_of_the_same_style() {
         app.app_data(config.clone())
             .app_data(Data::new(limiter.clone()))
             .route("/missing", web::get().to(missing))
-            .route("/{argument}", web::get().to(three));
+            .route("/strict", web::get().to(strict));
     });
-    let unavailable = client::get(service.address, "/1", &[]);
+    let unavailable = client::get(service.address, "/strict", &[]);
     assert_eq!((unavailable.status, unavailable.header("retry-after")), (503, Some("1")));
     assert_eq!(unavailable.header("content-type"), Some("application/problem+json"));
     assert!(unavailable.body.contains("#temporary-reduced-capacity"), "{}", unavailable.body);

@@ -13,7 +13,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(super) struct Connection {
 
 struct Shared {
     link: watch::Sender<Link>,
+    /// Whether the link is down.
+    is_down: AtomicBool,
     timeouts: Timeouts,
     /// Weight of the failures in a row, for each part of the slots.
     failures: [AtomicU32; SLOT_RANGES],
@@ -85,8 +87,15 @@ impl Connection {
         let (link, _) = watch::channel(Link::Connecting);
         let is_cluster = topology.is_cluster();
         let failures = [const { AtomicU32::new(0) }; SLOT_RANGES];
-        let shared =
-            Arc::new(Shared { link, timeouts, failures, made: AtomicU64::new(0), probe, is_cluster });
+        let shared = Arc::new(Shared {
+            link,
+            is_down: AtomicBool::new(false),
+            timeouts,
+            failures,
+            made: AtomicU64::new(0),
+            probe,
+            is_cluster,
+        });
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
         let supervised = Arc::clone(&shared);
@@ -119,6 +128,10 @@ impl Connection {
 
     /// Asks from the connection's own thread, so that the caller needs no particular runtime.
     async fn ask(&self, question: Question) -> Result<Value, StoreError> {
+        // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
+        if let Some(error) = self.shared.refusal(self.shared.range(&question)) {
+            return Err(error);
+        }
         let shared = Arc::clone(&self.shared);
         // From here on, so that waiting for the thread counts as well.
         let deadline = Instant::now() + shared.timeouts.deadline;
@@ -208,13 +221,33 @@ impl Fault {
 }
 
 impl Shared {
-    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
-        let range = match question.keys().first() {
+    /// The part of the slots that a question is about.
+    fn range(&self, question: &Question) -> usize {
+        match question.keys().first() {
             Some(key) if self.is_cluster => slot_range(key),
             _ => 0,
-        };
+        }
+    }
+
+    /// Why there is no use in asking, if so.
+    fn refusal(&self, range: usize) -> Option<StoreError> {
         if self.failures[range].load(Ordering::Relaxed) >= OPEN {
-            return Err(StoreError::Unavailable(None));
+            return Some(StoreError::Unavailable(None));
+        }
+        // Read first: this runs for every request, and the link has a lock.
+        if !self.is_down.load(Ordering::Relaxed) {
+            return None;
+        }
+        match &*self.link.borrow() {
+            Link::Down(error) => Some(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
+            Link::Connecting | Link::Up { .. } => None,
+        }
+    }
+
+    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
+        let range = self.range(question);
+        if let Some(error) = self.refusal(range) {
+            return Err(error);
         }
         let mut sent = None;
         let in_time = timeout_at(deadline, async {
@@ -327,6 +360,7 @@ impl Shared {
             }
             waits
         });
+        self.is_down.store(matches!(*self.link.borrow(), Link::Down(_)), Ordering::Relaxed);
     }
 
     /// Keeps a connection up, for ever.
@@ -345,6 +379,7 @@ impl Shared {
             for failures in &self.failures {
                 failures.store(0, Ordering::Relaxed);
             }
+            self.is_down.store(false, Ordering::Relaxed);
             self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
             #[cfg(feature = "metrics")]
             crate::metrics::connected();
@@ -409,6 +444,7 @@ impl Shared {
                 tracing::error!(error = %error, "cannot connect to Redis; trying again until it serves");
             }
             self.link.send_replace(Link::Down(Arc::new(error)));
+            self.is_down.store(true, Ordering::Relaxed);
             sleep(pauses.next().unwrap_or(BACKOFF.1)).await;
         }
     }
