@@ -359,7 +359,7 @@ tests::on_both_stores! {
     }
 
     fn a_refund_gives_back_what_still_counts_and_no_more(store: &Timed) {
-        each_case(store, case(false), 0.15, |play| {
+        each_case(store, case(false), 0.1, |play| {
             // The twin never takes what the other gives back, and otherwise takes the same.
             let (refunding, twin) = (play.callers("refunding"), play.callers("twin"));
             for event in &play.case.past {
@@ -374,9 +374,15 @@ tests::on_both_stores! {
                     assert!(play.check(&event.group, &twin).is_allowed(), "the twin has more left");
                 }
             }
+            let over = reservation.taken().map(|taken| taken.until().as_micros()).max();
+            // In every third case at the very instant at which it is over, or a microsecond before.
+            match (over, play.id % 6) {
+                (Some(over), early @ 0..=1) if over - early >= play.now.get() => play.go(over - early),
+                _ => {}
+            }
+            let now = play.now.get();
             let everything = play.everything();
             let before = play.peek(&everything, &refunding);
-            let (now, over) = (play.now.get(), reservation.taken().map(|taken| taken.until().as_micros()).max());
             play.store.refund(reservation);
             let after = play.peek(&everything, &refunding);
             let never = play.peek(&everything, &twin);
@@ -395,7 +401,7 @@ tests::on_both_stores! {
     }
 
     fn a_refund_is_bounded_even_when_the_clock_goes_back(store: &Timed) {
-        each_case(store, case(true), 0.2, |play| {
+        each_case(store, case(true), 0.1, |play| {
             let callers = play.callers("");
             play.live(&play.case.past, &callers);
             let group = play.checks(&play.case.group, &callers);
@@ -426,6 +432,27 @@ tests::on_both_stores! {
         assert!(store.peek(&policy, "a").remaining() <= 1, "ten in all at one instant");
     }
 
+    fn a_refund_finds_what_was_taken_at_either_end_of_a_sub_window(store: &Timed) {
+        let window = Duration::from_secs(60);
+        let policy = Policy::builder("refund").max(10).window(window).sub_windows(6).build();
+        let length = u64::try_from(window.as_micros()).unwrap() / 6;
+        for (i, place) in [0, 1, length - 1].into_iter().enumerate() {
+            for later in 0..=6 {
+                let caller = format!("{place}, {later} later");
+                let start = MIDNIGHT.as_micros() + (i as u64 * 10 + later) * 3_600_000_000;
+                store.set(start + place);
+                let group = [Check::new(&policy, &caller).cost(7)];
+                let reservation = store.check_all(&group).reservation(&group).unwrap();
+                // The first instant of a later sub-window, up to the one in which it is the oldest with all its weight.
+                store.set(start + place.max(later * length));
+                assert!(store.check_all(&[Check::new(&policy, &caller)]).is_allowed());
+                assert_eq!(store.peek(&policy, &caller).remaining(), 2);
+                store.refund(reservation);
+                assert_eq!(store.peek(&policy, &caller).remaining(), 9, "{caller}");
+            }
+        }
+    }
+
     fn what_a_group_took_twice_is_given_back_once(store: &Timed) {
         let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
         let policy = builder.window(Duration::from_secs(1)).burst(10).build();
@@ -435,6 +462,39 @@ tests::on_both_stores! {
         assert_eq!(store.peek(&policy, "a").remaining(), 4);
         store.refund(reservation);
         assert_eq!(store.peek(&policy, "a").remaining(), 10);
+    }
+
+    fn a_long_log_waits_for_the_right_entry_and_drops_just_what_is_over(store: &Timed) {
+        // More entries than the script reads at a time, at odd places: the square of their number.
+        let (max, window) = (350, Duration::from_secs(60));
+        let policy =
+            Policy::builder("log").algorithm(Algorithm::SlidingWindowLog).max(max).window(window).build();
+        let start = MIDNIGHT.as_micros();
+        let life = u64::try_from(window.as_micros()).unwrap() + 1;
+        for entry in 0..max {
+            store.set(start + entry * entry);
+            assert!(store.check(&policy, "a").is_allowed());
+        }
+        let wait = |now, cost| {
+            store.set(now);
+            let outcome = store.peek_all(&[Check::new(&policy, "a").cost(cost)]);
+            outcome.retry_after().map(|wait| now + u64::try_from(wait.as_micros()).unwrap())
+        };
+        for cost in 1..=max {
+            let leaves = start + (cost - 1).pow(2) + life;
+            assert_eq!(wait(start + max * max, cost), Some(leaves), "cost {cost}");
+        }
+        // Jumps over more and more entries at once, one microsecond before and at the instant they have left.
+        for gone in [1, 2, 100, 203, 204, 349] {
+            let leaves = start + (gone - 1_u64).pow(2) + life;
+            store.set(leaves - 1);
+            assert_eq!(store.peek(&policy, "a").remaining(), gone - 1);
+            store.set(leaves);
+            // A check that takes nothing: it drops them for good.
+            let outcome = store.check_all(&[Check::new(&policy, "a").cost(0)]);
+            assert_eq!(outcome.outcomes()[0].remaining(), gone);
+            assert_eq!(wait(leaves, gone + 1), Some(start + gone.pow(2) + life));
+        }
     }
 
     fn a_token_bucket_in_a_store_gains_and_loses_nothing(store: &Timed) {
