@@ -5,8 +5,9 @@
 local fixed_window = {}
 algorithms[1] = fixed_window
 
-function fixed_window.load(key)
-  local stored, failure = read_string(key)
+function fixed_window.load(key, _, stored)
+  local failure
+  stored, failure = read_string(key, stored)
   if stored == '' then
     return { start = 0, count = 0, rewrite = true, fresh = true }
   elseif not stored or #stored ~= 13 or string.byte(stored) ~= 102 then
@@ -67,7 +68,7 @@ function fixed_window.save(self, key, policy, now, at_least)
     local ttl = millis(self.start + policy.window - now, at_least)
     redis.call('SET', key, struct.pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
   else
-    redis.call('SETRANGE', key, 8, struct.pack('<I5', self.count))
+    redis.call('SETRANGE', key, '8', struct.pack('<I5', self.count))
   end
 end
 

@@ -8,8 +8,9 @@
 local sliding_window_counter = {}
 algorithms[2] = sliding_window_counter
 
-function sliding_window_counter.load(key, policy)
-  local stored, failure = read_string(key)
+function sliding_window_counter.load(key, policy, stored)
+  local failure
+  stored, failure = read_string(key, stored)
   if stored == '' then
     return { start = 0, current = 0, oldest = 0, whole_between = 0, between = {}, rewrite = true, fresh = true }
   end
@@ -92,7 +93,8 @@ function sliding_window_counter.settle(self, policy, now)
       roll(self, policy, rolled)
     end
   end
-  if used(self, length, now) == 0 then
+  self.used = used(self, length, now)
+  if self.used == 0 then
     self.start, self.current, self.oldest, self.whole_between = now - now % length, 0, 0, 0
     self.between = {}
     self.rewrite = true
@@ -101,16 +103,17 @@ function sliding_window_counter.settle(self, policy, now)
   return went_back
 end
 
-function sliding_window_counter.fits(self, policy, now, cost)
-  return used(self, policy.window / policy.sub_windows, now) + cost <= policy.max
+function sliding_window_counter.fits(self, policy, _, cost)
+  return self.used + cost <= policy.max
 end
 
 function sliding_window_counter.charge(self, _, _, cost)
   self.current = self.current + cost
+  self.used = self.used + cost
 end
 
-function sliding_window_counter.remaining(self, policy, now)
-  return math.max(policy.max - used(self, policy.window / policy.sub_windows, now), 0)
+function sliding_window_counter.remaining(self, policy)
+  return math.max(policy.max - self.used, 0)
 end
 
 function sliding_window_counter.reset_after(self, policy, now)
@@ -169,7 +172,7 @@ end
 
 function sliding_window_counter.save(self, key, policy, now, at_least)
   if not self.rewrite then
-    redis.call('SETRANGE', key, 8, struct.pack('<I5', self.current))
+    redis.call('SETRANGE', key, '8', struct.pack('<I5', self.current))
     return
   end
   local stored = struct.pack('<c1I7I5I5', 'c', self.start, self.current, self.oldest)

@@ -37,8 +37,9 @@ local function empty(policy, now)
   return plus(now, 0, micros, fraction, policy.max)
 end
 
-function token_bucket.load(key, policy)
-  local stored, failure = read_string(key)
+function token_bucket.load(key, policy, stored)
+  local failure
+  stored, failure = read_string(key, stored)
   if stored == '' then
     return { tat_micros = 0, tat_fraction = 0, fresh = true }
   elseif not stored or #stored ~= 13 or string.byte(stored) ~= 116 then

@@ -11,10 +11,10 @@ local function clock(injected)
   return time[1] * 1000000 + time[2], 1
 end
 
--- The string at `key`, '' when there is none. The second result is the error when it cannot be read; a value of
--- another type is only a foreign value, and yields nil and no error.
-local function read_string(key)
-  local stored = redis.pcall('GET', key)
+-- The string at `key`, '' when there is none; `stored` if that was read already. The second result is the error when it
+-- cannot be read; a value of another type is only a foreign value, and yields nil and no error.
+local function read_string(key, stored)
+  stored = stored or redis.pcall('GET', key)
   if stored == false then
     return ''
   elseif type(stored) == 'string' then

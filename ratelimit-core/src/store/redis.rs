@@ -1,6 +1,8 @@
 //! The shared store: one Lua script a decision, in Redis or Valkey.
 
+mod batch;
 mod connection;
+mod fault;
 mod keys;
 mod scripts;
 mod startup;
@@ -8,15 +10,20 @@ mod topology;
 mod wire;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
+use self::batch::Now;
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
 use self::topology::{Timeouts, Topology, Trust};
+use self::wire::{Limit, Request};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
+#[cfg(feature = "test-util")]
+use crate::clock::Clock;
 use crate::error::{ConfigError, StoreError};
 use crate::outcome::GroupOutcome;
 
@@ -40,8 +47,6 @@ pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct RedisStore {
     connection: Connection,
     namer: Namer,
-    #[cfg(feature = "test-util")]
-    clock: Option<crate::clock::FakeClock>,
 }
 
 impl RedisStore {
@@ -62,19 +67,6 @@ impl RedisStore {
             #[cfg(feature = "test-util")]
             clock: None,
         }
-    }
-
-    /// The instant that scripts are to believe, in microseconds; 0 is the server's own clock.
-    #[cfg_attr(
-        not(feature = "test-util"),
-        allow(clippy::unused_self, reason = "only tests have another clock")
-    )]
-    fn injected_now(&self) -> u64 {
-        #[cfg(feature = "test-util")]
-        if let Some(clock) = &self.clock {
-            return crate::clock::Clock::now(clock).as_micros();
-        }
-        0
     }
 
     /// Whether there is a connection, for a readiness probe.
@@ -138,20 +130,9 @@ impl RedisStore {
     }
 
     async fn decide_together(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
-        let mut keys = Keys::new();
-        let mut arguments = wire::CheckArguments::new(self.injected_now(), mode, group.len());
-        for check in group {
-            let key = self.namer.key(check);
-            let known = keys.iter().position(|other| *other == key);
-            let place = known.unwrap_or_else(|| {
-                keys.push(key);
-                keys.len() - 1
-            });
-            arguments.push(place, check);
-        }
-        let script = scripts::check(group.iter().map(|check| check.policy().algorithm()));
-        let reply = self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await?;
-        wire::decode_check(&reply, group)
+        let limits = group.iter().map(|check| Limit::new(self.namer.key(check), check));
+        let reply = self.connection.decide(Request { mode, limits: limits.collect() }).await?;
+        reply.into_outcome(group)
     }
 }
 
@@ -175,7 +156,7 @@ impl Store for RedisStore {
         let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
         for caller in taken.chunk_by(|one, next| one.check().partition() == next.check().partition()) {
             let mut keys = Keys::new();
-            let mut arguments = wire::RefundArguments::new(self.injected_now());
+            let mut arguments = wire::RefundArguments::new(self.connection.now());
             for taken in caller {
                 keys.push(self.namer.key(&taken.check()));
                 arguments.push(taken);
@@ -280,13 +261,12 @@ impl RedisStoreBuilder {
             return Err(ConfigError::Deadline);
         }
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
-        let connection = Connection::start(topology, self.timeouts, namer.probe())?;
-        Ok(RedisStore {
-            connection,
-            namer,
-            #[cfg(feature = "test-util")]
-            clock: self.clock,
-        })
+        #[cfg(feature = "test-util")]
+        let now: Now = Arc::new(move || self.clock.as_ref().map_or(0, |clock| clock.now().as_micros()));
+        #[cfg(not(feature = "test-util"))]
+        let now: Now = Arc::new(|| 0);
+        let connection = Connection::start(topology, self.timeouts, namer.probe(), &now)?;
+        Ok(RedisStore { connection, namer })
     }
 }
 

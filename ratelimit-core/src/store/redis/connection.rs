@@ -12,8 +12,8 @@
 //!   whether the request was charged, so it is not repeated.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -24,9 +24,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::batch::{Now, Queues};
+use super::fault::{Failure, Fault};
 use super::scripts::Script;
 use super::startup;
 use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
+use super::wire::{Reply, Request};
 use crate::error::{ConfigError, StoreError};
 
 /// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
@@ -47,12 +50,12 @@ const PROVED: Duration = Duration::from_secs(5);
 pub(super) struct Connection {
     shared: Arc<Shared>,
     runtime: Handle,
-    is_cluster: bool,
+    queues: Queues,
     /// Dropped with the handle, which tells the thread to end.
     _stop: oneshot::Sender<()>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     link: watch::Sender<Link>,
     /// Whether the link is down.
     is_down: AtomicBool,
@@ -82,7 +85,12 @@ enum Link {
 
 impl Connection {
     /// Starts the thread and returns. `probe` is a key that may be written.
-    pub(super) fn start(topology: Topology, timeouts: Timeouts, probe: String) -> Result<Self, ConfigError> {
+    pub(super) fn start(
+        topology: Topology,
+        timeouts: Timeouts,
+        probe: String,
+        now: &Now,
+    ) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
         let (link, _) = watch::channel(Link::Connecting);
         let is_cluster = topology.is_cluster();
@@ -98,22 +106,33 @@ impl Connection {
         });
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
+        let queues = Queues::start(&shared, &handle, now);
         let supervised = Arc::clone(&shared);
         runtime.spawn(async move { supervised.supervise(topology).await });
         // The thread ends, and with it all that runs on it, when this handle is dropped.
         let run = move || drop(runtime.block_on(stopped));
         thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
-        Ok(Self { shared, runtime: handle, is_cluster, _stop: stop })
+        Ok(Self { shared, runtime: handle, queues, _stop: stop })
     }
 
     /// Whether the keys of one call have to be on one node.
-    pub(super) const fn is_cluster(&self) -> bool {
-        self.is_cluster
+    pub(super) fn is_cluster(&self) -> bool {
+        self.shared.is_cluster
     }
 
     /// Whether there is a connection.
     pub(super) fn is_up(&self) -> bool {
         matches!(*self.shared.link.borrow(), Link::Up { .. })
+    }
+
+    /// Has a group of limits judged, whose keys are on one node.
+    pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
+        self.queues.decide(request).await
+    }
+
+    /// The instant that scripts are to believe, in microseconds; 0 is the server's own clock.
+    pub(super) fn now(&self) -> u64 {
+        self.queues.now()
     }
 
     /// Runs a script.
@@ -129,14 +148,15 @@ impl Connection {
     /// Asks from the connection's own thread, so that the caller needs no particular runtime.
     async fn ask(&self, question: Question) -> Result<Value, StoreError> {
         // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
-        if let Some(error) = self.shared.refusal(self.shared.range(&question)) {
-            return Err(error);
+        let range = self.shared.range(question.keys().first().map(String::as_str));
+        if let Some(failure) = self.shared.refusal(range) {
+            return Err(failure.into());
         }
         let shared = Arc::clone(&self.shared);
         // From here on, so that waiting for the thread counts as well.
         let deadline = Instant::now() + shared.timeouts.deadline;
-        let answer = self.runtime.spawn(async move { shared.ask(&question, deadline).await });
-        answer.await.unwrap_or(Err(StoreError::Unavailable(None)))
+        let answer = self.runtime.spawn(async move { shared.ask(&question, range, deadline).await });
+        answer.await.unwrap_or(Err(Failure::Unavailable(None))).map_err(StoreError::from)
     }
 }
 
@@ -158,7 +178,7 @@ impl Call {
     }
 }
 
-enum Question {
+pub(super) enum Question {
     Run(Call),
     Delete(Keys),
 }
@@ -185,96 +205,91 @@ impl Question {
     }
 }
 
-/// What an error says about the connection.
-enum Fault {
-    /// It is gone.
-    Gone,
-    /// It leads to a server that cannot serve and will not by itself, or not as who we are.
-    Wrong,
-    /// The server cannot serve at the moment.
-    Refusal,
-    /// Nothing: it is about the request.
-    None,
-}
-
-impl Fault {
-    fn of(error: &RedisError) -> Self {
-        if error.is_unrecoverable_error() || error.is_io_error() {
-            return Self::Gone;
-        }
-        match error.code() {
-            Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::Wrong,
-            Some(
-                "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
-                | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
-            ) => return Self::Refusal,
-            _ => {}
-        }
-        match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Wrong,
-            ErrorKind::ClusterConnectionNotFound => Self::Refusal,
-            // Inside a script a missing permission has no code of its own.
-            _ if error.detail().is_some_and(|text| text.contains("can't run this command")) => Self::Refusal,
-            _ => Self::None,
-        }
-    }
+/// How far a call has come: the number of the connection on which it went out, and when.
+#[derive(Default)]
+pub(super) struct Progress {
+    sent: OnceLock<(u64, Instant)>,
 }
 
 impl Shared {
-    /// The part of the slots that a question is about.
-    fn range(&self, question: &Question) -> usize {
-        match question.keys().first() {
+    /// Whether the keys of one call have to be on one node.
+    pub(super) const fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    /// How long a decision may take.
+    pub(super) const fn deadline(&self) -> Duration {
+        self.timeouts.deadline
+    }
+
+    /// The part of the slots that a key is in.
+    pub(super) fn range(&self, key: Option<&str>) -> usize {
+        match key {
             Some(key) if self.is_cluster => slot_range(key),
             _ => 0,
         }
     }
 
     /// Why there is no use in asking, if so.
-    fn refusal(&self, range: usize) -> Option<StoreError> {
+    pub(super) fn refusal(&self, range: usize) -> Option<Failure> {
         if self.failures[range].load(Ordering::Relaxed) >= OPEN {
-            return Some(StoreError::Unavailable(None));
+            return Some(Failure::Unavailable(None));
         }
         // Read first: this runs for every request, and the link has a lock.
         if !self.is_down.load(Ordering::Relaxed) {
             return None;
         }
         match &*self.link.borrow() {
-            Link::Down(error) => Some(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
+            Link::Down(error) => Some(Failure::Unavailable(Some(Arc::clone(error)))),
             Link::Connecting | Link::Up { .. } => None,
         }
     }
 
-    async fn ask(&self, question: &Question, deadline: Instant) -> Result<Value, StoreError> {
-        let range = self.range(question);
-        if let Some(error) = self.refusal(range) {
-            return Err(error);
+    /// Asks, until a deadline.
+    async fn ask(&self, question: &Question, range: usize, deadline: Instant) -> Result<Value, Failure> {
+        let progress = Progress::default();
+        let in_time = timeout_at(deadline, self.call(question, range, &progress)).await;
+        in_time.unwrap_or_else(|_| {
+            self.late(range, &progress);
+            Err(self.too_late())
+        })
+    }
+
+    /// Asks; whoever awaits this has a deadline.
+    pub(super) async fn call(
+        &self,
+        question: &Question,
+        range: usize,
+        progress: &Progress,
+    ) -> Result<Value, Failure> {
+        if let Some(failure) = self.refusal(range) {
+            return Err(failure);
         }
-        let mut sent = None;
-        let in_time = timeout_at(deadline, async {
-            let (mut wire, number) = self.link().await?;
-            sent = Some((number, Instant::now()));
-            let answer = self.ask_until_settled(question, &mut wire).await;
-            answer.map_err(|error| self.judge(error, number, range))
-        });
-        match in_time.await {
-            Ok(Ok(value)) => {
-                // Read first: this runs for every request.
-                if self.failures[range].load(Ordering::Relaxed) > 0 {
-                    self.failures[range].store(0, Ordering::Relaxed);
-                }
-                Ok(value)
-            }
-            Ok(Err(error)) => Err(error),
-            Err(_) => {
-                // Who came late, or waited for the connection for long, says nothing about it.
-                if let Some((number, at)) = sent
-                    && at.elapsed() > self.timeouts.deadline / 2
-                {
-                    self.fail(range, TIMEOUT, number);
-                }
-                Err(StoreError::Timeout { after: self.timeouts.deadline })
-            }
+        let (mut wire, number) = self.link().await?;
+        // Only set here.
+        let _ = progress.sent.set((number, Instant::now()));
+        let answer = self.ask_until_settled(question, &mut wire).await;
+        let value = answer.map_err(|error| self.judge(error, number, range))?;
+        // Read first: this runs for every request.
+        if self.failures[range].load(Ordering::Relaxed) > 0 {
+            self.failures[range].store(0, Ordering::Relaxed);
         }
+        Ok(value)
+    }
+
+    /// One who waited for a call had no answer by his deadline.
+    pub(super) fn late(&self, range: usize, progress: &Progress) {
+        // Who came late, or waited for the connection for long, says nothing about it.
+        if let Some(&(number, at)) = progress.sent.get()
+            && at.elapsed() > self.timeouts.deadline / 2
+        {
+            self.fail(range, TIMEOUT, number);
+        }
+    }
+
+    /// What he is told.
+    pub(super) const fn too_late(&self) -> Failure {
+        Failure::Timeout(self.timeouts.deadline)
     }
 
     /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran. The
@@ -299,27 +314,27 @@ impl Shared {
     }
 
     /// The connection and its number; waits only while the first attempt after a loss is under way.
-    async fn link(&self) -> Result<(Wire, u64), StoreError> {
+    async fn link(&self) -> Result<(Wire, u64), Failure> {
         let mut link = self.link.subscribe();
         let known = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
         match known.as_deref() {
             Ok(Link::Up { wire, number, .. }) => Ok((wire.clone(), *number)),
-            Ok(Link::Down(error)) => Err(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
-            Ok(Link::Connecting) | Err(_) => Err(StoreError::Unavailable(None)),
+            Ok(Link::Down(error)) => Err(Failure::Unavailable(Some(Arc::clone(error)))),
+            Ok(Link::Connecting) | Err(_) => Err(Failure::Unavailable(None)),
         }
     }
 
     /// What an error means to the caller, and to the connection.
-    fn judge(&self, error: RedisError, number: u64, range: usize) -> StoreError {
+    fn judge(&self, error: RedisError, number: u64, range: usize) -> Failure {
         match Fault::of(&error) {
             // A cluster's client mends its connections by itself.
             Fault::Gone if self.is_cluster => self.fail(range, REFUSAL, number),
             Fault::Gone => self.lose(number),
             Fault::Wrong => self.fail(range, OPEN, number),
             Fault::Refusal => self.fail(range, REFUSAL, number),
-            Fault::None => return StoreError::Refused(Box::new(error)),
+            Fault::None => return Failure::Refused(Arc::new(error)),
         }
-        StoreError::Unavailable(Some(Box::new(error)))
+        Failure::Unavailable(Some(Arc::new(error)))
     }
 
     /// Counts a failure of connection `number`, and asks for another when there were too many in a row.

@@ -179,11 +179,15 @@ impl Topology {
     }
 }
 
-/// The part of the cluster in which a key is; its hash tag decides.
-pub(super) fn slot_range(key: &str) -> usize {
+/// The slot in which a key is; its hash tag decides.
+pub(super) fn slot(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
-    let slot = crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS;
-    usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
+    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS
+}
+
+/// The part of the cluster in which a key is.
+pub(super) fn slot_range(key: &str) -> usize {
+    usize::from(slot(key)) * SLOT_RANGES / usize::from(SLOTS)
 }
 
 /// A small packet is sent at once, and a peer that is gone is noticed even when nothing is sent.

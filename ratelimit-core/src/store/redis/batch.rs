@@ -1,0 +1,178 @@
+//! Batches: requests that come while a call is under way go together into the next one.
+//!
+//! Nothing waits for a batch to fill. With nothing under way a request is sent at once, by itself; under load one call
+//! decides about many, in the order in which they came and with one reading of the clock. A call of its own would be
+//! decided the same: the script judges each request with what those before it were charged.
+//!
+//! A cluster has one queue for each part of its slots, and one call for each slot that occurs in what was waiting.
+
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::{Progress, Question, Shared};
+use super::fault::Failure;
+use super::topology::{SLOT_RANGES, slot};
+use super::wire::{self, Reply, Request};
+use crate::error::StoreError;
+
+/// Most limits in one call, so that no call keeps other users of the server waiting: about 100 us of its time.
+const CAP: usize = 128;
+
+/// One who waits for a decision.
+struct Waiter {
+    request: Request,
+    until: Instant,
+    answer: Answer,
+}
+
+/// Where he waits.
+type Answer = oneshot::Sender<Result<Reply, Failure>>;
+
+/// Where requests wait. What is in here is bounded by time: nobody waits longer than the deadline.
+pub(super) struct Queues {
+    senders: Box<[mpsc::UnboundedSender<Waiter>]>,
+    shared: Arc<Shared>,
+    now: Now,
+}
+
+/// Reads the instant that scripts are to believe, in microseconds; 0 is the server's own clock.
+pub(super) type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+impl Queues {
+    /// Queues that are served on `runtime`.
+    pub(super) fn start(shared: &Arc<Shared>, runtime: &Handle, now: &Now) -> Self {
+        let size = if shared.is_cluster() { SLOT_RANGES } else { 1 };
+        let senders = (0..size).map(|_| {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            runtime.spawn(serve(Arc::clone(shared), receiver, Arc::clone(now)));
+            sender
+        });
+        Self { senders: senders.collect(), shared: Arc::clone(shared), now: Arc::clone(now) }
+    }
+
+    /// The instant that scripts are to believe.
+    pub(super) fn now(&self) -> u64 {
+        (self.now)()
+    }
+
+    /// Has a request judged, whose keys are on one node.
+    pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
+        let range = self.shared.range(first_key(&request));
+        // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
+        if let Some(failure) = self.shared.refusal(range) {
+            return Err(failure.into());
+        }
+        let (answer, decided) = oneshot::channel();
+        // From here on, so that waiting for the thread counts as well.
+        let until = Instant::now() + self.shared.deadline();
+        // There is no receiver when the thread has ended, and then no answer either.
+        let _ = self.senders[range].send(Waiter { request, until, answer });
+        decided.await.unwrap_or(Err(Failure::Unavailable(None))).map_err(StoreError::from)
+    }
+}
+
+/// Serves one queue, for ever.
+async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, now: Now) {
+    let mut waiting = Vec::with_capacity(CAP);
+    while queue.recv_many(&mut waiting, CAP).await > 0 {
+        let start = Instant::now();
+        for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= start) {
+            tell(answer, Err(shared.too_late()));
+        }
+        // Who no longer waits has nothing charged.
+        waiting.retain(|waiter| !waiter.answer.is_closed());
+        // Who came first is first, however the threads took turns.
+        waiting.sort_by_key(|waiter| waiter.until);
+        let mut batches = into_batches(mem::take(&mut waiting), shared.is_cluster());
+        let last = batches.pop();
+        let tasks: Vec<_> = batches
+            .into_iter()
+            .map(|batch| tokio::spawn(settle(Arc::clone(&shared), batch, now())))
+            .collect();
+        if let Some(last) = last {
+            settle(Arc::clone(&shared), last, now()).await;
+        }
+        for task in tasks {
+            // It ends by its deadline, and whoever waits for what was not answered is told.
+            let _ = task.await;
+        }
+    }
+}
+
+/// What can be asked in one call each: not too much, and in a cluster of one slot.
+fn into_batches(mut waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
+    let slot_of = |waiter: &Waiter| match first_key(&waiter.request) {
+        Some(key) if is_cluster => slot(key),
+        _ => 0,
+    };
+    if is_cluster {
+        waiting.sort_by_key(slot_of);
+    }
+    let mut batches: Vec<Vec<Waiter>> = Vec::new();
+    let (mut room, mut last) = (0, None);
+    for waiter in waiting {
+        let (size, slot) = (waiter.request.limits.len(), Some(slot_of(&waiter)));
+        if let Some(batch) = batches.last_mut()
+            && last == slot
+            && size <= room
+        {
+            room -= size;
+            batch.push(waiter);
+            continue;
+        }
+        room = CAP.saturating_sub(size);
+        last = slot;
+        batches.push(vec![waiter]);
+    }
+    batches
+}
+
+/// Asks one call for all who wait, who are in the order of their deadlines, and answers each by his own.
+async fn settle(shared: Arc<Shared>, waiters: Vec<Waiter>, now: u64) {
+    let range = shared.range(first_key(&waiters[0].request));
+    let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
+    for Waiter { request, until, answer } in waiters {
+        requests.push(request);
+        waiting.push((until, answer));
+    }
+    let question = Question::Run(wire::encode_check(now, &requests));
+    let progress = Progress::default();
+    let mut asked = pin!(shared.call(&question, range, &progress));
+    let (mut waiting, mut gone) = (waiting.into_iter(), 0);
+    let answer = loop {
+        let Some(&(until, _)) = waiting.as_slice().first() else { return };
+        if let Ok(answer) = timeout_at(until, asked.as_mut()).await {
+            break answer;
+        }
+        shared.late(range, &progress);
+        gone += 1;
+        if let Some((_, waiter)) = waiting.next() {
+            tell(waiter, Err(shared.too_late()));
+        }
+    };
+    let replies = answer.and_then(|value| {
+        let replies = wire::decode_check(&value, &requests).ok_or(Failure::Protocol(wire::EXPECTED))?;
+        Ok(replies.skip(gone).collect::<Vec<Reply>>())
+    });
+    match replies {
+        Ok(replies) => {
+            replies.into_iter().zip(waiting).for_each(|(reply, (_, waiter))| tell(waiter, Ok(reply)))
+        }
+        Err(failure) => waiting.for_each(|(_, waiter)| tell(waiter, Err(failure.clone()))),
+    }
+}
+
+/// Answers one who waits, unless he has gone meanwhile.
+fn tell(waiter: Answer, answer: Result<Reply, Failure>) {
+    let _ = waiter.send(answer);
+}
+
+/// The key that tells where in a cluster a request belongs.
+fn first_key(request: &Request) -> Option<&str> {
+    request.limits.first().map(|limit| limit.key.as_str())
+}
