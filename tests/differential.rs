@@ -2,8 +2,12 @@
 //! field, and every wait that is promised holds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::maybe_done;
+use futures_util::poll;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
@@ -175,4 +179,80 @@ fn the_redis_store_decides_what_the_model_decides() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     run(&server.limiter_at(&clock), &clock);
+}
+
+/// Requests that come at once: the group of each, and whether it only looks.
+type Rush = Vec<(Vec<(usize, u8, u64)>, bool)>;
+
+fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
+    prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
+        let one = event(policies.len()).prop_map(|event| (event.group, event.action == Action::Peek));
+        let rush = (event(policies.len()), prop::collection::vec(one, 1..150));
+        (Just(policies), prop::collection::vec(rush, 1..4))
+    })
+}
+
+/// Has all of a rush judged at once, and compares with one after another.
+async fn play_rushes(
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    policies: &[Policy],
+    rushes: &[(Event, Rush)],
+    id: u64,
+) {
+    let reference = RateLimiter::with_store(Reference::new(clock));
+    let mut now = START;
+    for (event, rush) in rushes {
+        now = moved(now, event, &policies[0]);
+        clock.set(Timestamp::from_micros(now));
+        let callers: Vec<String> = (0..2).map(|caller| format!("rush {id}/{caller}")).collect();
+        let groups: Vec<Vec<Check<'_>>> = rush
+            .iter()
+            .map(|(group, _)| {
+                let checks = group.iter();
+                let check = |&(policy, caller, cost): &(usize, u8, u64)| {
+                    Check::new(&policies[policy], &callers[usize::from(caller)]).cost(cost)
+                };
+                checks.map(check).collect()
+            })
+            .collect();
+        let mut asked = Vec::new();
+        for (group, (_, peek)) in groups.iter().zip(rush) {
+            let answer: Pin<Box<dyn Future<Output = _>>> =
+                if *peek { Box::pin(limiter.peek_all(group)) } else { Box::pin(limiter.check_all(group)) };
+            let mut answer = Box::pin(maybe_done(answer));
+            // From the first poll it waits for its turn.
+            let _ = poll!(answer.as_mut());
+            asked.push(answer);
+        }
+        for (mut answer, (group, (_, peek))) in asked.into_iter().zip(groups.iter().zip(rush)) {
+            let expected =
+                if *peek { reference.peek_all(group).await } else { reference.check_all(group).await };
+            answer.as_mut().await;
+            assert_eq!(answer.as_mut().take_output().unwrap().unwrap(), expected.unwrap());
+        }
+    }
+}
+
+#[test]
+fn requests_that_reach_redis_in_one_call_are_decided_in_their_order() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    let limiter = server.limiter_at(&clock);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = std::cell::Cell::new(0);
+    let cases = cases() / 20;
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let requests = std::cell::Cell::new(0);
+    runner
+        .run(&rushes(), |(policies, rushes)| {
+            id.set(id.get() + 1);
+            requests.set(requests.get() + rushes.iter().map(|(_, rush)| rush.len()).sum::<usize>());
+            runtime.block_on(play_rushes(&limiter, &clock, &policies, &rushes, id.get()));
+            Ok(())
+        })
+        .unwrap();
+    let calls = runtime.block_on(server.info("commandstats", "cmdstat_evalsha:calls"));
+    println!("{cases} cases: {} requests in {calls} calls", requests.get());
+    assert!(calls * 2 < requests.get() as u64, "together");
 }

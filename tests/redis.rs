@@ -37,15 +37,6 @@ async fn only_key(server: &Server) -> String {
     keys.into_iter().next().unwrap()
 }
 
-async fn info(server: &Server, section: &str, field: &str) -> u64 {
-    let text: String = redis::cmd("INFO").arg(section).query_async(&mut server.raw().await).await.unwrap();
-    let line =
-        text.lines().find(|line| line.starts_with(field)).unwrap_or_else(|| panic!("no {field} in {text}"));
-    let number: String =
-        line[field.len()..].trim_start_matches([':', '=']).chars().take_while(char::is_ascii_digit).collect();
-    number.parse().unwrap()
-}
-
 /// Asks until the limiter decides, for ten seconds at most.
 async fn decides(limiter: &RateLimiter) -> bool {
     let end = Instant::now() + Duration::from_secs(10);
@@ -94,14 +85,14 @@ async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
         for _ in 0..2 {
             assert!(limiter.check_all(&group).await.unwrap().is_allowed());
         }
-        let calls = info(&server, "commandstats", "cmdstat_evalsha:calls").await;
-        let dirty = info(&server, "persistence", "rdb_changes_since_last_save").await;
+        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await;
+        let dirty = server.info("persistence", "rdb_changes_since_last_save").await;
         for _ in 0..10 {
             assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
             let _ = limiter.peek_all(&group).await.unwrap();
         }
-        assert_eq!(info(&server, "commandstats", "cmdstat_evalsha:calls").await, calls + 20, "{algorithm}");
-        assert_eq!(info(&server, "persistence", "rdb_changes_since_last_save").await, dirty, "{algorithm}");
+        assert_eq!(server.info("commandstats", "cmdstat_evalsha:calls").await, calls + 20, "{algorithm}");
+        assert_eq!(server.info("persistence", "rdb_changes_since_last_save").await, dirty, "{algorithm}");
     }
 }
 
@@ -363,7 +354,7 @@ fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
     assert!(!pollster_like(outcome).unwrap().is_allowed());
     drop(limiter);
     let gone = tests::within(Duration::from_secs(5), || {
-        runtime().block_on(async { info(&server, "clients", "connected_clients").await }) == 1
+        runtime().block_on(async { server.info("clients", "connected_clients").await }) == 1
     });
     assert!(gone, "the connection outlives the limiter");
 }

@@ -5,37 +5,35 @@
 local fixed_window = {}
 algorithms[1] = fixed_window
 
-function fixed_window.load(key, _, stored)
-  local failure
-  stored, failure = read_string(key, stored)
-  if stored == '' then
-    return { start = 0, count = 0, rewrite = true, fresh = true }
-  elseif not stored or #stored ~= 13 or string.byte(stored) ~= 102 then
-    return nil, failure
+function fixed_window.load(key, policy)
+  local value, failure = read_string(key)
+  if value == '' then
+    return { start = 0, count = 0, policy = policy, save = false, rewrite = true }
+  elseif value and #value == 13 then
+    local tag, start, count = struct.unpack('<BI7I5', value)
+    if tag == 102 then
+      return { start = start, count = count, policy = policy, save = false, rewrite = false }
+    end
   end
-  local start, count = struct.unpack('<I7I5', stored, 2)
-  return { start = start, count = count }
+  return nil, failure
 end
 
-function fixed_window.settle(self, policy, now)
+function fixed_window.settle(self, policy)
   local window = policy.window
   local went_back = self.count > 0 and now < self.start
   if went_back then
-    self.start = now
-    self.rewrite = true
+    self.start, self.rewrite = now, true
   elseif self.count == 0 or now - self.start >= window then
-    self.start = now - now % window
-    self.count = 0
-    self.rewrite = true
+    self.start, self.count, self.rewrite = now - now % window, 0, true
   end
   return went_back
 end
 
-function fixed_window.fits(self, policy, _, cost)
+function fixed_window.fits(self, policy, cost)
   return self.count + cost <= policy.max
 end
 
-function fixed_window.charge(self, _, _, cost)
+function fixed_window.charge(self, _, cost)
   self.count = self.count + cost
 end
 
@@ -43,32 +41,29 @@ function fixed_window.remaining(self, policy)
   return math.max(policy.max - self.count, 0)
 end
 
-function fixed_window.reset_after(self, policy, now)
-  if self.count == 0 then
-    return 0
-  end
-  return self.start + policy.window - now
+function fixed_window.reset_after(self, policy)
+  return self.count == 0 and 0 or self.start + policy.window - now
 end
 
-function fixed_window.retry_after(self, policy, now, cost)
+function fixed_window.retry_after(self, policy, cost)
   if cost > policy.max then
     return nil
   end
   return self.start + policy.window - now
 end
 
-function fixed_window.refund(self, policy, _, at, _, cost)
+function fixed_window.refund(self, policy, cost, at)
   if self.start <= at and at - self.start < policy.window then
     self.count = math.max(self.count - cost, 0)
   end
 end
 
-function fixed_window.save(self, key, policy, now, at_least)
+function fixed_window.save(self, key, policy)
   if self.rewrite then
-    local ttl = millis(self.start + policy.window - now, at_least)
-    redis.call('SET', key, struct.pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
+    local ttl = millis(self.start + policy.window - now)
+    redis.call('SET', KEYS[key], struct.pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
   else
-    redis.call('SETRANGE', key, '8', struct.pack('<I5', self.count))
+    redis.call('SETRANGE', KEYS[key], '8', struct.pack('<I5', self.count))
   end
 end
 

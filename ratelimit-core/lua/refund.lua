@@ -5,23 +5,19 @@
 --         from which it no longer counts, in microseconds
 -- Reply   1
 -- Twin    src/algorithm.rs, State::refund
-local argv = ARGV[1]
-local now, at_least = clock((struct.unpack('<d', argv)))
-local position = 9
-for _, key in ipairs(KEYS) do
-  local algorithm, max, window, shape, cost, at, valid_until
-  algorithm, max, window, shape, cost, at, valid_until, position = struct.unpack('<ddddddd', argv, position)
-  if now < valid_until then
+for key = 1, #KEYS do
+  local step, max, window, shape, cost, at, valid_until = unpack(args, 7 * key - 5, 7 * key + 1)
+  if now < valid_until and redis.call('PTTL', KEYS[key]) ~= -2 then
     local policy = { max = max, window = window, sub_windows = shape, burst = shape }
-    local step = algorithms[algorithm]
+    step = algorithms[step]
     local state, failure = step.load(key, policy)
     if failure then
       return failure
-    elseif state and not state.fresh then
-      step.settle(state, policy, now)
-      step.refund(state, policy, now, at, valid_until, cost)
+    elseif state then
+      step.settle(state, policy)
+      step.refund(state, policy, cost, at, valid_until)
       if not state.foreign then
-        step.save(state, key, policy, now, at_least)
+        step.save(state, key, policy)
       end
     end
   end

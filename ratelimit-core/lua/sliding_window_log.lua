@@ -43,7 +43,7 @@ local function from_front(self, from, visit)
   local i = from
   while i < stop do
     -- One more than the header, or what load has read already.
-    local chunk = i == 0 and { self.oldest } or redis.call('LRANGE', self.key, i + 1, math.min(i + CHUNK, stop))
+    local chunk = i == 0 and { self.oldest } or redis.call('LRANGE', KEYS[self.key], i + 1, math.min(i + CHUNK, stop))
     for _, entry in ipairs(chunk) do
       if visit(decode(self, entry)) then
         return true
@@ -54,16 +54,12 @@ local function from_front(self, from, visit)
   return false
 end
 
-function sliding_window_log.load(key)
-  local head = redis.pcall('LRANGE', key, 0, 1)
-  local self = { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0 }
+function sliding_window_log.load(key, policy)
+  local head = redis.pcall('LRANGE', KEYS[key], 0, 1)
+  local self = { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0, policy = policy, save = false }
   if head.err then
-    if string.find(head.err, 'WRONGTYPE', 1, true) then
-      return nil
-    end
-    return nil, head
+    return nil, not string.find(head.err, 'WRONGTYPE', 1, true) and head or nil
   elseif #head == 0 then
-    self.fresh = true
     return self
   end
   local header = head[1]
@@ -71,13 +67,13 @@ function sliding_window_log.load(key)
     return nil
   end
   self.used, self.newest = struct.unpack('<I5I7', header, 2)
-  self.stored, self.oldest = redis.call('LLEN', key) - 1, head[2]
+  self.stored, self.oldest = redis.call('LLEN', KEYS[key]) - 1, head[2]
   return self
 end
 
 local function push(self, time, units)
   if not self.added and self.stored - self.taken > self.expired and self.newest == time then
-    local _, before = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
+    local _, before = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
     self.taken = self.taken + 1
     self.added = { time, before + units }
   elseif self.added then
@@ -89,12 +85,12 @@ local function push(self, time, units)
   self.used = self.used + units
 end
 
-function sliding_window_log.settle(self, policy, now)
+function sliding_window_log.settle(self, policy)
   local went_back = self.stored > 0 and now < self.newest
   if went_back then
     local future = 0
     while self.taken < self.stored do
-      local time, units = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
+      local time, units = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
       if time <= now then
         self.newest = time
         break
@@ -115,11 +111,11 @@ function sliding_window_log.settle(self, policy, now)
   return went_back or self.expired > 0
 end
 
-function sliding_window_log.fits(self, policy, _, cost)
+function sliding_window_log.fits(self, policy, cost)
   return self.used + cost <= policy.max
 end
 
-function sliding_window_log.charge(self, _, now, cost)
+function sliding_window_log.charge(self, _, cost)
   if cost > 0 then
     push(self, now, cost)
   end
@@ -129,14 +125,11 @@ function sliding_window_log.remaining(self, policy)
   return math.max(policy.max - self.used, 0)
 end
 
-function sliding_window_log.reset_after(self, policy, now)
-  if self.used == 0 then
-    return 0
-  end
-  return self.newest + policy.window + 1 - now
+function sliding_window_log.reset_after(self, policy)
+  return self.used == 0 and 0 or self.newest + policy.window + 1 - now
 end
 
-function sliding_window_log.retry_after(self, policy, now, cost)
+function sliding_window_log.retry_after(self, policy, cost)
   local allowance = policy.max - cost
   if allowance < 0 then
     return nil
@@ -154,7 +147,7 @@ function sliding_window_log.retry_after(self, policy, now, cost)
 end
 
 -- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
-function sliding_window_log.refund(self, _, _, at, _, cost)
+function sliding_window_log.refund(self, _, cost, at)
   if self.added and self.added[1] == at then
     local given_back = math.min(cost, self.added[2])
     self.added[2] = self.added[2] - given_back
@@ -162,28 +155,28 @@ function sliding_window_log.refund(self, _, _, at, _, cost)
     if self.added[2] == 0 then
       self.added = nil
       if self.stored - self.taken > self.expired then
-        self.newest = decode(self, redis.call('LINDEX', self.key, -1 - self.taken))
+        self.newest = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
       end
     end
     return
   end
   local i = -1 - self.taken
   while self.stored + i >= self.expired do
-    local time, units = decode(self, redis.call('LINDEX', self.key, i))
+    local time, units = decode(self, redis.call('LINDEX', KEYS[self.key], i))
     if time < at then
       return
     elseif time == at then
       local given_back = math.min(cost, units)
       self.used = self.used - given_back
       if given_back < units then
-        redis.call('LSET', self.key, i, encode(time, units - given_back))
+        redis.call('LSET', KEYS[self.key], i, encode(time, units - given_back))
         return
       end
-      redis.call('LSET', self.key, i, '')
-      redis.call('LREM', self.key, -1, '')
+      redis.call('LSET', KEYS[self.key], i, '')
+      redis.call('LREM', KEYS[self.key], -1, '')
       self.stored = self.stored - 1
       if i == -1 and not self.added and self.stored > self.expired then
-        self.newest = decode(self, redis.call('LINDEX', self.key, -1))
+        self.newest = decode(self, redis.call('LINDEX', KEYS[self.key], -1))
       end
       return
     end
@@ -191,7 +184,8 @@ function sliding_window_log.refund(self, _, _, at, _, cost)
   end
 end
 
-function sliding_window_log.save(self, key, policy, _, at_least)
+function sliding_window_log.save(self, number, policy)
+  local key = KEYS[number]
   if self.used == 0 then
     redis.call('DEL', key)
     return
@@ -211,7 +205,7 @@ function sliding_window_log.save(self, key, policy, _, at_least)
   end
   if self.added then
     redis.call('RPUSH', key, encode(self.added[1], self.added[2]))
-    redis.call('PEXPIRE', key, millis(policy.window + 1, at_least))
+    redis.call('PEXPIRE', key, millis(policy.window + 1))
   end
 end
 

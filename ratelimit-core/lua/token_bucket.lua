@@ -31,64 +31,66 @@ local function refill(tokens, policy)
   return mul_div(tokens, policy.window, policy.max)
 end
 
--- The instant at which an empty bucket would be full.
-local function empty(policy, now)
-  local micros, fraction = refill(policy.burst, policy)
-  return plus(now, 0, micros, fraction, policy.max)
+-- The time that a full bucket takes to refill, worked out once for each policy.
+local function full(policy)
+  if not policy.full_micros then
+    policy.full_micros, policy.full_fraction = refill(policy.burst, policy)
+  end
+  return policy.full_micros, policy.full_fraction
 end
 
-function token_bucket.load(key, policy, stored)
-  local failure
-  stored, failure = read_string(key, stored)
-  if stored == '' then
-    return { tat_micros = 0, tat_fraction = 0, fresh = true }
-  elseif not stored or #stored ~= 13 or string.byte(stored) ~= 116 then
-    return nil, failure
+function token_bucket.load(key, policy)
+  local value, failure = read_string(key)
+  if value == '' then
+    return { tat_micros = 0, tat_fraction = 0, policy = policy, save = false }
+  elseif value and #value == 13 then
+    local tag, micros, fraction = struct.unpack('<BI7I5', value)
+    if tag == 116 and fraction < policy.max then
+      return { tat_micros = micros, tat_fraction = fraction, policy = policy, save = false }
+    end
   end
-  local tat_micros, tat_fraction = struct.unpack('<I7I5', stored, 2)
-  if tat_fraction >= policy.max then
-    return nil
-  end
-  return { tat_micros = tat_micros, tat_fraction = tat_fraction }
+  return nil, failure
 end
 
-function token_bucket.settle(self, policy, now)
-  local empty_micros, empty_fraction = empty(policy, now)
+function token_bucket.settle(self, policy)
   if self.tat_micros < now then
     self.tat_micros, self.tat_fraction = now, 0
-  elseif later(self.tat_micros, self.tat_fraction, empty_micros, empty_fraction) then
-    self.tat_micros, self.tat_fraction = empty_micros, empty_fraction
-    return true
+    return false
   end
-  return false
+  local full_micros, full_fraction = full(policy)
+  local empty_micros, empty_fraction = now + full_micros, full_fraction
+  local went_back = later(self.tat_micros, self.tat_fraction, empty_micros, empty_fraction)
+  if went_back then
+    self.tat_micros, self.tat_fraction = empty_micros, empty_fraction
+  end
+  return went_back
 end
 
-function token_bucket.fits(self, policy, now, cost)
+function token_bucket.fits(self, policy, cost)
   if cost > policy.burst then
     return false
   end
   local micros, fraction = refill(policy.burst - cost, policy)
-  micros, fraction = plus(now, 0, micros, fraction, policy.max)
-  return not later(self.tat_micros, self.tat_fraction, micros, fraction)
+  return not later(self.tat_micros, self.tat_fraction, now + micros, fraction)
 end
 
-function token_bucket.charge(self, policy, _, cost)
+function token_bucket.charge(self, policy, cost)
   local micros, fraction = refill(cost, policy)
   self.tat_micros, self.tat_fraction = plus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
 end
 
-function token_bucket.remaining(self, policy, now)
-  local micros, fraction = empty(policy, now)
-  micros, fraction = minus(micros, fraction, self.tat_micros, self.tat_fraction, policy.max)
+function token_bucket.reset_after(self)
+  return self.tat_micros + (self.tat_fraction > 0 and 1 or 0) - now
+end
+
+function token_bucket.remaining(self, policy)
+  local micros, fraction = full(policy)
+  micros, fraction = minus(now + micros, fraction, self.tat_micros, self.tat_fraction, policy.max)
   local tokens, rest = mul_div(policy.max, micros, policy.window)
   return tokens + math.floor((rest + fraction) / policy.window)
 end
 
-function token_bucket.reset_after(self, _, now)
-  return self.tat_micros + (self.tat_fraction > 0 and 1 or 0) - now
-end
-
-function token_bucket.retry_after(self, policy, now, cost)
+function token_bucket.retry_after(self, policy, cost)
   if cost > policy.burst then
     return nil
   end
@@ -97,7 +99,7 @@ function token_bucket.retry_after(self, policy, now, cost)
   return micros + (fraction > 0 and 1 or 0) - now
 end
 
-function token_bucket.refund(self, policy, now, at, valid_until, cost)
+function token_bucket.refund(self, policy, cost, at, valid_until)
   local micros, fraction = refill(cost, policy)
   -- `valid_until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
   -- the one at which a full bucket would have been full again: the later of the two is surely not too late.
@@ -111,16 +113,15 @@ function token_bucket.refund(self, policy, now, at, valid_until, cost)
   if later(micros, fraction, until_micros - now, until_fraction) then
     micros, fraction = until_micros - now, until_fraction
   end
-  local full_micros, full_fraction = plus(now, 0, micros, fraction, policy.max)
-  if later(self.tat_micros, self.tat_fraction, full_micros, full_fraction) then
+  if later(self.tat_micros, self.tat_fraction, now + micros, fraction) then
     self.tat_micros, self.tat_fraction = minus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
   else
     self.tat_micros, self.tat_fraction = now, 0
   end
 end
 
-function token_bucket.save(self, key, policy, now, at_least)
-  local stored = struct.pack('<c1I7I5', 't', self.tat_micros, self.tat_fraction)
-  redis.call('SET', key, stored, 'PX', millis(token_bucket.reset_after(self, policy, now), at_least))
+function token_bucket.save(self, key)
+  local value = struct.pack('<c1I7I5', 't', self.tat_micros, self.tat_fraction)
+  redis.call('SET', KEYS[key], value, 'PX', millis(token_bucket.reset_after(self)))
 end
 

@@ -256,6 +256,17 @@ impl Server {
         builder.clock(clock.clone()).build().unwrap()
     }
 
+    /// A number that the server tells about itself.
+    pub async fn info(&self, section: &str, field: &str) -> u64 {
+        let text: String = redis::cmd("INFO").arg(section).query_async(&mut self.raw().await).await.unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(field))
+            .unwrap_or_else(|| panic!("no {field} in {text}"));
+        let number = line[field.len()..].trim_start_matches([':', '=']);
+        number.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    }
+
     /// A plain connection, to look at and tamper with what is stored.
     pub async fn raw(&self) -> redis::aio::MultiplexedConnection {
         redis::Client::open(self.url()).unwrap().get_multiplexed_async_connection().await.unwrap()

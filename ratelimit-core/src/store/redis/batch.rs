@@ -6,6 +6,7 @@
 //!
 //! A cluster has one queue for each part of its slots, and one call for each slot that occurs in what was waiting.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
@@ -88,52 +89,51 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
         waiting.retain(|waiter| !waiter.answer.is_closed());
         // Who came first is first, however the threads took turns.
         waiting.sort_by_key(|waiter| waiter.until);
-        let mut batches = into_batches(mem::take(&mut waiting), shared.is_cluster());
-        let last = batches.pop();
-        let tasks: Vec<_> = batches
+        let mut slots = by_slot(mem::take(&mut waiting), shared.is_cluster());
+        let last = slots.pop();
+        let others: Vec<_> = slots
             .into_iter()
-            .map(|batch| tokio::spawn(settle(Arc::clone(&shared), batch, now())))
+            .map(|waiters| tokio::spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now))))
             .collect();
         if let Some(last) = last {
-            settle(Arc::clone(&shared), last, now()).await;
+            settle_all(Arc::clone(&shared), last, Arc::clone(&now)).await;
         }
-        for task in tasks {
+        for task in others {
             // It ends by its deadline, and whoever waits for what was not answered is told.
             let _ = task.await;
         }
     }
 }
 
-/// What can be asked in one call each: not too much, and in a cluster of one slot.
-fn into_batches(mut waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
-    let slot_of = |waiter: &Waiter| match first_key(&waiter.request) {
-        Some(key) if is_cluster => slot(key),
-        _ => 0,
-    };
-    if is_cluster {
-        waiting.sort_by_key(slot_of);
+/// Those whose keys are on one node in any case, in their order.
+fn by_slot(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
+    if !is_cluster {
+        return if waiting.is_empty() { Vec::new() } else { vec![waiting] };
     }
-    let mut batches: Vec<Vec<Waiter>> = Vec::new();
-    let (mut room, mut last) = (0, None);
+    let mut slots: BTreeMap<Option<u16>, Vec<Waiter>> = BTreeMap::new();
     for waiter in waiting {
-        let (size, slot) = (waiter.request.limits.len(), Some(slot_of(&waiter)));
-        if let Some(batch) = batches.last_mut()
-            && last == slot
-            && size <= room
-        {
-            room -= size;
-            batch.push(waiter);
-            continue;
-        }
-        room = CAP.saturating_sub(size);
-        last = slot;
-        batches.push(vec![waiter]);
+        slots.entry(first_key(&waiter.request).map(slot)).or_default().push(waiter);
     }
-    batches
+    slots.into_values().collect()
+}
+
+/// Has all judged, in their order, with as few calls as may be.
+async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, now: Now) {
+    let (mut batch, mut size) = (Vec::with_capacity(waiters.len()), 0);
+    for waiter in waiters {
+        let limits = waiter.request.limits.len();
+        if size + limits > CAP && !batch.is_empty() {
+            settle(&shared, mem::take(&mut batch), now()).await;
+            size = 0;
+        }
+        size += limits;
+        batch.push(waiter);
+    }
+    settle(&shared, batch, now()).await;
 }
 
 /// Asks one call for all who wait, who are in the order of their deadlines, and answers each by his own.
-async fn settle(shared: Arc<Shared>, waiters: Vec<Waiter>, now: u64) {
+async fn settle(shared: &Shared, waiters: Vec<Waiter>, now: u64) {
     let range = shared.range(first_key(&waiters[0].request));
     let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
     for Waiter { request, until, answer } in waiters {
