@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
-use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter, Timestamp};
+use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
 
 /// An instant in 2026, so that all digits of a real clock are in play.
 const START: u64 = 1_790_000_000_123_456;
@@ -109,7 +109,14 @@ fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
 }
 
 /// Plays a story on a store and on the specification, and compares every answer.
-async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], events: &[Event], id: u64) {
+async fn play(
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    policies: &[Policy],
+    events: &[Event],
+    id: u64,
+    compare: impl Fn(&GroupOutcome, &GroupOutcome),
+) {
     let reference = RateLimiter::with_store(Reference::new(clock));
     let mut now = START;
     for event in events {
@@ -135,7 +142,7 @@ async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], eve
             Action::Check | Action::CheckAndRefund => {
                 let expected = reference.check_all(&group).await.unwrap();
                 let outcome = limiter.check_all(&group).await.unwrap();
-                assert_eq!(outcome, expected);
+                compare(&outcome, &expected);
                 if event.action == Action::CheckAndRefund
                     && let Some(reservation) = outcome.reservation(&group)
                 {
@@ -150,7 +157,7 @@ async fn play(limiter: &RateLimiter, clock: &FakeClock, policies: &[Policy], eve
     }
 }
 
-fn run(limiter: &RateLimiter, clock: &FakeClock) {
+fn run(limiter: &RateLimiter, clock: &FakeClock, compare: impl Fn(&GroupOutcome, &GroupOutcome)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
     let mut runner =
@@ -159,7 +166,7 @@ fn run(limiter: &RateLimiter, clock: &FakeClock) {
         .run(&story(), |(policies, events)| {
             // Every case has callers of its own, so that one store serves all.
             id.set(id.get() + 1);
-            runtime.block_on(play(limiter, clock, &policies, &events, id.get()));
+            runtime.block_on(play(limiter, clock, &policies, &events, id.get(), &compare));
             Ok(())
         })
         .unwrap();
@@ -171,14 +178,31 @@ fn the_memory_store_decides_what_the_model_decides() {
     let clock = FakeClock::default();
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-    run(&RateLimiter::with_memory(store), &clock);
+    run(&RateLimiter::with_memory(store), &clock, |outcome, expected| assert_eq!(outcome, expected));
 }
 
 #[test]
 fn the_redis_store_decides_what_the_model_decides() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    run(&server.limiter_at(&clock), &clock);
+    run(&server.asking_limiter_at(&clock), &clock, |outcome, expected| assert_eq!(outcome, expected));
+}
+
+#[test]
+fn the_redis_store_refuses_by_itself_only_what_the_model_refuses() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    run(&server.limiter_at(&clock), &clock, |outcome, expected| {
+        if outcome.is_allowed() || outcome.outcomes().len() == 1 {
+            return assert_eq!(outcome, expected);
+        }
+        // What limits that are not violated have left may be as old as the refusal.
+        let violated = |outcome: &GroupOutcome| {
+            let outcomes = outcome.outcomes().iter().enumerate();
+            outcomes.filter(|(_, one)| !one.is_allowed()).map(|(i, one)| (i, one.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!((outcome.at(), violated(outcome)), (expected.at(), violated(expected)));
+    });
 }
 
 /// Requests that come at once: the group of each, and whether it only looks.
@@ -238,7 +262,7 @@ async fn play_rushes(
 fn requests_that_reach_redis_in_one_call_are_decided_in_their_order() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    let limiter = server.limiter_at(&clock);
+    let limiter = server.asking_limiter_at(&clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
     let cases = cases() / 20;

@@ -4,11 +4,15 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{
     Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
 use redis::AsyncCommands;
+use tests::noise::Noise;
+use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 
 /// Denies when the store cannot answer, so that an answer is the store's.
@@ -78,7 +82,7 @@ async fn the_server_clock_decides() {
 #[tokio::test]
 async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
     let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock());
+    let limiter = server.asking_limiter_at(&clock());
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
         let group = [Check::new(&policy, "a"), Check::new(&MINUTE, algorithm.as_str())];
@@ -182,6 +186,13 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
     assert!(limiter.check_all(&group).await.is_err(), "{case}");
     assert_eq!(limiter.peek(policy, "c").await.unwrap().remaining(), 2, "{case}");
 
+    // Nor when it goes to the server together with others, in one call.
+    let callers = ["d", "a", "e", "a", "f"];
+    let answers = join_all(callers.map(|caller| limiter.check(policy, caller))).await;
+    for (caller, answer) in callers.iter().zip(answers) {
+        assert_eq!(answer.is_ok_and(|outcome| outcome.is_allowed()), *caller != "a", "{case}: {caller}");
+    }
+
     // The window passes.
     let _: () = raw.del(&key).await.unwrap();
     assert!(limiter.check(policy, "a").await.unwrap().is_allowed(), "{case}");
@@ -216,6 +227,56 @@ async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_
     let counter = format!("c{far}{counts}");
     assert_eq!(counter.len(), 28);
     expect_foreign(&server, &two, &["SET", &counter], "counter whose sum is not that of its counts").await;
+}
+
+#[tokio::test]
+async fn who_leaves_before_his_turn_is_charged_nothing() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let url = proxy.url();
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    let policy = policy(Algorithm::SlidingWindowLog, 10, Duration::from_secs(60));
+    assert!(decides(&limiter).await);
+    let calls = server.info("commandstats", "cmdstat_evalsha:calls").await;
+    proxy.set(Mode::Delay(Duration::from_millis(200)));
+    let mut first = Box::pin(limiter.check(&policy, "a"));
+    assert!(poll!(first.as_mut()).is_pending());
+    // While its answer is on the way, the others wait for their turn.
+    while server.info("commandstats", "cmdstat_evalsha:calls").await == calls {
+        tokio::task::yield_now().await;
+    }
+    let mut leaves = Box::pin(limiter.check(&policy, "a"));
+    let mut stays = Box::pin(limiter.check(&policy, "a"));
+    assert!(poll!(leaves.as_mut()).is_pending());
+    assert!(poll!(stays.as_mut()).is_pending());
+    drop(leaves);
+    assert_eq!(first.await.unwrap().remaining(), 9);
+    assert_eq!(stays.await.unwrap().remaining(), 8);
+}
+
+#[tokio::test]
+async fn who_waits_together_has_his_own_deadline() {
+    const DEADLINE: Duration = Duration::from_millis(400);
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let url = proxy.url();
+    let limiter = RateLimiter::with_redis(RedisStore::builder(&url).deadline(DEADLINE).build().unwrap());
+    let policy = Policy::builder("k").on_error(OnError::Deny).build();
+    assert!(decides(&limiter).await);
+    proxy.set(Mode::Swallow);
+    let noise = Noise::watch();
+    // The first is under way when the others come, and they go out together when it has failed.
+    let answers = join_all([0, 100, 300].map(async |after: u64| {
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        let asked = Instant::now();
+        let answer = limiter.check(&policy, "a").await;
+        (answer, asked.elapsed())
+    }));
+    for (answer, waited) in answers.await {
+        assert!(matches!(answer, Err(StoreError::Timeout { .. })), "{answer:?}");
+        assert!(waited >= DEADLINE && waited <= noise.extended(DEADLINE * 5 / 4), "{waited:?}");
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,12 @@ impl Timestamp {
         self.0
     }
 
+    /// The instant this much later.
+    #[cfg(feature = "redis")]
+    pub(crate) fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(micros(wait)))
+    }
+
     /// The instant `after` from now, in whole Unix seconds, rounded up.
     pub fn unix_seconds_after(self, after: Duration) -> u64 {
         let micros = u128::from(self.0) + after.as_micros();

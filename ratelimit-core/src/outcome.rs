@@ -125,6 +125,21 @@ impl GroupOutcome {
         self
     }
 
+    /// The same refusal, told again: `came` was the first time, by some clock, and `now` is within its shortest wait.
+    #[cfg(feature = "redis")]
+    pub(crate) fn later(mut self, came: Timestamp, now: Timestamp) -> Self {
+        let elapsed = now.as_micros().saturating_sub(came.as_micros());
+        self.at = Timestamp::from_micros(self.at.as_micros() + elapsed);
+        for outcome in &mut self.outcomes {
+            outcome.at = self.at;
+            outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
+            if let Decision::RetryAfterMicros(wait) = &mut outcome.decision {
+                *wait = wait.saturating_sub(elapsed);
+            }
+        }
+        self
+    }
+
     /// One outcome from those of its parts, each with the places of its limits in the group of `size`.
     #[cfg(feature = "redis")]
     pub(crate) fn join<'p>(

@@ -6,7 +6,7 @@ pub mod redis;
 
 use std::fmt;
 use std::future::Future;
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -67,6 +67,30 @@ impl<'a> Check<'a> {
         hasher.write(self.partition);
         hasher.finish128().as_u128()
     }
+}
+
+/// A random key for [`Check::digest`].
+pub(crate) fn random_key() -> [u8; 16] {
+    let mut key = [0; 16];
+    for half in key.chunks_exact_mut(8) {
+        // The standard library's own source of random keys for hash tables.
+        half.copy_from_slice(&RandomState::new().hash_one(0u8).to_le_bytes());
+    }
+    key
+}
+
+/// A digest that stands for all that a group asks: its counts, limits and costs, in their order.
+#[cfg(feature = "redis")]
+pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
+    let mut hasher = SipHasher13::new_with_key(key);
+    for check in group {
+        hasher.write_u64(check.policy.state_id());
+        hasher.write_u64(check.policy.max());
+        hasher.write_u64(check.cost);
+        hasher.write_usize(check.partition.len());
+        hasher.write(check.partition);
+    }
+    hasher.finish128().as_u128()
 }
 
 impl fmt::Debug for Check<'_> {

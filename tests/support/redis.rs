@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{RateLimiter, RedisStore};
+use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
 
 /// Set by `run.sh`: a missing server is a failure then, not a reason to skip.
@@ -252,8 +252,16 @@ impl Server {
     }
 
     pub fn store_at(&self, clock: &FakeClock) -> RedisStore {
-        let builder = RedisStore::builder(&self.url()).deadline(Duration::from_secs(10));
-        builder.clock(clock.clone()).build().unwrap()
+        self.builder_at(clock).build().unwrap()
+    }
+
+    /// A limiter that asks the server every time.
+    pub fn asking_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
+        RateLimiter::with_redis(self.builder_at(clock).longest_refusal(Duration::ZERO).build().unwrap())
+    }
+
+    pub fn builder_at(&self, clock: &FakeClock) -> RedisStoreBuilder {
+        RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
     }
 
     /// A number that the server tells about itself.

@@ -1,6 +1,5 @@
 //! The in-process store: a sharded table of states under a keyed digest.
 
-use std::hash::{BuildHasher, RandomState};
 use std::mem;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use hashbrown::hash_table::Entry as Slot;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use super::{Check, Reservation, Store};
+use super::{Check, Reservation, Store, random_key};
 use crate::algorithm::{Member, Mode, State, decide};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
@@ -52,14 +51,9 @@ impl MemoryStore {
     /// A store for up to about `max_callers`, at least 1, counted once for each policy they are under.
     pub fn with_max_callers(max_callers: usize) -> Self {
         let shards = (max_callers / CALLERS_PER_SHARD).clamp(1, SHARDS);
-        let mut digest_key = [0; 16];
-        for half in digest_key.chunks_exact_mut(8) {
-            // The standard library's own source of random keys for hash tables.
-            half.copy_from_slice(&RandomState::new().hash_one(0u8).to_le_bytes());
-        }
         Self {
             clock: Arc::new(SystemClock::new()),
-            digest_key,
+            digest_key: random_key(),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
             overflow: Mutex::default(),

@@ -4,6 +4,7 @@ mod batch;
 mod connection;
 mod fault;
 mod keys;
+mod refusals;
 mod scripts;
 mod startup;
 mod topology;
@@ -18,12 +19,12 @@ use smallvec::{SmallVec, smallvec};
 use self::batch::Now;
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
+use self::refusals::Refusals;
 use self::topology::{Timeouts, Topology, Trust};
 use self::wire::{Limit, Request};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
-#[cfg(feature = "test-util")]
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 use crate::error::{ConfigError, StoreError};
 use crate::outcome::GroupOutcome;
 
@@ -33,6 +34,9 @@ pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 /// How long an attempt to connect may take, in the background, unless told otherwise.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long a denied caller is denied without asking the server again, unless told otherwise.
+pub const DEFAULT_LONGEST_REFUSAL: Duration = Duration::from_secs(1);
+
 /// Counts shared by every process that uses the same Redis server.
 ///
 /// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Only in a cluster, and
@@ -40,6 +44,8 @@ pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 ///   charged is given back when a later one is denied. So never too many pass; but for a moment another request may be
 ///   denied what is then given back.
 /// * The server's clock decides, so instances need not agree on the time.
+/// * Who was denied is denied in this process until his `retry_after`, for a second at most, without asking the server
+///   again.
 /// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
 ///   runtime and outlives each.
@@ -47,6 +53,7 @@ pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct RedisStore {
     connection: Connection,
     namer: Namer,
+    refusals: Refusals,
 }
 
 impl RedisStore {
@@ -63,6 +70,7 @@ impl RedisStore {
             timeouts: Timeouts { deadline: DEFAULT_DEADLINE, connect: DEFAULT_CONNECT_TIMEOUT },
             prefix: "rl".to_owned(),
             secret: String::new(),
+            longest_refusal: DEFAULT_LONGEST_REFUSAL,
             trust: Trust::default(),
             #[cfg(feature = "test-util")]
             clock: None,
@@ -138,7 +146,14 @@ impl RedisStore {
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Check).await
+        match self.refusals.find(group) {
+            Ok(refused) => Ok(refused),
+            Err(asked) => {
+                let outcome = self.decide(group, Mode::Check).await?;
+                self.refusals.learn(group, asked, &outcome);
+                Ok(outcome)
+            }
+        }
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
@@ -147,7 +162,11 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for part in by_caller(group) {
-            self.connection.delete(part.checks.iter().map(|check| self.namer.key(check)).collect()).await?;
+            let done =
+                self.connection.delete(part.checks.iter().map(|check| self.namer.key(check)).collect());
+            let done = done.await;
+            self.refusals.forget(part.checks.into_iter());
+            done?;
         }
         Ok(())
     }
@@ -162,7 +181,9 @@ impl Store for RedisStore {
                 arguments.push(taken);
             }
             let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
-            self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await?;
+            let done = self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await;
+            self.refusals.forget(caller.iter().map(Taken::check));
+            done?;
         }
         Ok(())
     }
@@ -201,6 +222,7 @@ pub struct RedisStoreBuilder {
     timeouts: Timeouts,
     prefix: String,
     secret: String,
+    longest_refusal: Duration,
     trust: Trust,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
@@ -235,6 +257,16 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// How long at most this process goes on denying whom the server denied, without asking it again; 1 s unless set, and
+    /// zero asks every time.
+    ///
+    /// A refusal ends with its own `retry_after` in any case, so nobody is denied who would have passed, with one
+    /// exception: what *another* process resets or gives back is seen this much later.
+    pub fn longest_refusal(mut self, longest: Duration) -> Self {
+        self.longest_refusal = longest;
+        self
+    }
+
     /// The certificates, in PEM, that may vouch for the servers of a `rediss` URL, instead of those that the system
     /// trusts: for an authority of your own.
     #[cfg(feature = "redis-tls")]
@@ -261,12 +293,15 @@ impl RedisStoreBuilder {
             return Err(ConfigError::Deadline);
         }
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
-        #[cfg(feature = "test-util")]
-        let now: Now = Arc::new(move || self.clock.as_ref().map_or(0, |clock| clock.now().as_micros()));
-        #[cfg(not(feature = "test-util"))]
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let now: Now = Arc::new(|| 0);
+        #[cfg(feature = "test-util")]
+        let (clock, now) = match self.clock {
+            Some(fake) => (Arc::new(fake.clone()) as _, Arc::new(move || fake.now().as_micros()) as _),
+            None => (clock, now),
+        };
         let connection = Connection::start(topology, self.timeouts, namer.probe(), &now)?;
-        Ok(RedisStore { connection, namer })
+        Ok(RedisStore { connection, namer, refusals: Refusals::new(clock, self.longest_refusal) })
     }
 }
 

@@ -161,7 +161,9 @@ async fn settle(shared: &Shared, waiters: Vec<Waiter>, now: u64) {
     });
     match replies {
         Ok(replies) => {
-            replies.into_iter().zip(waiting).for_each(|(reply, (_, waiter))| tell(waiter, Ok(reply)))
+            for (reply, (_, waiter)) in replies.into_iter().zip(waiting) {
+                tell(waiter, Ok(reply));
+            }
         }
         Err(failure) => waiting.for_each(|(_, waiter)| tell(waiter, Err(failure.clone()))),
     }

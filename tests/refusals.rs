@@ -1,0 +1,219 @@
+//! Who was denied is denied without asking the server again, exactly until his wait is over.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, Timestamp};
+use tests::redis::{Server, server};
+
+const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindowCounter,
+    Algorithm::SlidingWindowLog,
+    Algorithm::TokenBucket,
+];
+const MICRO: Duration = Duration::from_micros(1);
+
+fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
+    let window = Duration::from_millis(window_ms);
+    Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
+}
+
+fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
+}
+
+/// How often the server was asked to decide.
+async fn asked(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+/// Whether one unit passes, and how often the server was asked about it.
+async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller: &str) -> (bool, u64) {
+    let before = asked(server).await;
+    let outcome = limiter.check(policy, caller).await.unwrap();
+    (outcome.is_allowed(), asked(server).await - before)
+}
+
+#[tokio::test]
+async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
+        let before = asked(&server).await;
+        let first = limiter.check(&policy, "a").await.unwrap();
+        let wait = first.retry_after().unwrap();
+        let (end, reset) =
+            (first.at().as_micros() + micros(wait), first.at().as_micros() + micros(first.reset_after()));
+        for step in [MICRO, wait / 3, wait / 3] {
+            clock.advance(step);
+            let again = limiter.check(&policy, "a").await.unwrap();
+            assert_eq!((again.is_allowed(), again.remaining(), again.limit()), (false, 0, 2), "{algorithm}");
+            assert_eq!(again.at().as_micros() + micros(again.retry_after().unwrap()), end, "{algorithm}");
+            assert_eq!(again.at().as_micros() + micros(again.reset_after()), reset, "{algorithm}");
+        }
+        clock.set(Timestamp::from_micros(end - 1));
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(MICRO), "{algorithm}");
+        assert_eq!(asked(&server).await, before, "{algorithm}: known here");
+        // Somebody else's count is another's.
+        assert_eq!(passes(&server, &limiter, &policy, "b").await, (true, 1), "{algorithm}");
+        clock.advance(MICRO);
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap()
+}
+
+#[tokio::test]
+async fn a_refusal_lives_no_longer_than_it_may() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let hourly = policy(Algorithm::SlidingWindowLog, 1, 3_600_000);
+    for (longest, caller) in [(Duration::from_secs(1), "a"), (Duration::from_millis(20), "b")] {
+        let store = server.builder_at(&clock).longest_refusal(longest).build().unwrap();
+        let limiter = RateLimiter::with_redis(store);
+        assert!(limiter.check(&hourly, caller).await.unwrap().is_allowed());
+        for _ in 0..3 {
+            assert_eq!(passes(&server, &limiter, &hourly, caller).await, (false, 1));
+            clock.advance(longest - MICRO);
+            assert_eq!(passes(&server, &limiter, &hourly, caller).await, (false, 0));
+            clock.advance(MICRO);
+        }
+    }
+    let asking = server.asking_limiter_at(&clock);
+    for _ in 0..3 {
+        assert_eq!(passes(&server, &asking, &hourly, "a").await, (false, 1), "turned off");
+    }
+}
+
+#[tokio::test]
+async fn only_the_same_question_is_refused() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock());
+    let log = policy(Algorithm::SlidingWindowLog, 2, 60_000);
+    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0));
+    // What costs nothing passes, a raised limit applies at once, and who only looks is told by the server.
+    assert!(limiter.check_n(&log, "a", 0).await.unwrap().is_allowed());
+    let before = asked(&server).await;
+    assert!(!limiter.peek(&log, "a").await.unwrap().is_allowed());
+    assert!(limiter.check_n(&log, "a", 3).await.unwrap().retry_after().is_none());
+    assert_eq!(asked(&server).await, before + 2);
+    let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
+    assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
+    // A cost above 1 may leave something to others, so what it is told changes while it waits.
+    assert!(limiter.check_n(&raised, "b", 2).await.unwrap().is_allowed());
+    for _ in 0..2 {
+        let before = asked(&server).await;
+        assert_eq!(limiter.check_n(&raised, "b", 2).await.unwrap().remaining(), 1);
+        assert_eq!(asked(&server).await, before + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_group_is_refused_as_a_whole() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let (short, long) = (
+        policy(Algorithm::FixedWindow, 2, 500),
+        Policy::builder("long").max(10).on_error(OnError::Deny).build(),
+    );
+    let group = [Check::new(&long, "a"), Check::new(&short, "a")];
+    for _ in 0..2 {
+        assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+    }
+    let denied = limiter.check_all(&group).await.unwrap();
+    let before = asked(&server).await;
+    let again = limiter.check_all(&group).await.unwrap();
+    assert_eq!(again, denied);
+    assert_eq!(asked(&server).await, before);
+    // Its parts, and a group with another member, are other questions.
+    assert_eq!(passes(&server, &limiter, &long, "a").await, (true, 1));
+    assert!(!limiter.check_all(&[group[1], group[0]]).await.unwrap().is_allowed());
+    assert_eq!(asked(&server).await, before + 2);
+    clock.advance(denied.retry_after().unwrap());
+    assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_second() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let (limiter, other) = (server.limiter_at(&clock), server.limiter_at(&clock));
+    let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
+    let group = [Check::new(&log, "a")];
+    let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    limiter.refund(reservation).await.unwrap();
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed(), "given back here");
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    limiter.reset(&log, "a").await.unwrap();
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed(), "reset here");
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    other.reset(&log, "a").await.unwrap();
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0), "reset elsewhere");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (true, 1));
+}
+
+#[tokio::test]
+async fn a_flood_of_refused_callers_takes_bounded_room_and_frees_nobody() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock());
+    let none = Policy::builder("none").max(1).on_error(OnError::Deny).build();
+    for i in 0..20_000 {
+        let caller = format!("{i}");
+        let group = [Check::new(&none, &caller), Check::new(&none, &caller)];
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+    }
+    let before = asked(&server).await;
+    for i in 0..20_000 {
+        let caller = format!("{i}");
+        let group = [Check::new(&none, &caller), Check::new(&none, &caller)];
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+    }
+    let known = 20_000 - (asked(&server).await - before);
+    assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");
+}
+
+/// Ten times as many requests as the limit admits, evenly: as many pass as without, and hardly any reach the server.
+#[tokio::test]
+async fn an_overload_is_refused_here() {
+    let Some(server) = server() else { return };
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 100, 60_000);
+        let mut passed = Vec::new();
+        let mut calls = Vec::new();
+        for (limiter, clock) in [
+            |server: &Server, clock: &FakeClock| server.asking_limiter_at(clock),
+            |server: &Server, clock: &FakeClock| server.limiter_at(clock),
+        ]
+        .map(|make| {
+            let clock = clock();
+            (make(&server, &clock), clock)
+        }) {
+            let caller = format!("{algorithm} {}", passed.len());
+            let _ = limiter.peek(&policy, &caller).await.unwrap();
+            let before = asked(&server).await;
+            let mut n = 0;
+            for _ in 0..5_000 {
+                n += u64::from(limiter.check(&policy, &caller).await.unwrap().is_allowed());
+                clock.advance(Duration::from_millis(60));
+            }
+            passed.push(n);
+            calls.push(asked(&server).await - before);
+        }
+        let gone = 100 - 100 * calls[1] / calls[0];
+        println!("{algorithm}: {} passed, {gone} % of the calls gone", passed[0]);
+        assert_eq!(passed[0], passed[1], "{algorithm}");
+        assert!(gone >= 75, "{algorithm}: {gone} %");
+    }
+}
