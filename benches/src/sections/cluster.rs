@@ -1,0 +1,27 @@
+//! Decisions a second through a cluster of three nodes.
+
+use super::throughput::{OURS, costs, load};
+use super::{Bench, contender, two_windows};
+use crate::cluster::Cluster;
+use crate::report::Report;
+use crate::rivals::{Rival, Way, Wire};
+use crate::rounds::take_turns;
+
+/// Measures and reports.
+pub fn run(bench: &Bench<'_>, report: &mut Report) {
+    let cluster = Cluster::start();
+    report.section("Throughput through a cluster of three nodes");
+    report.text("All three on the same cores as the client. × lean is to one lean EVALSHA a check.");
+    for (tasks, callers) in [(64, 1), (512, 1), (64, 1000), (512, 1000)] {
+        let load = || load(bench, tasks, callers);
+        let mut variants = Vec::new();
+        for way in [Way::Incr, Way::Lean, Way::TwoKeys] {
+            let wire = Wire::Cluster(bench.runtime.block_on(cluster.connect()));
+            let rival = Rival::new(way, wire, &cluster.nodes);
+            variants.push(contender(bench, &cluster.nodes, way.name(), rival, load));
+        }
+        variants.push(contender(bench, &cluster.nodes, OURS, two_windows(&cluster.url()), load));
+        report.text(&format!("{tasks} tasks, {callers} callers:"));
+        report.table(&costs(&take_turns(bench.settings.rounds, variants)));
+    }
+}
