@@ -41,6 +41,8 @@ fn counted(program: &str, name: &str, times: u64) -> Option<f64> {
     valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", program, name]);
     let output = valgrind.arg(times.to_string()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let number = text.lines().find_map(|line| line.split_once("I refs:"))?.1;
+    // `I refs:`, with more or fewer blanks in it.
+    let (_, number) =
+        text.lines().filter(|line| line.contains(" I ")).find_map(|line| line.split_once("refs:"))?;
     number.trim().replace(',', "").parse().ok()
 }

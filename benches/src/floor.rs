@@ -18,7 +18,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// A table for one limit; `max` is below 2^24.
+    /// A table for one limit; `max` is below 2^24, the window below 2^38.
     pub fn new(max: u64, window_us: u64) -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
         Self { hasher: RandomState::default(), slots, max, window_us }
@@ -35,8 +35,10 @@ impl Floor {
                 1 => (packed & 0xff_ffff, 0),
                 _ => (0, 0),
             };
-            let weighted = last * (self.window_us - gone) / self.window_us;
-            if weighted + this + 1 > self.max {
+            // The last window's share is rounded down. Multiplied by the window, since a division costs as much as all
+            // the rest.
+            let taken = last * (self.window_us - gone) + (this + 1) * self.window_us;
+            if taken >= (self.max + 1) * self.window_us {
                 return false;
             }
             let next = ((number & 0xffff) << 48) | (last << 24) | (this + 1);

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Settings {
     /// What the form is called.
     pub form: &'static str,
+    /// Whether a cluster is measured at every size.
+    pub is_thorough: bool,
     /// Rounds of what takes microseconds.
     pub micro_rounds: usize,
     /// Times that something is done in one of those rounds.
@@ -29,6 +31,7 @@ impl Settings {
     /// At most five minutes on two cores.
     pub const QUICK: Self = Self {
         form: "quick",
+        is_thorough: false,
         micro_rounds: 25,
         micro_times: 10_000,
         rounds: 3,
@@ -42,6 +45,7 @@ impl Settings {
     /// About half an hour.
     pub const FULL: Self = Self {
         form: "full",
+        is_thorough: true,
         micro_rounds: 101,
         micro_times: 40_000,
         rounds: 15,
@@ -55,6 +59,7 @@ impl Settings {
     /// Seconds; its numbers mean nothing.
     pub const SMOKE: Self = Self {
         form: "smoke",
+        is_thorough: false,
         micro_rounds: 3,
         micro_times: 200,
         rounds: 1,

@@ -78,6 +78,11 @@ fn callers(counts: &[Count], report: &mut Report) {
     report.table(&table);
     let bytes = |counts: &[&Count]| Spread::of(counts.iter().map(|count| count.number).collect());
     let (ours, governor) = (bytes(&ours), bytes(&governor));
-    report.text(&format!("Ours: {ours} B. governor, with a key of 20 bytes without a heap: {governor} B."));
+    let empty = counts.iter().filter(|count| count.what == "empty");
+    let empty: Vec<String> = empty.map(|count| format!("{} {} B", count.name, short(count.number))).collect();
+    report.text(&format!(
+        "Ours: {ours} B. governor, with a key of 20 bytes without a heap: {governor} B. Without callers: {}.",
+        empty.join(", ")
+    ));
     report.goal(Goal::at_most(Row::InMemory, "heap for a caller", 64.0, " B", ours));
 }
