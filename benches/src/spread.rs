@@ -45,7 +45,8 @@ impl Spread {
 pub fn short(number: f64) -> String {
     match number.abs() {
         1_000_000.0.. => format!("{:.2} M", number / 1_000_000.0),
-        10_000.0.. => format!("{:.0} k", number / 1000.0),
+        100_000.0.. => format!("{:.0} k", number / 1000.0),
+        10_000.0.. => format!("{:.1} k", number / 1000.0),
         100.0.. => format!("{number:.0}"),
         10.0.. => format!("{number:.1}"),
         _ => format!("{number:.2}"),
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_or_so() {
-        let texts = [0.123, 12.34, 123.4, 1234.0, 123_456.0, 1_234_567.0].map(short);
-        assert_eq!(texts, ["0.12", "12.3", "123", "1234", "123 k", "1.23 M"]);
+        let texts = [0.123, 12.34, 123.4, 1234.0, 12_345.0, 123_456.0, 1_234_567.0].map(short);
+        assert_eq!(texts, ["0.12", "12.3", "123", "1234", "12.3 k", "123 k", "1.23 M"]);
     }
 }

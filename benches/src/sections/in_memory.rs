@@ -1,5 +1,6 @@
 //! A check in this process: against the least that one can do, and against governor.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -66,7 +67,8 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
 
 /// Everybody under the same load.
 fn race(bench: &Bench<'_>, threads: u64, number: u64) -> Vec<Measured<f64>> {
-    let times = bench.settings.micro_times;
+    // Long enough for threads to be at it together.
+    let times = bench.settings.micro_times * if threads == 1 { 1 } else { 5 };
     let population = AtomicU64::new(0);
     let variants = NAMES.iter().map(|name| {
         let (decide, population) = (memory::make(name), &population);
@@ -98,8 +100,13 @@ pub(crate) fn nanos(decide: &Decide, callers: Callers, threads: u64, times: u64)
         return act(&who(0));
     }
     let lists: Vec<_> = (0..threads).map(who).collect();
+    let begin = Barrier::new(lists.len());
     let sum: f64 = std::thread::scope(|scope| {
-        let running: Vec<_> = lists.iter().map(|list| scope.spawn(|| act(list))).collect();
+        let together = |list| {
+            begin.wait();
+            act(list)
+        };
+        let running: Vec<_> = lists.iter().map(|list| scope.spawn(move || together(list))).collect();
         running.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     sum / threads as f64

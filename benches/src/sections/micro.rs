@@ -18,7 +18,7 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     let (rounds, times) = (bench.settings.micro_rounds, bench.settings.micro_times);
     report.section("Parts of a decision");
     report.text(
-        "One step of each algorithm: `decide` on the state of one caller, at a clock that goes on by a microsecond each \
+        "One step of each algorithm: `decide` on the state of one caller, at a clock that goes on by a millisecond each \
          time, with nothing around it.",
     );
     let mut variants = Vec::new();
@@ -54,7 +54,7 @@ fn step(name: &str, policy: Policy, times: u64) -> Variant<'static, f64> {
     let mut states = [State::new(&policy)];
     let mut now = START_US;
     Variant::timed(name, times, move || {
-        now += 1;
+        now += 1000;
         let member = Member { policy: &policy, cost: 1, state: 0 };
         let outcome = decide(&[member], &mut states, Timestamp::from_micros(now), Mode::Check);
         assert!(black_box(outcome).is_allowed());
