@@ -23,13 +23,13 @@ pub enum Way {
     Empty,
     /// The leanest two-window script, one call a check.
     Lean,
-    /// The two-window counter of seed 004: two string keys, read and written apart.
+    /// The usual two-window counter: two string keys, read and written apart.
     TwoKeys,
-    /// The fixed window of seed 003.
+    /// The usual fixed window: a counter and its time to live.
     FixedWindow,
-    /// The sliding log of seeds 001 and 003: a sorted set.
+    /// The usual sliding log: a sorted set.
     Log,
-    /// The sub-windows of seed 000: a hash, read in one round trip and written in another.
+    /// The usual sub-windows: a hash, read in one round trip and written in another.
     SubWindows,
     /// GCRA as in `redis_rate`: a string, the server's clock.
     Gcra,
@@ -57,10 +57,10 @@ impl Way {
             Self::Incr => "plain INCR",
             Self::Empty => "empty EVALSHA",
             Self::Lean => "one lean EVALSHA a check",
-            Self::TwoKeys => "seed 004, two keys",
-            Self::FixedWindow => "seed 003, fixed window",
-            Self::Log => "seeds 001 and 003, sorted set",
-            Self::SubWindows => "seed 000, hash of sub-windows",
+            Self::TwoKeys => "usual two-window script, two keys",
+            Self::FixedWindow => "usual fixed-window script",
+            Self::Log => "usual log, sorted set",
+            Self::SubWindows => "usual sub-windows, hash",
             Self::Gcra => "GCRA as in redis_rate",
             Self::LookThenCount => "look, then count (limitador's way)",
         }

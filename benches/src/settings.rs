@@ -32,17 +32,17 @@ impl Settings {
     pub const QUICK: Self = Self {
         form: "quick",
         is_thorough: false,
-        micro_rounds: 25,
+        micro_rounds: 31,
         micro_times: 10_000,
         rounds: 3,
-        goal_rounds: 7,
+        goal_rounds: 11,
         span: Duration::from_millis(120),
         crowd: 1_000_000,
         windows: 10,
         instructions: 20_000,
     };
 
-    /// About half an hour.
+    /// About a quarter of an hour.
     pub const FULL: Self = Self {
         form: "full",
         is_thorough: true,

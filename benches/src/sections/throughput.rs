@@ -55,8 +55,7 @@ fn sweep(bench: &Bench<'_>, servers: &[Server], callers: u64, title: &str, file:
     let cells: Vec<_> =
         TASKS.iter().map(|&tasks| duel(bench, servers, tasks, callers, bench.settings.rounds)).collect();
     let names: Vec<String> = cells[0].iter().map(|one| one.name.clone()).collect();
-    let head =
-        ["decisions a second".to_owned()].into_iter().chain(TASKS.map(|tasks| format!("{tasks} tasks")));
+    let head = ["1/s, by tasks".to_owned()].into_iter().chain(TASKS.map(|tasks| tasks.to_string()));
     let mut table = Table::new(head.collect::<Vec<_>>());
     let mut lines = Vec::new();
     for name in names {
