@@ -1,0 +1,2 @@
+-- What any script costs: the call itself.
+return 1

@@ -1,0 +1,82 @@
+//! `cargo bench -p benches`: measures everything, prints it as it comes, and writes `report/`.
+//!
+//! `-- --full` takes longer and is surer, `-- --smoke` only shows that everything works and writes nothing, and
+//! `-- --only SECTION` measures one section and writes nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark: a panic is the report")]
+#![allow(clippy::disallowed_methods, reason = "measures real time")]
+
+use std::path::Path;
+use std::time::Instant;
+
+use benches::machine;
+use benches::report::Report;
+use benches::sections::{
+    Bench, cluster, growth, handlers, heap, in_memory, latency, micro, overload, redis_memory, server_cost,
+    throughput,
+};
+use benches::server::{self, Server};
+use benches::settings::Settings;
+
+type Section<'a> = (&'static str, Box<dyn Fn(&mut Report) + 'a>);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let only = arguments
+        .iter()
+        .position(|argument| argument == "--only")
+        .map(|place| arguments.get(place + 1).expect("--only is followed by the name of a section").clone());
+    let settings = match (has("--full"), has("--smoke")) {
+        (true, _) => Settings::FULL,
+        (_, true) => Settings::SMOKE,
+        _ => Settings::QUICK,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (heap, instructions) = (env!("CARGO_BIN_EXE_heap"), env!("CARGO_BIN_EXE_instructions"));
+    let bench = Bench { settings, runtime, heap, instructions };
+    let servers: Vec<Server> = if server::is_installed() { vec![Server::start(&[])] } else { Vec::new() };
+    let machine = machine::describe(servers.first());
+    let mut report = Report::default();
+    println!("{} form; {machine}", settings.form);
+    if servers.is_empty() {
+        report.text("There is no `redis-server` on this machine, so nothing was measured through Redis.");
+    }
+    let start = Instant::now();
+    let sections = sections(&bench, &servers);
+    let names: Vec<&str> = sections.iter().map(|(name, _)| *name).collect();
+    if let Some(only) = &only {
+        assert!(names.contains(&&**only), "there is no section {only}, only {names:?}");
+    }
+    for (name, run) in sections {
+        if only.as_ref().is_none_or(|only| only == name) {
+            let start = Instant::now();
+            run(&mut report);
+            println!("\n[{name}: {:.0} s]", start.elapsed().as_secs_f64());
+        }
+    }
+    println!("\n{}\n{:.0} s in all", report.goals(), start.elapsed().as_secs_f64());
+    if only.is_none() && !has("--smoke") {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/report"));
+        report.write(folder, settings.form, &machine).unwrap();
+        println!("wrote benches/report/README.md");
+    }
+}
+
+fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    if !servers.is_empty() {
+        sections.push(("throughput", Box::new(|report| throughput::run(bench, servers, report))));
+        sections.push(("latency", Box::new(|report| latency::run(bench, servers, report))));
+        sections.push(("overload", Box::new(|report| overload::run(bench, servers, report))));
+        sections.push(("redis-memory", Box::new(|report| redis_memory::run(bench, servers, report))));
+        sections.push(("server-cost", Box::new(|report| server_cost::run(bench, servers, report))));
+        sections.push(("cluster", Box::new(|report| cluster::run(bench, report))));
+        sections.push(("growth-redis", Box::new(|report| growth::in_redis(bench, servers, report))));
+    }
+    sections.push(("memory", Box::new(|report| in_memory::run(bench, report))));
+    sections.push(("handlers", Box::new(|report| handlers::run(bench, servers.first(), report))));
+    sections.push(("heap", Box::new(|report| heap::run(bench, report))));
+    sections.push(("growth-memory", Box::new(|report| growth::in_memory(bench, report))));
+    sections.push(("micro", Box::new(|report| micro::run(bench, report))));
+    sections
+}
