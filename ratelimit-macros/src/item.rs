@@ -34,6 +34,8 @@ pub(crate) struct Item {
 pub(crate) enum Kind {
     Module,
     Impl,
+    /// Several items: an attribute at the top of a crate is given all of it.
+    Crate,
     /// A function, or something that gets an error for not being one.
     Other,
 }
@@ -78,8 +80,13 @@ impl Item {
         match found.parse2(self.rest.clone()) {
             Ok(Err("a module")) => Kind::Module,
             Ok(Err("an impl block")) => Kind::Impl,
+            Ok(Err(_)) if self.is_several() => Kind::Crate,
             _ => Kind::Other,
         }
+    }
+
+    fn is_several(&self) -> bool {
+        syn::parse2::<syn::File>(self.rest.clone()).is_ok_and(|file| file.items.len() > 1)
     }
 
     /// Whether it is an `async fn`, from its leading words.
