@@ -218,7 +218,7 @@ fn a_cost_out_of_bounds_is_one_line_in_the_log() {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
             let app = service!(fresh(), costs::closure);
-            for (cost, status) in [(11, 429), (1_000_000_000_000, 429), (10, 200)] {
+            for (cost, status) in [(11_u64, 429), (1_000_000_000_000, 429), (10, 200)] {
                 let answer = send(&app, from_client(&format!("/closure/{cost}"))).await;
                 assert_eq!(answer.status, status, "{cost}");
             }

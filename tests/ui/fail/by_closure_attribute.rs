@@ -1,6 +1,6 @@
 //! A closure whose parameter is under a condition.
 
-use actix_web::{HttpRequest, get};
+use actix_web::get;
 use ratelimit_actix::rate_limit;
 
 #[rate_limit(by = |#[cfg(test)] req: &HttpRequest| 1)]
