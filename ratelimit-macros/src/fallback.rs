@@ -53,7 +53,12 @@ fn without_ours(tokens: TokenStream) -> TokenStream {
 }
 
 fn is_ours(attribute: &Group) -> bool {
-    let path = attribute.stream().into_iter().take_while(|token| !matches!(token, TokenTree::Group(_)));
+    let ends_path = |token: &TokenTree| match token {
+        TokenTree::Group(_) => true,
+        TokenTree::Punct(punct) => punct.as_char() == '=',
+        _ => false,
+    };
+    let path = attribute.stream().into_iter().take_while(|token| !ends_path(token));
     path.last()
         .is_some_and(|token| matches!(token, TokenTree::Ident(word) if OURS.iter().any(|ours| word == ours)))
 }
