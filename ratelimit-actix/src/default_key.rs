@@ -18,6 +18,9 @@ pub struct DefaultKey {
 /// Hexadecimal digits of the hash, after a `~`.
 const DIGITS: usize = 16;
 
+/// Bytes of the path that are left room for.
+const MOST: usize = MAX_NAME_LEN - DIGITS - 1;
+
 impl DefaultKey {
     /// For this path.
     pub const fn new(path: &'static str) -> Self {
@@ -26,7 +29,6 @@ impl DefaultKey {
         if fits(bytes) {
             return key;
         }
-        const MOST: usize = MAX_NAME_LEN - DIGITS - 1;
         // What tells handlers apart for a reader is at the end.
         let mut from = bytes.len().saturating_sub(MOST);
         while from < bytes.len() {
@@ -39,24 +41,30 @@ impl DefaultKey {
         }
         key.fitted[key.length] = b'~';
         key.length += 1;
-        let hash = fnv1a(bytes);
-        let mut digit = DIGITS;
-        while digit > 0 {
-            digit -= 1;
-            key.fitted[key.length] = b"0123456789abcdef"[(hash >> (4 * digit)) as usize & 0xf];
+        let hash = fnv1a(bytes).to_be_bytes();
+        let mut digit = 0;
+        while digit < DIGITS {
+            let byte = hash[digit / 2];
+            let half = if digit.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
+            key.fitted[key.length] = b"0123456789abcdef"[half as usize];
             key.length += 1;
+            digit += 1;
         }
         key
     }
 
     /// The key.
+    ///
+    /// # Panics
+    ///
+    /// Never: what has been written is ASCII.
     pub const fn as_str(&'static self) -> &'static str {
         if self.length == 0 {
             return self.path;
         }
         match str::from_utf8(self.fitted.split_at(self.length).0) {
             Ok(key) => key,
-            Err(_) => panic!("only ASCII has been written"),
+            Err(_) => panic!("what has been written is ASCII"),
         }
     }
 }

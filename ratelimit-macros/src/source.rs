@@ -1,6 +1,6 @@
 //! Code of the user's that runs for each request: a closure, or `with(path)` for a function.
 
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
@@ -232,14 +232,10 @@ fn find_names(pattern: TokenStream, names: &mut Vec<Ident>) {
                     names.push(word);
                 }
             }
-            // What follows `::` is no variable.
-            TokenTree::Punct(punct) if punct.as_char() == ':' => {
-                if tokens
-                    .next_if(|next| matches!(next, TokenTree::Punct(next) if next.as_char() == ':'))
-                    .is_some()
-                {
-                    tokens.next_if(|next| matches!(next, TokenTree::Ident(_)));
-                }
+            // The second half of `::`, and what follows it, which is no variable.
+            TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint => {
+                tokens.next();
+                tokens.next_if(|next| matches!(next, TokenTree::Ident(_)));
             }
             _ => {}
         }

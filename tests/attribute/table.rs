@@ -14,8 +14,11 @@ use stage::{Stage, in_memory, in_redis};
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// An argument, and what shows that it does what it should.
+type Row = (&'static str, fn(&Stage));
+
 /// What each argument does, in the order of the table.
-const ROWS: [(&str, fn(&Stage)); 15] = [
+const ROWS: [Row; 15] = [
     ("max", max),
     ("window", window),
     ("key", key),

@@ -52,7 +52,7 @@ impl Stage {
             watch.fail(true);
             return Self::over(&limiter, self.clock.clone(), None);
         }
-        let mut server = redis::server().expect("there is one already");
+        let mut server = redis::server().unwrap();
         let limiter = RateLimiter::redis(&server.url()).unwrap();
         server.kill();
         Self::over(&limiter, self.clock.clone(), Some(server))
