@@ -82,6 +82,7 @@ mod body;
 mod bounds;
 mod config;
 mod declared;
+mod default_key;
 mod drain;
 mod forwarded;
 mod group;

@@ -22,6 +22,8 @@ pub struct Limit {
     count: Count,
     /// Whether a `max` out of its bounds has been reported.
     reported: Once,
+    /// The same for a cost.
+    reported_cost: Once,
 }
 
 impl Limit {
@@ -35,6 +37,7 @@ impl Limit {
             on_missing: OnMissing::Reject,
             count: Count::All,
             reported: Once::new(),
+            reported_cost: Once::new(),
         }
     }
 
@@ -144,6 +147,19 @@ impl Limit {
             });
         }
         policy.ok()
+    }
+
+    /// Says in the log that no limit is as large as the cost of one request, when that is so for the first time.
+    pub(crate) fn note_cost(&self, cost: u64) {
+        if cost > MAX_UNITS {
+            self.reported_cost.call_once(|| {
+                tracing::error!(
+                    policy = self.policy.name(),
+                    cost,
+                    "the `cost` that was chosen for a request is above 10^12, more than any limit; such requests are denied"
+                );
+            });
+        }
     }
 
     /// The question to the store.

@@ -106,7 +106,7 @@ use proc_macro::TokenStream;
 /// `skip` is asked first, and a limit that is skipped chooses nothing else and is not checked. A `max` of 0 denies. A `max` above
 /// 10^12 denies as well, with an error in the log when it first happens: a number is never rounded. A count is one count under
 /// every `max`, except that a token bucket is another bucket for every `max`. A cost of 0 is judged and takes nothing; one above
-/// the limit never passes.
+/// the limit never passes, and one above 10^12 is an error in the log as well.
 ///
 /// # Which answers count
 ///
@@ -137,10 +137,11 @@ use proc_macro::TokenStream;
 /// - `Self` cannot be named in an associated function with an attribute of its own, because a nested function has none; put
 ///   the attribute on the impl block. Two such functions of one name in one module need a `key` each, since the default key
 ///   does not hold the type.
-/// - A route attribute makes a unit struct of its handler's name. A closure's parameter of the same name, such as `user` in a
-///   module with a handler `user`, is taken for that struct; give it another name.
-/// - Import the attribute under its own name. One that is renamed by `use .. as ..` cannot be found by its neighbours in
-///   a group, and does not compile next to them.
+/// - A default key that would be longer than 128 bytes loses its beginning, one with other letters than a key has `_` for each
+///   of them, and both end in a hash of the whole. Functions of one name that are nested in different functions of one module
+///   have the same default key; give each a `key`.
+/// - Import the attribute, and route attributes below it, under their own names. One that is renamed by `use .. as ..` cannot
+///   be found by its neighbours, and does not compile next to them.
 /// - Every limit of the program is listed by `limits()`, for a line at start or for a test.
 ///
 /// # Errors
