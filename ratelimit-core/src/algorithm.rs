@@ -18,6 +18,7 @@
 //! a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
 //! divides by parts (`lua/lib/mul_div.lua`).
 
+mod count;
 mod fixed_window;
 mod sliding_window_counter;
 mod sliding_window_log;
@@ -64,6 +65,10 @@ impl std::fmt::Display for Algorithm {
 
 /// What an algorithm's state can do. All instants and waits are in microseconds.
 trait Step {
+    /// Whether settling would change nothing; when in doubt, false.
+    fn is_settled(&self, _policy: &Policy, _now: u64) -> bool {
+        false
+    }
     /// Brings the state to `now`; true when that has to be kept even if nothing is charged, because the clock went
     /// back or because finding out again would cost as much again.
     fn settle(&mut self, policy: &Policy, now: u64) -> bool;
@@ -90,10 +95,30 @@ pub struct State(Inner);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Inner {
     FixedWindow(fixed_window::State),
-    SlidingWindowCounter(sliding_window_counter::State),
-    // Boxed: the queue's own fields would make every other state half as large again.
+    TwoWindows(sliding_window_counter::TwoWindows),
+    // Boxed: these would make every other state larger.
+    SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
     TokenBucket(token_bucket::State),
+}
+
+/// Runs the same on whichever state it is; without a call through a table, so that it becomes one piece of code.
+macro_rules! each {
+    ($inner:expr, $state:ident => $what:expr) => {
+        match $inner {
+            Inner::FixedWindow($state) => $what,
+            Inner::TwoWindows($state) => $what,
+            Inner::SubWindows(boxed) => {
+                let $state = &mut **boxed;
+                $what
+            }
+            Inner::SlidingWindowLog(boxed) => {
+                let $state = &mut **boxed;
+                $what
+            }
+            Inner::TokenBucket($state) => $what,
+        }
+    };
 }
 
 impl State {
@@ -101,8 +126,11 @@ impl State {
     pub fn new(policy: &Policy) -> Self {
         Self(match policy.algorithm() {
             Algorithm::FixedWindow => Inner::FixedWindow(fixed_window::State::default()),
+            Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
+                Inner::TwoWindows(sliding_window_counter::TwoWindows::new())
+            }
             Algorithm::SlidingWindowCounter => {
-                Inner::SlidingWindowCounter(sliding_window_counter::State::new(policy.sub_windows()))
+                Inner::SubWindows(Box::new(sliding_window_counter::SubWindows::new(policy.sub_windows())))
             }
             Algorithm::SlidingWindowLog => Inner::SlidingWindowLog(Box::default()),
             Algorithm::TokenBucket => Inner::TokenBucket(token_bucket::State::default()),
@@ -112,7 +140,8 @@ impl State {
     fn step(&self) -> &dyn Step {
         match &self.0 {
             Inner::FixedWindow(state) => state,
-            Inner::SlidingWindowCounter(state) => state,
+            Inner::TwoWindows(state) => state,
+            Inner::SubWindows(state) => &**state,
             Inner::SlidingWindowLog(state) => &**state,
             Inner::TokenBucket(state) => state,
         }
@@ -121,7 +150,8 @@ impl State {
     fn step_mut(&mut self) -> &mut dyn Step {
         match &mut self.0 {
             Inner::FixedWindow(state) => state,
-            Inner::SlidingWindowCounter(state) => state,
+            Inner::TwoWindows(state) => state,
+            Inner::SubWindows(state) => &mut **state,
             Inner::SlidingWindowLog(state) => &mut **state,
             Inner::TokenBucket(state) => state,
         }
@@ -154,13 +184,49 @@ impl State {
         counts
     }
 
-    /// A copy to go back to when nothing is charged; `None` for the log, whose settling is always kept.
-    fn backup(&self) -> Option<Self> {
-        match self.0 {
+    /// A copy to go back to when nothing is charged; `None` when there is nothing to go back to, and for the log, whose
+    /// settling is always kept.
+    fn backup(&self, policy: &Policy, now: u64) -> Option<Self> {
+        match &self.0 {
             Inner::SlidingWindowLog(_) => None,
+            Inner::SubWindows(state) if state.is_settled(policy, now) => None,
             _ => Some(self.clone()),
         }
     }
+}
+
+/// The steps of a decision about one limit. Returns the outcome, and whether the state has to be kept.
+fn judge(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+    let mut keep = state.settle(policy, now);
+    let decision = if state.fits(policy, now, cost) {
+        if mode == Mode::Check {
+            state.charge(policy, now, cost);
+            keep = true;
+        }
+        Decision::Allowed
+    } else {
+        state.retry_after(policy, now, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+    };
+    let remaining = state.remaining(policy, now);
+    let reset_after = state.resets_at(policy).saturating_sub(now);
+    (Outcome::new(policy.capacity(), cost, remaining, reset_after, decision), keep)
+}
+
+/// Judges one limit: what [`decide`] does about a group of one, in less time.
+pub(crate) fn decide_one(
+    policy: &Policy,
+    cost: u64,
+    state: &mut State,
+    now: Timestamp,
+    mode: Mode,
+) -> GroupOutcome {
+    let at = now.as_micros();
+    let backup = state.backup(policy, at);
+    let (outcome, keep) = each!(&mut state.0, state => judge(state, policy, at, cost, mode));
+    if let (Some(backup), false) = (backup, keep) {
+        *state = backup;
+    }
+    GroupOutcome::of_one(now, outcome)
 }
 
 /// Whether a decision takes what it admits.
@@ -195,7 +261,16 @@ pub struct Member<'a> {
 /// When a member names a state that is not there.
 pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
-    let backups: SmallVec<[Option<State>; 2]> = states.iter().map(State::backup).collect();
+    if let ([member], [state]) = (members, &mut *states) {
+        return decide_one(member.policy, member.cost, state, now, mode);
+    }
+    let mut backups: SmallVec<[Option<State>; 2]> = smallvec![None; states.len()];
+    for member in members {
+        let backup = &mut backups[member.state];
+        if backup.is_none() {
+            *backup = states[member.state].backup(member.policy, at);
+        }
+    }
     let mut keep: SmallVec<[bool; 2]> = smallvec![false; states.len()];
     for member in members {
         keep[member.state] |= states[member.state].step_mut().settle(member.policy, at);
@@ -245,6 +320,10 @@ pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode
 /// Exact for every combination that [`Policy`] admits; a quotient that would not fit, which none of them has,
 /// saturates.
 fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
+    // Nearly always it fits, and a division of 128 bits takes several times as long.
+    if let Some(product) = a.checked_mul(b) {
+        return (product / c, product % c);
+    }
     let product = u128::from(a) * u128::from(b);
     let c = u128::from(c);
     let clip = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);

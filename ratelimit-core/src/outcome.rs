@@ -29,6 +29,7 @@ pub struct Outcome {
     reset_after_us: u64,
     decision: Decision,
     degraded: bool,
+    pooled: bool,
 }
 
 impl Outcome {
@@ -42,7 +43,13 @@ impl Outcome {
             reset_after_us,
             decision,
             degraded: false,
+            pooled: false,
         }
+    }
+
+    /// Whether it was charged to a count that callers share for want of room.
+    pub(crate) const fn is_pooled(&self) -> bool {
+        self.pooled
     }
 
     /// Whether the store could not answer, so that the limit's [failure policy](crate::policy::OnError) decided.
@@ -114,6 +121,23 @@ impl GroupOutcome {
             outcome.at = at;
         }
         Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// An outcome about one limit.
+    pub(crate) fn of_one(at: Timestamp, mut outcome: Outcome) -> Self {
+        outcome.at = at;
+        let allowed = outcome.is_allowed();
+        let mut outcomes = SmallVec::new();
+        outcomes.push(outcome);
+        Self { at, allowed, degraded: false, outcomes }
+    }
+
+    /// The same, with those limits marked that were charged to a count that callers share for want of room.
+    pub(crate) fn pooled(mut self, is_pooled: impl Fn(usize) -> bool) -> Self {
+        for (place, outcome) in self.outcomes.iter_mut().enumerate() {
+            outcome.pooled = is_pooled(place);
+        }
+        self
     }
 
     /// The same, decided without the store.
@@ -209,12 +233,14 @@ impl GroupOutcome {
             for (check, outcome) in checks.iter().zip(&self.outcomes) {
                 let until = Timestamp::from_micros(outcome.at.as_micros() + outcome.reset_after_us);
                 // A count that occurs twice was charged the sum, and is given back the sum.
+                // What many share is not given back: by then another may have been charged it.
+                let units = if outcome.is_pooled() { 0 } else { check.units() };
                 match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
                     Some(other) => {
-                        let sum = other.check().units().saturating_add(check.units());
+                        let sum = other.check().units().saturating_add(units);
                         *other = Taken::new(check.cost(sum), outcome.at, until);
                     }
-                    None => taken.push(Taken::new(*check, outcome.at, until)),
+                    None => taken.push(Taken::new(check.cost(units), outcome.at, until)),
                 }
             }
             Reservation::new(taken, self.degraded)

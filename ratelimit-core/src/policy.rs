@@ -176,6 +176,12 @@ impl Policy {
         self.sub_windows
     }
 
+    /// Length of a sub-window, or of the window where there is but one, in microseconds.
+    pub(crate) const fn sub_window_us(&self) -> u64 {
+        // A division takes longer than the rest of most steps.
+        if self.sub_windows == 1 { self.window_us } else { self.window_us / self.sub_windows }
+    }
+
     /// The most units that can pass at one instant: the burst of a token bucket, `max` for every other algorithm.
     pub const fn capacity(&self) -> u64 {
         self.burst

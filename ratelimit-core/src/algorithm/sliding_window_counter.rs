@@ -32,48 +32,64 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use smallvec::{SmallVec, smallvec};
-
+use super::count::Count;
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
+/// `E` is where the earlier counts are: in place for one sub-window, which most policies have, otherwise in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct State<E> {
     /// First instant of the current sub-window.
     start: u64,
     /// Units admitted in it.
-    current: u64,
+    current: Count,
     /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
-    earlier: SmallVec<[u64; 1]>,
+    earlier: E,
 }
 
-impl State {
+/// The counter over two windows.
+pub(super) type TwoWindows = State<[Count; 1]>;
+
+/// The counter over more.
+pub(super) type SubWindows = State<Box<[Count]>>;
+
+impl TwoWindows {
+    pub(super) fn new() -> Self {
+        Self { start: 0, current: Count::default(), earlier: [Count::default()] }
+    }
+}
+
+impl SubWindows {
     pub(super) fn new(sub_windows: u64) -> Self {
         let sub_windows = usize::try_from(sub_windows).unwrap_or(usize::MAX);
-        Self { start: 0, current: 0, earlier: smallvec![0; sub_windows] }
+        Self { start: 0, current: Count::default(), earlier: vec![Count::default(); sub_windows].into() }
     }
+}
 
+impl<E: AsRef<[Count]> + AsMut<[Count]>> State<E> {
     /// Moves every count `by` sub-windows into the past.
     fn roll(&mut self, by: usize) {
-        let kept = self.earlier.len();
+        let earlier = self.earlier.as_mut();
+        let kept = earlier.len();
         if by > kept {
-            self.earlier.fill(0);
+            earlier.fill(Count::default());
         } else if by > 0 {
-            self.earlier.rotate_right(by);
-            self.earlier[..by].fill(0);
-            self.earlier[by - 1] = self.current;
+            earlier.rotate_right(by);
+            earlier[..by].fill(Count::default());
+            earlier[by - 1] = self.current;
         } else {
             return;
         }
-        self.current = 0;
+        self.current = Count::default();
     }
 
     /// `whole(j)` and `oldest(j)` for `j` from 0 to `S`.
     fn ahead(&self) -> impl Iterator<Item = (u64, u64)> {
-        let mut whole = self.current + self.earlier.iter().sum::<u64>();
-        self.earlier.iter().rev().chain([&self.current]).map(move |&oldest| {
-            whole -= oldest;
-            (whole, oldest)
+        let earlier = self.earlier.as_ref();
+        let mut whole = self.current.get() + earlier.iter().map(|count| count.get()).sum::<u64>();
+        earlier.iter().rev().chain([&self.current]).map(move |oldest| {
+            whole -= oldest.get();
+            (whole, oldest.get())
         })
     }
 
@@ -83,70 +99,71 @@ impl State {
     }
 }
 
-/// Length of a sub-window.
-fn length(policy: &Policy) -> u64 {
-    policy.window_us() / policy.sub_windows()
-}
-
 /// The largest overlap at which `oldest` still weighs less than `allowance + 1`.
 fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
     let (quotient, remainder) = mul_div(allowance + 1, length, oldest);
     if remainder > 0 { quotient } else { quotient - 1 }
 }
 
-impl Step for State {
+impl<E: AsRef<[Count]> + AsMut<[Count]>> Step for State<E> {
+    fn is_settled(&self, policy: &Policy, now: u64) -> bool {
+        self.current.get() > 0 && self.start <= now && now - self.start < policy.sub_window_us()
+    }
+
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
-        let length = length(policy);
+        let length = policy.sub_window_us();
         let went_back = now < self.start;
         if went_back {
             self.start = now;
-        } else {
+        } else if now - self.start >= length {
             let rolled = (now - self.start) / length;
             self.start += rolled * length;
             self.roll(usize::try_from(rolled).unwrap_or(usize::MAX));
         }
         if self.used(length, now) == 0 {
-            *self = Self { start: now - now % length, ..Self::new(policy.sub_windows()) };
+            self.start = now - now % length;
+            self.current = Count::default();
+            self.earlier.as_mut().fill(Count::default());
             return false;
         }
         went_back
     }
 
     fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
-        self.used(length(policy), now).saturating_add(cost) <= policy.max()
+        self.used(policy.sub_window_us(), now).saturating_add(cost) <= policy.max()
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.current += cost;
+        self.current.set(self.current.get() + cost);
     }
 
     fn remaining(&self, policy: &Policy, now: u64) -> u64 {
-        policy.max().saturating_sub(self.used(length(policy), now))
+        policy.max().saturating_sub(self.used(policy.sub_window_us(), now))
     }
 
     fn resets_at(&self, policy: &Policy) -> u64 {
-        let length = length(policy);
+        let length = policy.sub_window_us();
         let newest = (0u64..).zip(self.ahead()).filter(|(_, (_, oldest))| *oldest > 0).last();
         newest.map_or(0, |(j, (_, oldest))| self.start + (j + 1) * length - overlap(0, length, oldest))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        let length = length(policy);
+        let length = policy.sub_window_us();
         let allowance = policy.max().checked_sub(cost)?;
         let (j, (whole, oldest)) = (0u64..).zip(self.ahead()).find(|(_, (whole, _))| *whole <= allowance)?;
         Some(self.start + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
     }
 
     fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        let length = length(policy);
+        let length = policy.sub_window_us();
         let count = if at < self.start {
             let back = usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
-            self.earlier.get_mut(back)
+            self.earlier.as_mut().get_mut(back)
         } else {
             (at - self.start < length).then_some(&mut self.current)
         };
         if let Some(count) = count {
-            *count = count.saturating_sub(cost);
+            count.set(count.get().saturating_sub(cost));
         }
     }
 }

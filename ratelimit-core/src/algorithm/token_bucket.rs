@@ -26,6 +26,7 @@
 //!
 //! Twin: `lua/token_bucket.lua`.
 
+use super::count::Count;
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
@@ -70,41 +71,53 @@ fn instant(micros: u64) -> Rational {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// When the bucket will be full.
-    tat: Rational,
+    tat_micros: u64,
+    tat_fraction: Count,
+}
+
+impl State {
+    fn tat(&self) -> Rational {
+        Rational { micros: self.tat_micros, fraction: self.tat_fraction.get() }
+    }
+
+    fn set_tat(&mut self, tat: Rational) {
+        self.tat_micros = tat.micros;
+        self.tat_fraction.set(tat.fraction);
+    }
 }
 
 impl Step for State {
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
-        let went_back = self.tat > empty;
-        self.tat = self.tat.clamp(instant(now), empty);
+        let went_back = self.tat() > empty;
+        self.set_tat(self.tat().clamp(instant(now), empty));
         went_back
     }
 
     fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
         cost <= policy.capacity()
-            && self.tat <= instant(now).plus(refill(policy.capacity() - cost, policy), policy.max())
+            && self.tat() <= instant(now).plus(refill(policy.capacity() - cost, policy), policy.max())
     }
 
     fn charge(&mut self, policy: &Policy, _now: u64, cost: u64) {
-        self.tat = self.tat.plus(refill(cost, policy), policy.max());
+        self.set_tat(self.tat().plus(refill(cost, policy), policy.max()));
     }
 
     fn remaining(&self, policy: &Policy, now: u64) -> u64 {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
-        let level = empty.minus(self.tat, policy.max());
+        let level = empty.minus(self.tat(), policy.max());
         let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
         tokens + (rest + level.fraction) / policy.window_us()
     }
 
     fn resets_at(&self, _policy: &Policy) -> u64 {
-        self.tat.rounded_up()
+        self.tat().rounded_up()
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let spare = refill(policy.capacity().checked_sub(cost)?, policy);
         // It does not fit, so `tat` is later than `now + spare`.
-        Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
+        Some(self.tat().minus(spare, policy.max()).rounded_up() - now)
     }
 
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64) {
@@ -114,7 +127,7 @@ impl Step for State {
         // the one at which a full bucket would have been full again: the later of the two is surely not too late.
         let until = instant(until.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
         let back = taken.min(until.max(full).minus(full, policy.max()));
-        self.tat =
-            if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
+        let tat = self.tat();
+        self.set_tat(if tat > full.plus(back, policy.max()) { tat.minus(back, policy.max()) } else { full });
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use super::{Check, Reservation, Store, random_key};
-use crate::algorithm::{Member, Mode, State, decide};
+use crate::algorithm::{Member, Mode, State, decide, decide_one};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -18,7 +18,8 @@ use crate::policy::Policy;
 /// Callers that a store holds unless told otherwise.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
 
-/// Locks among which the callers are spread. More than there are threads, so that two rarely meet.
+/// Locks among which the callers are spread, at least where there are enough callers: more than there are threads, so that
+/// two rarely meet.
 const SHARDS: usize = 64;
 
 /// Callers for which one more lock is worth having.
@@ -50,7 +51,12 @@ impl MemoryStore {
 
     /// A store for up to about `max_callers`, at least 1, counted once for each policy they are under.
     pub fn with_max_callers(max_callers: usize) -> Self {
-        let shards = (max_callers / CALLERS_PER_SHARD).clamp(1, SHARDS);
+        // A table doubles when it is seven eighths full, so a full store wastes least when its shards are just that.
+        let mut room = CALLERS_PER_SHARD / 8 * 7;
+        while max_callers / room > SHARDS {
+            room *= 2;
+        }
+        let shards = if max_callers < 2 * CALLERS_PER_SHARD { 1 } else { max_callers.div_ceil(room) };
         Self {
             clock: Arc::new(SystemClock::new()),
             digest_key: random_key(),
@@ -94,10 +100,12 @@ impl MemoryStore {
                 return shard.decide_one(digest, check, now, mode);
             }
             drop(shard);
-            return self.overflow(now).decide_one(overflow_digest(check.policy()), check, now, mode);
+            let outcome = self.overflow(now).decide_one(overflow_digest(check.policy()), check, now, mode);
+            return outcome.pooled(|_| true);
         }
         let mut held = self.hold(group, now);
-        held.decide(group, now, mode)
+        let outcome = held.decide(group, now, mode);
+        outcome.pooled(|place| held.places[place].0 == held.pool)
     }
 
     /// Where the callers without room are counted, locked.
@@ -130,7 +138,7 @@ impl MemoryStore {
             }
             places.push((order.len(), overflow_digest(check.policy())));
         }
-        Held { shards, places }
+        Held { shards, places, pool: order.len() }
     }
 }
 
@@ -163,9 +171,7 @@ impl Store for MemoryStore {
             let check = taken.check();
             let digest = check.digest(&self.digest_key);
             let mut shard = self.shards[self.shard_of(digest)].lock();
-            // One who was counted together with others, for want of room, may have an entry by now that was not charged.
             if let Some(entry) = shard.find(digest)
-                && entry.since <= taken.at()
                 && entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units())
             {
                 entry.expires_at = entry.state.expires_at(check.policy());
@@ -179,6 +185,8 @@ impl Store for MemoryStore {
 struct Held<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
     places: SmallVec<[(usize, u128); 2]>,
+    /// Where in `shards` callers without room are counted, if there are any.
+    pool: usize,
 }
 
 impl Held<'_> {
@@ -208,7 +216,7 @@ impl Held<'_> {
         for ((shard, digest, policy, taken), state) in distinct.into_iter().zip(states) {
             // Of a caller who is new, a state that was not charged says nothing.
             if taken || charged {
-                self.shards[shard].put(digest, policy, state, now);
+                self.shards[shard].put(digest, policy, state);
             }
         }
         outcome
@@ -226,8 +234,6 @@ struct Shard {
 #[derive(Debug)]
 struct Entry {
     digest: u128,
-    /// When it was made, or the earliest time that a clock has shown since.
-    since: Timestamp,
     expires_at: Timestamp,
     state: State,
 }
@@ -270,19 +276,17 @@ impl Shard {
 
     fn decide_one(&mut self, digest: u128, check: &Check<'_>, now: Timestamp, mode: Mode) -> GroupOutcome {
         let policy = check.policy();
-        let members = [Member { policy, cost: check.units(), state: 0 }];
         match self.find(digest) {
             Some(entry) if mode == Mode::Check => {
-                let outcome = decide(&members, std::slice::from_mut(&mut entry.state), now, mode);
+                let outcome = decide_one(policy, check.units(), &mut entry.state, now, mode);
                 entry.expires_at = entry.state.expires_at(policy);
-                entry.since = entry.since.min(now);
                 outcome
             }
             known => {
                 let mut state = known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
-                let outcome = decide(&members, std::slice::from_mut(&mut state), now, mode);
+                let outcome = decide_one(policy, check.units(), &mut state, now, mode);
                 if mode == Mode::Check && outcome.is_allowed() {
-                    self.put(digest, policy, state, now);
+                    self.put(digest, policy, state);
                 }
                 outcome
             }
@@ -290,17 +294,16 @@ impl Shard {
     }
 
     /// Keeps a state.
-    fn put(&mut self, digest: u128, policy: &Policy, state: State, now: Timestamp) {
+    fn put(&mut self, digest: u128, policy: &Policy, state: State) {
         let expires_at = state.expires_at(policy);
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
             Slot::Occupied(slot) => {
                 let entry = slot.into_mut();
                 entry.expires_at = expires_at;
-                entry.since = entry.since.min(now);
                 entry.state = state;
             }
             Slot::Vacant(slot) => {
-                slot.insert(Entry { digest, since: now, expires_at, state });
+                slot.insert(Entry { digest, expires_at, state });
             }
         }
     }
@@ -500,5 +503,29 @@ mod tests {
         });
         assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
         assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2);
+    }
+
+    #[test]
+    fn what_was_counted_with_others_is_not_given_back_to_a_count_of_ones_own() {
+        let policy = policy("k", Algorithm::SlidingWindowLog);
+        let (store, clock) = store(1);
+        assert!(passes(&store, &policy, "first"));
+        clock.advance(MINUTE / 2);
+        let group = [Check::new(&policy, "second")];
+        let pooled = store.decide(&group, Mode::Check).reservation(&group).unwrap();
+        // Now there is room.
+        clock.advance(MINUTE / 2 + Duration::from_micros(1));
+        let own = store.decide(&group, Mode::Check);
+        assert_eq!(own.outcomes()[0].remaining(), 2);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(Store::refund(&store, &pooled)).unwrap();
+        assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
+        runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
+        assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Entry>() <= 48, "{}", size_of::<Entry>());
     }
 }
