@@ -18,10 +18,10 @@
 //! a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
 //! divides by parts (`lua/lib/mul_div.lua`).
 
-mod count;
 mod fixed_window;
 mod sliding_window_counter;
 mod sliding_window_log;
+mod small;
 mod token_bucket;
 
 use smallvec::{SmallVec, smallvec};

@@ -17,52 +17,53 @@
 //! Twin: `lua/fixed_window.lua`.
 
 use super::Step;
+use super::small::{Count, Micros};
 use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// First instant of the window that is counted.
-    start: u64,
+    start: Micros,
     /// Units admitted since.
-    count: u64,
+    count: Count,
 }
 
 impl Step for State {
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let window = policy.window_us();
-        let went_back = self.count > 0 && now < self.start;
+        let went_back = self.count.get() > 0 && now < self.start.get();
         if went_back {
-            self.start = now;
-        } else if self.count == 0 || now - self.start >= window {
-            self.start = now - now % window;
-            self.count = 0;
+            self.start.set(now);
+        } else if self.count.get() == 0 || now - self.start.get() >= window {
+            self.start.set(now - now % window);
+            self.count.set(0);
         }
         went_back
     }
 
     fn fits(&self, policy: &Policy, _now: u64, cost: u64) -> bool {
-        self.count.saturating_add(cost) <= policy.max()
+        self.count.get().saturating_add(cost) <= policy.max()
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.count += cost;
+        self.count.set(self.count.get() + cost);
     }
 
     fn remaining(&self, policy: &Policy, _now: u64) -> u64 {
-        policy.max().saturating_sub(self.count)
+        policy.max().saturating_sub(self.count.get())
     }
 
     fn resets_at(&self, policy: &Policy) -> u64 {
-        if self.count == 0 { 0 } else { self.start + policy.window_us() }
+        if self.count.get() == 0 { 0 } else { self.start.get() + policy.window_us() }
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        (cost <= policy.max()).then(|| self.start + policy.window_us() - now)
+        (cost <= policy.max()).then(|| self.start.get() + policy.window_us() - now)
     }
 
     fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.start <= at && at - self.start < policy.window_us() {
-            self.count = self.count.saturating_sub(cost);
+        if self.start.get() <= at && at - self.start.get() < policy.window_us() {
+            self.count.set(self.count.get().saturating_sub(cost));
         }
     }
 }

@@ -32,7 +32,7 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use super::count::Count;
+use super::small::{Count, Micros};
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
@@ -40,7 +40,7 @@ use crate::policy::Policy;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<E> {
     /// First instant of the current sub-window.
-    start: u64,
+    start: Micros,
     /// Units admitted in it.
     current: Count,
     /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
@@ -55,14 +55,14 @@ pub(super) type SubWindows = State<Box<[Count]>>;
 
 impl TwoWindows {
     pub(super) fn new() -> Self {
-        Self { start: 0, current: Count::default(), earlier: [Count::default()] }
+        Self { start: Micros::ZERO, current: Count::ZERO, earlier: [Count::ZERO] }
     }
 }
 
 impl SubWindows {
     pub(super) fn new(sub_windows: u64) -> Self {
         let sub_windows = usize::try_from(sub_windows).unwrap_or(usize::MAX);
-        Self { start: 0, current: Count::default(), earlier: vec![Count::default(); sub_windows].into() }
+        Self { start: Micros::ZERO, current: Count::ZERO, earlier: vec![Count::ZERO; sub_windows].into() }
     }
 }
 
@@ -72,15 +72,15 @@ impl<E: AsRef<[Count]> + AsMut<[Count]>> State<E> {
         let earlier = self.earlier.as_mut();
         let kept = earlier.len();
         if by > kept {
-            earlier.fill(Count::default());
+            earlier.fill(Count::ZERO);
         } else if by > 0 {
             earlier.rotate_right(by);
-            earlier[..by].fill(Count::default());
+            earlier[..by].fill(Count::ZERO);
             earlier[by - 1] = self.current;
         } else {
             return;
         }
-        self.current = Count::default();
+        self.current = Count::ZERO;
     }
 
     /// `whole(j)` and `oldest(j)` for `j` from 0 to `S`.
@@ -94,7 +94,7 @@ impl<E: AsRef<[Count]> + AsMut<[Count]>> State<E> {
     }
 
     fn used(&self, length: u64, now: u64) -> u64 {
-        let overlap = length - (now - self.start);
+        let overlap = length - (now - self.start.get());
         self.ahead().next().map_or(0, |(whole, oldest)| whole + mul_div(oldest, overlap, length).0)
     }
 }
@@ -107,23 +107,23 @@ fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
 
 impl<E: AsRef<[Count]> + AsMut<[Count]>> Step for State<E> {
     fn is_settled(&self, policy: &Policy, now: u64) -> bool {
-        self.current.get() > 0 && self.start <= now && now - self.start < policy.sub_window_us()
+        self.current.get() > 0 && self.start.get() <= now && now - self.start.get() < policy.sub_window_us()
     }
 
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let length = policy.sub_window_us();
-        let went_back = now < self.start;
+        let went_back = now < self.start.get();
         if went_back {
-            self.start = now;
-        } else if now - self.start >= length {
-            let rolled = (now - self.start) / length;
-            self.start += rolled * length;
+            self.start.set(now);
+        } else if now - self.start.get() >= length {
+            let rolled = (now - self.start.get()) / length;
+            self.start.set(self.start.get() + rolled * length);
             self.roll(usize::try_from(rolled).unwrap_or(usize::MAX));
         }
         if self.used(length, now) == 0 {
-            self.start = now - now % length;
-            self.current = Count::default();
-            self.earlier.as_mut().fill(Count::default());
+            self.start.set(now - now % length);
+            self.current = Count::ZERO;
+            self.earlier.as_mut().fill(Count::ZERO);
             return false;
         }
         went_back
@@ -144,23 +144,23 @@ impl<E: AsRef<[Count]> + AsMut<[Count]>> Step for State<E> {
     fn resets_at(&self, policy: &Policy) -> u64 {
         let length = policy.sub_window_us();
         let newest = (0u64..).zip(self.ahead()).filter(|(_, (_, oldest))| *oldest > 0).last();
-        newest.map_or(0, |(j, (_, oldest))| self.start + (j + 1) * length - overlap(0, length, oldest))
+        newest.map_or(0, |(j, (_, oldest))| self.start.get() + (j + 1) * length - overlap(0, length, oldest))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let length = policy.sub_window_us();
         let allowance = policy.max().checked_sub(cost)?;
         let (j, (whole, oldest)) = (0u64..).zip(self.ahead()).find(|(_, (whole, _))| *whole <= allowance)?;
-        Some(self.start + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
+        Some(self.start.get() + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
     }
 
     fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
         let length = policy.sub_window_us();
-        let count = if at < self.start {
-            let back = usize::try_from((self.start - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
+        let count = if at < self.start.get() {
+            let back = usize::try_from((self.start.get() - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
             self.earlier.as_mut().get_mut(back)
         } else {
-            (at - self.start < length).then_some(&mut self.current)
+            (at - self.start.get() < length).then_some(&mut self.current)
         };
         if let Some(count) = count {
             count.set(count.get().saturating_sub(cost));

@@ -26,7 +26,7 @@
 //!
 //! Twin: `lua/token_bucket.lua`.
 
-use super::count::Count;
+use super::small::{Count, Micros};
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
@@ -71,17 +71,17 @@ fn instant(micros: u64) -> Rational {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// When the bucket will be full.
-    tat_micros: u64,
+    tat_micros: Micros,
     tat_fraction: Count,
 }
 
 impl State {
     fn tat(&self) -> Rational {
-        Rational { micros: self.tat_micros, fraction: self.tat_fraction.get() }
+        Rational { micros: self.tat_micros.get(), fraction: self.tat_fraction.get() }
     }
 
     fn set_tat(&mut self, tat: Rational) {
-        self.tat_micros = tat.micros;
+        self.tat_micros.set(tat.micros);
         self.tat_fraction.set(tat.fraction);
     }
 }
