@@ -194,7 +194,7 @@ fn parameter_for(element: &[u8]) -> Option<IpAddr> {
 }
 
 /// The bytes that a token may have (RFC 9110).
-fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
