@@ -238,6 +238,10 @@ impl RateLimitConfigBuilder {
 
     /// Counts `OPTIONS` as well. By default it is not: a browser's preflight is not the user's doing, and the request
     /// that follows is counted.
+    ///
+    /// Choose this where a limited handler answers `OPTIONS` with more than a preflight needs, as one that is mounted for
+    /// every method (`web::to(..)`, `web::resource(..).to(..)`) does: it would do its work uncounted. Or mount it for the
+    /// methods that it is for (`web::get().to(..)`, `#[get(..)]`), which answers `OPTIONS` without calling it.
     pub const fn count_options(mut self) -> Self {
         self.count_options = true;
         self
@@ -325,6 +329,7 @@ mod tests {
             ),
             (builder().trusted_proxies(["0.0.0.0/0"], ForwardedHeader::XForwardedFor), "every address"),
             (builder().body_with("text", |_| String::new()), "`text` is not a media type"),
+            (builder().body_with("te xt/plain", |_| String::new()), "`te xt/plain` is not a media type"),
             (builder().body_with("text/plain\r\n", |_| String::new()), "is not a media type"),
             (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
         ];

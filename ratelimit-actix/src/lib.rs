@@ -91,6 +91,7 @@ mod key;
 mod limit;
 mod limiter;
 mod middleware;
+mod parameter;
 mod pass;
 mod principal;
 mod proxies;
@@ -121,7 +122,9 @@ pub use crate::forwarded::ForwardedHeader;
 pub use crate::headers::HeaderStyle;
 pub use crate::identity::{client_ip, client_key};
 pub use crate::key::{IntoKey, Key};
+pub use crate::limit::OnMissing;
 pub use crate::middleware::{RateLimit, RateLimitService};
+pub use crate::parameter::path_key;
 pub use crate::principal::{Principal, principal, principal_or_address};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
@@ -130,3 +133,8 @@ pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So is that of the page about clients.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/who-is-the-client.md")]
+struct WhoIsTheClient;
