@@ -57,8 +57,9 @@
 //! behind proxies. `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
 //! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
 //!
-//! The body of a denied request is not looked at. If one of up to 16 KiB is declared, it is read and dropped, so that the
-//! connection stays open; after any other Actix closes it.
+//! The body of a denied request is not looked at. One of up to 16 KiB is read and dropped, for a second at most, so that the
+//! connection stays open; after any other the connection is closed. `Expect: 100-continue` is answered by Actix, before any
+//! limit is asked.
 //!
 //! Whole scopes are limited with the [`RateLimit`] middleware. A handler that takes [`Quotas`] as an argument sees what is
 //! left.
