@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let buckets = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
     let builder = PrometheusBuilder::new().set_buckets(&buckets)?;
     let prometheus = builder.install_recorder()?;
@@ -68,7 +69,7 @@ async fn serve() -> settings::Outcome {
             .app_data(web::Data::new(prometheus.clone()))
             .service((public, scrape, ready))
     });
-    let server = server.workers(2).bind(settings::address()?)?;
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(
         &server.addrs(),
         &[

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 
 use tests::client::{self, Reply};
@@ -78,12 +78,30 @@ fn scope_limits_all_routes_but_one() {
 }
 
 #[test]
-fn a_port_that_is_none_is_a_clear_error() {
+fn a_port_that_is_none_or_taken_is_a_clear_error() {
     for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
         for port in ["65536", "-1", "", "http"] {
             let said = Demo::refusal(example, &[("PORT", port)]);
             assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
         }
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+        let said = Demo::refusal(example, &[("PORT", &address.port().to_string())]);
+        assert!(said.starts_with(&format!("error: cannot listen on {address}: ")), "{said}");
+    }
+}
+
+#[test]
+fn a_variable_that_cannot_be_meant_is_a_clear_error() {
+    for value in ["draft11", "draft-12", "Legacy", "", "legacy,draft-11"] {
+        let said = Demo::refusal(HEADERS, &[("HEADER_STYLE", value)]);
+        assert_eq!(said, "error: HEADER_STYLE must be legacy, draft-11, draft-06 or none\n");
+    }
+    for value in ["problem+json", "PROBLEM", ""] {
+        let said = Demo::refusal(HEADERS, &[("BODY_STYLE", value)]);
+        assert_eq!(said, "error: BODY_STYLE must be json, problem or text\n");
     }
     let said = Demo::refusal(METRICS, &[("REDIS_URL", "hunter2")]);
     assert!(said.starts_with("error: REDIS_URL cannot be used: ") && !said.contains("hunter2"), "{said}");
@@ -147,8 +165,8 @@ impl Section {
         for line in blocks.iter().flat_map(|block| block.lines()) {
             match (line.strip_prefix("$ "), line.strip_prefix("> "), steps.last_mut()) {
                 (Some(command), _, _) => steps.push((command.to_owned(), String::new())),
-                (_, Some(more), Some((command, _))) => *command += &format!("\n{more}"),
-                (_, _, Some((_, output))) => *output += &format!("{line}\n"),
+                (_, Some(more), Some((command, _))) => command.extend(["\n", more]),
+                (_, _, Some((_, output))) => output.extend([line, "\n"]),
                 _ => panic!("{}: output before a command: {line}", self.name),
             }
         }
