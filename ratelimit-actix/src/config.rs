@@ -199,7 +199,8 @@ impl RateLimitConfigBuilder {
     }
 
     /// How many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at
-    /// least that much, and can use any address in it.
+    /// least that much, and can use any address in it. Addresses of NAT64 (`64:ff9b::/96`) and 6to4 are counted as the IPv4
+    /// address in them, whatever this says.
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.ipv6_prefix = bits;
         self

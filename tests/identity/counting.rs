@@ -1,7 +1,7 @@
 //! What is one caller and what is another: addresses by prefix, nearest settings, spellings of paths, methods.
 
 use actix_web::http::{Method, Uri};
-use actix_web::test::init_service;
+use actix_web::test::{TestRequest, init_service};
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpRequest};
 use ratelimit_actix::{ForwardedHeader, RateLimitConfig, client_ip, rate_limit};
@@ -89,6 +89,33 @@ async fn options_is_counted_where_it_is_asked_for() {
     let app = init_service(app).await;
     for status in [200, 429] {
         assert_eq!(send(&app, request(Method::OPTIONS, "/")).await.status, status);
+    }
+}
+
+#[rate_limit(max = 1, on_missing = "skip")]
+async fn skipping() -> &'static str {
+    ""
+}
+
+#[rate_limit(max = 1, on_missing = "anonymous")]
+async fn anonymous() -> &'static str {
+    ""
+}
+
+#[actix_web::test]
+async fn without_a_peer_the_limit_says_what_happens() {
+    let app = App::new().app_data(Data::new(fresh())).service((
+        web::resource("/reject").to(index),
+        web::resource("/skip").to(skipping),
+        web::resource("/anonymous").to(anonymous),
+    ));
+    let app = init_service(app).await;
+    for (path, expected) in [("/reject", [400, 400]), ("/skip", [200, 200]), ("/anonymous", [200, 429])] {
+        for status in expected {
+            // As on a Unix socket; what a header says makes no difference.
+            let request = TestRequest::get().uri(path).insert_header(("x-forwarded-for", "203.0.113.9"));
+            assert_eq!(send(&app, request).await.status, status, "{path}");
+        }
     }
 }
 
