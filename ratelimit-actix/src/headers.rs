@@ -4,12 +4,14 @@ mod draft_06;
 mod draft_11;
 mod legacy;
 mod names;
+mod number;
 
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::header::{HeaderMap, HeaderName};
 
 pub(crate) use self::names::unique_names;
+pub(crate) use self::number::number;
 use crate::quotas::Quota;
 
 /// The fields in which a client is told its quota.
@@ -73,12 +75,6 @@ fn seconds(time: Duration) -> u64 {
 fn window_seconds(quota: &Quota) -> Option<u64> {
     let window = quota.effective_window();
     (window >= Duration::from_secs(1)).then(|| seconds(window))
-}
-
-/// A number as a field value, in one allocation; the conversion that `HeaderValue` offers takes two.
-pub(crate) fn number(number: u64) -> HeaderValue {
-    let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
-    digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 
 /// Appends `;name=number`.

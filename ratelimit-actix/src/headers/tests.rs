@@ -1,5 +1,6 @@
 //! The styles against values worked out by hand, and read back by a structured-fields parser that is not ours.
 
+use actix_web::http::header::HeaderValue;
 use std::collections::BTreeMap;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
