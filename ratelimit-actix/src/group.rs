@@ -112,7 +112,10 @@ impl Group {
     }
 }
 
-async fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Result<Option<Box<Charge>>, Rejection> {
+async fn decide(
+    req: &HttpRequest,
+    choices: SmallVec<[Choice; 2]>,
+) -> Result<Option<Box<Charge>>, Box<Rejection>> {
     let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
     for Choice { limit, skipped, caller, max, cost } in choices {
         if skipped {
@@ -120,7 +123,7 @@ async fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Result<Opt
         }
         let caller = caller.map_or_else(|| limit.caller(req), |caller| limit.known(caller));
         let Ok(caller) = caller else {
-            return Err(Rejection::MissingCaller(MissingCaller::new(req)));
+            return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req))));
         };
         let Some(key) = caller else { continue };
         limit.note_cost(cost);
@@ -138,12 +141,12 @@ async fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Result<Opt
 }
 
 /// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
-fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Rejection {
+fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
     Quotas::of(req).add(limiter::nearest(req), &[limit.check(&[])], &outcome);
-    Rejection::RateLimited(RateLimited::new(req, outcome))
+    Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 
 /// A caller that is made of several parts.

@@ -47,6 +47,8 @@ impl HeaderStyle {
 /// Sets the fields of `styles`. Those of the same name that are there already are replaced: they would contradict what
 /// is counted.
 pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
+    // A table that grows moves all its fields, which are large.
+    headers.reserve(styles.iter().map(|style| style.names().len()).sum());
     let mut set = |name: &HeaderName, value| {
         headers.insert(name.clone(), value);
     };

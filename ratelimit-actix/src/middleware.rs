@@ -203,7 +203,7 @@ impl fmt::Debug for RateLimit {
 impl Settings {
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
-    async fn check(&self, req: &HttpRequest) -> Result<(), Rejection> {
+    async fn check(&self, req: &HttpRequest) -> Result<(), Box<Rejection>> {
         if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Settings {
             match limit.on_missing.known((limit.caller)(req)) {
                 Ok(Some(caller)) => callers.push((&limit.policy, caller)),
                 Ok(None) => {}
-                Err(Nobody) => return Err(Rejection::MissingCaller(MissingCaller::new(req))),
+                Err(Nobody) => return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req)))),
             }
         }
         let checks = callers.iter();
@@ -261,7 +261,7 @@ where
         Box::pin(async move {
             if let Err(rejection) = settings.check(req.request()).await {
                 let (req, payload) = req.into_parts();
-                let response = refuse(&req, payload, rejection).await.map_into_right_body();
+                let response = Box::pin(refuse(&req, payload, rejection)).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));
             }
             let Some(quotas) = Quotas::known(req.request()) else {

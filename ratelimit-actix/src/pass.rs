@@ -46,13 +46,13 @@ pub async fn begin(
 }
 
 /// Asks about limits of which nothing is chosen for the request.
-async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<Charge>>, Rejection> {
+async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<Charge>>, Box<Rejection>> {
     let mut callers: SmallVec<[(&'static Limit, Key); 2]> = SmallVec::new();
     for limit in limits {
         match limit.caller(req) {
             Ok(Some(caller)) => callers.push((limit, caller)),
             Ok(None) => {}
-            Err(Nobody) => return Err(Rejection::MissingCaller(MissingCaller::new(req))),
+            Err(Nobody) => return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req)))),
         }
     }
     let checks = callers.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?)));
@@ -69,18 +69,19 @@ async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<C
 pub(crate) async fn finish(
     req: HttpRequest,
     payload: Payload,
-    decided: Result<Option<Box<Charge>>, Rejection>,
+    decided: Result<Option<Box<Charge>>, Box<Rejection>>,
 ) -> Result<Pass, HttpResponse> {
     match decided {
         Ok(charge) => Ok(Pass { req, payload, charge }),
-        Err(rejection) => Err(refuse(&req, payload, rejection).await),
+        // Boxed, so that requests that pass carry nothing of it around.
+        Err(rejection) => Err(Box::pin(refuse(&req, payload, rejection)).await),
     }
 }
 
 /// The answer to a request that may not go on.
-pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Rejection) -> HttpResponse {
+pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
     let rest = drain(req, payload).await;
-    let response = answer(req, rejection);
+    let response = answer(req, *rejection);
     match rest {
         Some(rest) => rest.close_after(response),
         None => response,
@@ -91,7 +92,7 @@ pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Rejec
 pub(crate) async fn decide(
     req: &HttpRequest,
     checks: &[Check<'_>],
-) -> Result<Option<GroupOutcome>, Rejection> {
+) -> Result<Option<GroupOutcome>, Box<Rejection>> {
     if checks.is_empty() {
         return Ok(None);
     }
@@ -102,11 +103,11 @@ pub(crate) async fn decide(
             if outcome.is_allowed() {
                 Ok(Some(outcome))
             } else {
-                Err(Rejection::RateLimited(RateLimited::new(req, outcome)))
+                Err(Box::new(Rejection::RateLimited(RateLimited::new(req, outcome))))
             }
         }
         // The limiter has logged why.
-        Err(_) => Err(Rejection::Unavailable(Unavailable::new(req))),
+        Err(_) => Err(Box::new(Rejection::Unavailable(Unavailable::new(req)))),
     }
 }
 

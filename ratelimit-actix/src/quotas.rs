@@ -82,7 +82,7 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 #[derive(Clone, Debug)]
 struct Decided {
     limiter: RateLimiter,
-    quotas: SmallVec<[Quota; 2]>,
+    quotas: SmallVec<[Quota; 1]>,
 }
 
 /// What is left for the caller of this request, under each of its limits: those of the middleware around the handler

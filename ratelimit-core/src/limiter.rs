@@ -47,12 +47,12 @@ struct Inner {
     fallback: Fallback,
 }
 
-/// The built-in stores are named so that asking them allocates nothing.
+/// The memory is named so that asking it allocates nothing.
 #[derive(Debug)]
 enum Backend {
     Memory(MemoryStore),
     #[cfg(feature = "redis")]
-    Redis(RedisStore),
+    Redis(Box<RedisStore>),
     Custom(Box<dyn ErasedStore>),
 }
 
@@ -62,7 +62,8 @@ macro_rules! ask {
         match &$limiter.inner.store {
             Backend::Memory(store) => Store::$method(store, $argument).await,
             #[cfg(feature = "redis")]
-            Backend::Redis(store) => Store::$method(store, $argument).await,
+            // Boxed, so that whoever asks the memory carries nothing of it around.
+            Backend::Redis(store) => Box::pin(Store::$method(&**store, $argument)).await,
             Backend::Custom(store) => store.$method($argument).await,
         }
     };
@@ -138,7 +139,7 @@ impl RateLimiter {
     /// Settings for a limiter over a store in Redis.
     #[cfg(feature = "redis")]
     pub fn redis_builder(store: RedisStore) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Redis(store))
+        Self::from_backend(Backend::Redis(Box::new(store)))
     }
 
     /// Counts in a store of your own.
@@ -292,7 +293,7 @@ impl RateLimiter {
         bounded(group)?;
         match ask!(self, peek(group)) {
             Ok(outcome) => Ok(outcome),
-            Err(error) => self.inner.fallback.decide(group, Ask::Peek, error).await,
+            Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Peek, error)).await,
         }
     }
 
@@ -309,7 +310,7 @@ impl RateLimiter {
                 self.inner.fallback.store_answered();
                 Ok(outcome)
             }
-            Err(error) => self.inner.fallback.decide(group, Ask::Check, error).await,
+            Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Check, error)).await,
         }
     }
 
