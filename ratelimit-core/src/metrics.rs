@@ -9,6 +9,7 @@
 //! | [`DEGRADED`] | counter | `policy`, `on_error`, `outcome` |
 //! | [`STORE_SECONDS`] | histogram | |
 //! | [`STORE_FAILURES`] | counter | `class` |
+//! | [`LOCAL_REFUSALS`] | counter | |
 //! | [`CONNECTED`] | gauge | |
 //! | [`CONNECTIONS`] | counter | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
@@ -33,7 +34,10 @@ pub const DECISIONS: &str = "ratelimit_decisions_total";
 /// `outcome` is `allowed`, `denied`, or `unavailable` when a failure policy denied the whole group.
 pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 
-/// How long the store took to decide, in seconds; what failed is not in it.
+/// Requests that were denied from memory, because Redis had denied the same a moment ago.
+pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
+
+/// How long the store took to decide, in seconds; what failed is not in it, and what was denied from memory took no time.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
 /// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `timeout`,
@@ -56,6 +60,11 @@ pub fn describe() {
     describe_counter!(DEGRADED, Unit::Count, "Limits judged without the store");
     describe_histogram!(STORE_SECONDS, Unit::Seconds, "Time the store took to decide");
     describe_counter!(STORE_FAILURES, Unit::Count, "Questions to the store that got no decision");
+    describe_counter!(
+        LOCAL_REFUSALS,
+        Unit::Count,
+        "Requests denied from memory, as Redis had denied the same"
+    );
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process while the store is out");
@@ -137,6 +146,12 @@ pub(crate) fn degraded(group: &[Check<'_>], outcome: Option<&GroupOutcome>) {
 pub(crate) fn fallback_holds(callers: usize) {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
     gauge!(FALLBACK_CALLERS).set(callers as f64);
+}
+
+/// A request was denied from memory.
+#[cfg(feature = "redis")]
+pub(crate) fn refused_locally() {
+    counter!(LOCAL_REFUSALS).increment(1);
 }
 
 /// A connection was made.

@@ -147,7 +147,11 @@ impl RedisStore {
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         match self.refusals.find(group) {
-            Ok(refused) => Ok(refused),
+            Ok(refused) => {
+                #[cfg(feature = "metrics")]
+                crate::metrics::refused_locally();
+                Ok(refused)
+            }
             Err(asked) => {
                 let outcome = self.decide(group, Mode::Check).await?;
                 self.refusals.learn(group, asked, &outcome);

@@ -21,7 +21,7 @@ use super::topology::{SLOT_RANGES, slot};
 use super::wire::{self, Reply, Request};
 use crate::error::StoreError;
 
-/// Most limits in one call, so that no call keeps other users of the server waiting: about 100 us of its time.
+/// Most limits in one call, so that no call keeps other users of the server waiting: two or three tenths of a millisecond.
 const CAP: usize = 128;
 
 /// One who waits for a decision.
