@@ -36,8 +36,8 @@ pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 /// How long the store took to decide, in seconds; what failed is not in it.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
-/// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `timeout`,
-/// `refused`, `protocol` or `foreign_state`.
+/// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `misconfigured`
+/// (a password, permissions, a database: it does not pass by itself), `timeout`, `refused`, `protocol` or `foreign_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
 /// 1 while there is a connection to Redis, otherwise 0.
@@ -106,6 +106,7 @@ pub(crate) fn decided(group: &[Check<'_>], outcome: &GroupOutcome) {
 pub(crate) fn failed(error: &StoreError) {
     let class = match error {
         StoreError::Unavailable(_) => "unavailable",
+        StoreError::Misconfigured { .. } => "misconfigured",
         StoreError::Timeout { .. } => "timeout",
         StoreError::Refused(_) => "refused",
         StoreError::Protocol { .. } => "protocol",

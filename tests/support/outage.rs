@@ -83,7 +83,9 @@ impl Outage {
                 assert!(!outcome.is_degraded());
                 true
             }
-            Err(StoreError::Unavailable(_) | StoreError::Timeout { .. }) => false,
+            Err(
+                StoreError::Unavailable(_) | StoreError::Misconfigured { .. } | StoreError::Timeout { .. },
+            ) => false,
             Err(error) => panic!("{}: {error:?}", self.name),
         };
         (decided, asked.elapsed())

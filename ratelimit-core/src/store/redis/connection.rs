@@ -7,9 +7,9 @@
 //! * What fails is counted for each part of the slots of a cluster, of which a single server has one. Where too much
 //!   fails in a row, requests fail at once, until a new connection has been made, and to a single server has been proved
 //!   by running a script that writes.
-//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`
-//!   and `TRYAGAIN`. After a timeout nobody knows
-//!   whether the request was charged, so it is not repeated.
+//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`,
+//!   `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or when the connection is lost before the answer, nobody
+//!   knows whether the request was charged, so it is not repeated.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,28 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::scripts::Script;
+use super::fault::{Fault, unavailable};
+use super::scripts::{self, Script};
+use super::settings::{Breaker, Timeouts};
 use super::startup;
-use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
+use super::topology::{SLOT_RANGES, Topology, Wire, slot_range};
 use crate::error::{ConfigError, StoreError};
-
-/// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
-
-/// Failures in a row, by weight, after which requests fail at once: three timeouts or five refusals.
-const OPEN: u32 = 15;
-const TIMEOUT: u32 = 5;
-const REFUSAL: u32 = 3;
-
-/// So often an idle connection is tried.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+use crate::failure::Chain;
 
 /// A connection that served for so long was a good one; the pauses before the next begin anew.
 const PROVED: Duration = Duration::from_secs(5);
@@ -57,7 +48,8 @@ struct Shared {
     /// Whether the link is down.
     is_down: AtomicBool,
     timeouts: Timeouts,
-    /// Weight of the failures in a row, for each part of the slots.
+    breaker: Breaker,
+    /// Weight of the failures, less that of the answers between them, for each part of the slots.
     failures: [AtomicU32; SLOT_RANGES],
     /// Number of connections made so far; tells an error of an old one from an error of the present one.
     made: AtomicU64,
@@ -82,7 +74,12 @@ enum Link {
 
 impl Connection {
     /// Starts the thread and returns. `probe` is a key that may be written.
-    pub(super) fn start(topology: Topology, timeouts: Timeouts, probe: String) -> Result<Self, ConfigError> {
+    pub(super) fn start(
+        topology: Topology,
+        timeouts: Timeouts,
+        breaker: Breaker,
+        probe: String,
+    ) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
         let (link, _) = watch::channel(Link::Connecting);
         let is_cluster = topology.is_cluster();
@@ -91,6 +88,7 @@ impl Connection {
             link,
             is_down: AtomicBool::new(false),
             timeouts,
+            breaker,
             failures,
             made: AtomicU64::new(0),
             probe,
@@ -99,7 +97,7 @@ impl Connection {
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
         let supervised = Arc::clone(&shared);
-        runtime.spawn(async move { supervised.supervise(topology).await });
+        runtime.spawn(supervised.supervise_for_ever(topology));
         // The thread ends, and with it all that runs on it, when this handle is dropped.
         let run = move || drop(runtime.block_on(stopped));
         thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
@@ -111,9 +109,9 @@ impl Connection {
         self.is_cluster
     }
 
-    /// Whether there is a connection.
+    /// Whether there is a connection that serves; of a cluster a part may be out.
     pub(super) fn is_up(&self) -> bool {
-        matches!(*self.shared.link.borrow(), Link::Up { .. })
+        matches!(*self.shared.link.borrow(), Link::Up { suspect, .. } if self.is_cluster || !suspect)
     }
 
     /// Runs a script.
@@ -185,41 +183,6 @@ impl Question {
     }
 }
 
-/// What an error says about the connection.
-enum Fault {
-    /// It is gone.
-    Gone,
-    /// It leads to a server that cannot serve and will not by itself, or not as who we are.
-    Wrong,
-    /// The server cannot serve at the moment.
-    Refusal,
-    /// Nothing: it is about the request.
-    None,
-}
-
-impl Fault {
-    fn of(error: &RedisError) -> Self {
-        if error.is_unrecoverable_error() || error.is_io_error() {
-            return Self::Gone;
-        }
-        match error.code() {
-            Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::Wrong,
-            Some(
-                "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
-                | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
-            ) => return Self::Refusal,
-            _ => {}
-        }
-        match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Wrong,
-            ErrorKind::ClusterConnectionNotFound => Self::Refusal,
-            // Inside a script a missing permission has no code of its own.
-            _ if error.detail().is_some_and(|text| text.contains("can't run this command")) => Self::Refusal,
-            _ => Self::None,
-        }
-    }
-}
-
 impl Shared {
     /// The part of the slots that a question is about.
     fn range(&self, question: &Question) -> usize {
@@ -231,7 +194,7 @@ impl Shared {
 
     /// Why there is no use in asking, if so.
     fn refusal(&self, range: usize) -> Option<StoreError> {
-        if self.failures[range].load(Ordering::Relaxed) >= OPEN {
+        if self.breaker.is_open(&self.failures[range]) {
             return Some(StoreError::Unavailable(None));
         }
         // Read first: this runs for every request, and the link has a lock.
@@ -239,7 +202,7 @@ impl Shared {
             return None;
         }
         match &*self.link.borrow() {
-            Link::Down(error) => Some(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
+            Link::Down(error) => Some(unavailable(Arc::clone(error), self.is_cluster)),
             Link::Connecting | Link::Up { .. } => None,
         }
     }
@@ -258,10 +221,7 @@ impl Shared {
         });
         match in_time.await {
             Ok(Ok(value)) => {
-                // Read first: this runs for every request.
-                if self.failures[range].load(Ordering::Relaxed) > 0 {
-                    self.failures[range].store(0, Ordering::Relaxed);
-                }
+                self.breaker.answered(&self.failures[range]);
                 Ok(value)
             }
             Ok(Err(error)) => Err(error),
@@ -270,16 +230,14 @@ impl Shared {
                 if let Some((number, at)) = sent
                     && at.elapsed() > self.timeouts.deadline / 2
                 {
-                    self.fail(range, TIMEOUT, number);
+                    self.fail(range, self.breaker.timeout(), number);
                 }
                 Err(StoreError::Timeout { after: self.timeouts.deadline })
             }
         }
     }
 
-    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran. The
-    /// client follows one redirection after another, but the word that announces it travels apart from the question, so
-    /// that somebody else's question may come between and take its place.
+    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran.
     async fn ask_until_settled(&self, question: &Question, wire: &mut Wire) -> RedisResult<Value> {
         let end = Instant::now() + self.timeouts.deadline / 2;
         let mut pause = Duration::from_millis(1);
@@ -287,7 +245,10 @@ impl Shared {
             match question.ask(wire).await {
                 Err(error)
                     if self.is_cluster
-                        && matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN"))
+                        && matches!(
+                            error.code(),
+                            Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY")
+                        )
                         && Instant::now() < end =>
                 {
                     sleep(pause).await;
@@ -304,7 +265,7 @@ impl Shared {
         let known = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
         match known.as_deref() {
             Ok(Link::Up { wire, number, .. }) => Ok((wire.clone(), *number)),
-            Ok(Link::Down(error)) => Err(StoreError::Unavailable(Some(Box::new(Arc::clone(error))))),
+            Ok(Link::Down(error)) => Err(unavailable(Arc::clone(error), self.is_cluster)),
             Ok(Link::Connecting) | Err(_) => Err(StoreError::Unavailable(None)),
         }
     }
@@ -313,22 +274,22 @@ impl Shared {
     fn judge(&self, error: RedisError, number: u64, range: usize) -> StoreError {
         match Fault::of(&error) {
             // A cluster's client mends its connections by itself.
-            Fault::Gone if self.is_cluster => self.fail(range, REFUSAL, number),
+            Fault::Gone if self.is_cluster => self.fail(range, self.breaker.refusal(), number),
             Fault::Gone => self.lose(number),
-            Fault::Wrong => self.fail(range, OPEN, number),
-            Fault::Refusal => self.fail(range, REFUSAL, number),
+            Fault::Wrong => self.fail(range, self.breaker.threshold(), number),
+            Fault::Refusal => self.fail(range, self.breaker.refusal(), number),
             Fault::None => return StoreError::Refused(Box::new(error)),
         }
-        StoreError::Unavailable(Some(Box::new(error)))
+        unavailable(Arc::new(error), self.is_cluster)
     }
 
-    /// Counts a failure of connection `number`, and asks for another when there were too many in a row.
+    /// Counts a failure of connection `number`, and asks for another when there were too many.
     fn fail(&self, range: usize, weight: u32, number: u64) {
         // What is left over from an earlier connection says nothing about this one.
         if self.made.load(Ordering::Relaxed) != number {
             return;
         }
-        if self.failures[range].fetch_add(weight, Ordering::Relaxed) + weight < OPEN {
+        if !self.breaker.failed(&self.failures[range], weight) {
             return;
         }
         self.link.send_if_modified(|link| match link {
@@ -363,21 +324,40 @@ impl Shared {
         self.is_down.store(matches!(*self.link.borrow(), Link::Down(_)), Ordering::Relaxed);
     }
 
-    /// Keeps a connection up, for ever.
-    async fn supervise(&self, mut topology: Topology) {
+    /// Keeps a connection up, whatever happens.
+    async fn supervise_for_ever(self: Arc<Self>, topology: Topology) {
+        let topology = Arc::new(Mutex::new(topology));
+        loop {
+            let (shared, topology) = (Arc::clone(&self), Arc::clone(&topology));
+            let supervision =
+                tokio::spawn(async move { shared.supervise(&mut *topology.lock().await).await });
+            // It calls the application's recorder of metrics and its subscriber to events, and these may panic.
+            let _ = supervision.await;
+            self.is_down.store(true, Ordering::Relaxed);
+            self.link.send_replace(Link::Down(Arc::new(RedisError::from((
+                ErrorKind::Client,
+                "what kept up the connection has panicked, and begins again",
+            )))));
+            sleep(self.timeouts.longest_pause).await;
+        }
+    }
+
+    async fn supervise(&self, topology: &mut Topology) {
         let mut link = self.link.subscribe();
-        let mut pauses = pauses();
+        let mut pauses = self.timeouts.pauses();
+        // Whether the last connection was a good one. What follows one that was not is no change of state, and not told.
+        let mut steady = true;
         #[cfg(feature = "metrics")]
         crate::metrics::disconnected();
         loop {
-            let wire = self.connect(&mut topology, &mut pauses).await;
+            let wire = self.connect(topology, &mut pauses, steady).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if number == 1 {
                 startup::look(wire.clone()).await;
             }
             for failures in &self.failures {
-                failures.store(0, Ordering::Relaxed);
+                self.breaker.begin_anew(failures, self.is_cluster);
             }
             self.is_down.store(false, Ordering::Relaxed);
             self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
@@ -386,14 +366,17 @@ impl Shared {
             let mut serves_no_longer =
                 pin!(link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            while timeout(HEARTBEAT, serves_no_longer.as_mut()).await.is_err() {
+            while timeout(self.timeouts.heartbeat, serves_no_longer.as_mut()).await.is_err() {
                 self.beat(wire.clone(), number).await;
             }
             #[cfg(feature = "metrics")]
             crate::metrics::disconnected();
-            tracing::warn!("the connection to Redis no longer serves; making another");
+            steady = up.elapsed() > PROVED || number == 1;
+            if steady {
+                tracing::warn!("the connection to Redis no longer serves; making another");
+            }
             if up.elapsed() > PROVED {
-                pauses = self::pauses();
+                pauses = self.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
                 // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
                 // lost is not worth waiting for meanwhile.
@@ -414,12 +397,17 @@ impl Shared {
             }
             // That it answers does not mean that it decides, so it takes back no failure.
             Ok(_) => {}
-            Err(_) => self.fail(0, TIMEOUT, number),
+            Err(_) => self.fail(0, self.breaker.timeout(), number),
         }
     }
 
     /// Tries until a connection serves. Each process has one attempt under way at most.
-    async fn connect(&self, topology: &mut Topology, pauses: &mut impl Iterator<Item = Duration>) -> Wire {
+    async fn connect(
+        &self,
+        topology: &mut Topology,
+        pauses: &mut impl Iterator<Item = Duration>,
+        steady: bool,
+    ) -> Wire {
         let mut attempt = 0u64;
         loop {
             attempt += 1;
@@ -434,45 +422,37 @@ impl Shared {
             };
             let error = match dialled {
                 Ok(Ok(wire)) => {
-                    tracing::info!(attempt, "connected to Redis");
+                    if steady || attempt > 1 {
+                        tracing::info!(attempt, "connected to Redis");
+                    }
                     return wire;
                 }
                 Ok(Err(error)) => error,
                 Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
             };
+            let error = Arc::new(error);
             if attempt == 1 {
-                tracing::error!(error = %error, "cannot connect to Redis; trying again until it serves");
+                let told = unavailable(Arc::clone(&error), self.is_cluster);
+                tracing::error!(error = %Chain(&told), "cannot connect to Redis; trying again until it serves");
             }
-            self.link.send_replace(Link::Down(Arc::new(error)));
+            self.link.send_replace(Link::Down(error));
             self.is_down.store(true, Ordering::Relaxed);
-            sleep(pauses.next().unwrap_or(BACKOFF.1)).await;
+            sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;
         }
     }
 
     /// Connects, and makes sure that decisions would work: a server that is loading, demoted, out of memory or hung takes
-    /// connections as well.
+    /// connections as well, and one that knows us may not let us do all that is needed.
     async fn dial(&self, topology: &mut Topology) -> RedisResult<Wire> {
-        const WRITE: &str = "redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])";
         let mut wire = topology.connect(self.timeouts).await?;
         if !self.is_cluster {
-            let mut probe = redis::cmd("EVAL");
-            let answer = wire.send(probe.arg(WRITE).arg(1).arg(&self.probe));
+            let keys = Keys::from_iter([self.probe.clone()]);
+            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: Vec::new() });
             // A server that takes longer than decisions may wait is no use.
-            timeout(self.timeouts.deadline, answer)
+            timeout(self.timeouts.deadline, probe.ask(&mut wire))
                 .await
                 .map_err(|_| RedisError::from((ErrorKind::Io, "the server answers too late")))??;
         }
         Ok(wire)
     }
-}
-
-/// Growing pauses without end.
-fn pauses() -> impl Iterator<Item = Duration> {
-    let (shortest, longest) = BACKOFF;
-    ExponentialBuilder::default()
-        .with_min_delay(shortest)
-        .with_max_delay(longest)
-        .without_max_times()
-        .with_jitter()
-        .build()
 }
