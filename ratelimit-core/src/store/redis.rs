@@ -329,7 +329,8 @@ impl RedisStoreBuilder {
         self.timeouts.validate()?;
         self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
-        let connection = Connection::start(topology, self.timeouts, self.breaker, namer.probe())?;
+        let connection =
+            Connection::start(topology, self.timeouts, self.breaker, |number| namer.probe(number))?;
         Ok(RedisStore {
             connection,
             namer,

@@ -21,6 +21,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fault::{Fault, unavailable};
@@ -53,8 +54,8 @@ struct Shared {
     failures: [AtomicU32; SLOT_RANGES],
     /// Number of connections made so far; tells an error of an old one from an error of the present one.
     made: AtomicU64,
-    /// A key to write when a new connection is proved.
-    probe: String,
+    /// A key for each part of the slots, to write when a new connection is proved.
+    probes: Vec<String>,
     is_cluster: bool,
 }
 
@@ -73,12 +74,12 @@ enum Link {
 }
 
 impl Connection {
-    /// Starts the thread and returns. `probe` is a key that may be written.
+    /// Starts the thread and returns. `probe` names keys that may be written, one for each number.
     pub(super) fn start(
         topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
-        probe: String,
+        probe: impl Fn(u32) -> String,
     ) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
         let (link, _) = watch::channel(Link::Connecting);
@@ -91,7 +92,7 @@ impl Connection {
             breaker,
             failures,
             made: AtomicU64::new(0),
-            probe,
+            probes: if is_cluster { one_for_each_range(probe) } else { vec![probe(0)] },
             is_cluster,
         });
         let (stop, stopped) = oneshot::channel();
@@ -111,7 +112,13 @@ impl Connection {
 
     /// Whether there is a connection that serves; of a cluster a part may be out.
     pub(super) fn is_up(&self) -> bool {
-        matches!(*self.shared.link.borrow(), Link::Up { suspect, .. } if self.is_cluster || !suspect)
+        match *self.shared.link.borrow() {
+            Link::Up { suspect: true, .. } => {
+                self.is_cluster && self.shared.ranges_out().count() < SLOT_RANGES
+            }
+            Link::Up { suspect: false, .. } => true,
+            Link::Connecting | Link::Down(_) => false,
+        }
     }
 
     /// Runs a script.
@@ -350,17 +357,19 @@ impl Shared {
         #[cfg(feature = "metrics")]
         crate::metrics::disconnected();
         loop {
-            let wire = self.connect(topology, &mut pauses, steady).await;
+            let Proved { wire, ranges } = self.connect(topology, &mut pauses, steady).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if number == 1 {
                 startup::look(wire.clone()).await;
             }
-            for failures in &self.failures {
-                self.breaker.begin_anew(failures, self.is_cluster);
+            // A part of a cluster that is still out stays so, and the next connection is for its sake.
+            let suspect = self.ranges_out().any(|range| !ranges.contains(&range));
+            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect });
+            for (range, failures) in self.failures.iter().enumerate() {
+                self.breaker.begin_anew(failures, ranges.contains(&range));
             }
             self.is_down.store(false, Ordering::Relaxed);
-            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
             #[cfg(feature = "metrics")]
             crate::metrics::connected();
             let mut serves_no_longer =
@@ -407,7 +416,7 @@ impl Shared {
         topology: &mut Topology,
         pauses: &mut impl Iterator<Item = Duration>,
         steady: bool,
-    ) -> Wire {
+    ) -> Proved {
         let mut attempt = 0u64;
         loop {
             attempt += 1;
@@ -421,11 +430,11 @@ impl Shared {
                 dialled.await
             };
             let error = match dialled {
-                Ok(Ok(wire)) => {
+                Ok(Ok(proved)) => {
                     if steady || attempt > 1 {
                         tracing::info!(attempt, "connected to Redis");
                     }
-                    return wire;
+                    return proved;
                 }
                 Ok(Err(error)) => error,
                 Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
@@ -435,24 +444,88 @@ impl Shared {
                 let told = unavailable(Arc::clone(&error), self.is_cluster);
                 tracing::error!(error = %Chain(&told), "cannot connect to Redis; trying again until it serves");
             }
-            self.link.send_replace(Link::Down(error));
-            self.is_down.store(true, Ordering::Relaxed);
+            // What is left of a cluster goes on serving meanwhile.
+            if !(self.is_cluster && matches!(*self.link.borrow(), Link::Up { .. })) {
+                self.link.send_replace(Link::Down(error));
+                self.is_down.store(true, Ordering::Relaxed);
+            }
             sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;
         }
     }
 
     /// Connects, and makes sure that decisions would work: a server that is loading, demoted, out of memory or hung takes
     /// connections as well, and one that knows us may not let us do all that is needed.
-    async fn dial(&self, topology: &mut Topology) -> RedisResult<Wire> {
-        let mut wire = topology.connect(self.timeouts).await?;
-        if !self.is_cluster {
-            let keys = Keys::from_iter([self.probe.clone()]);
-            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: Vec::new() });
-            // A server that takes longer than decisions may wait is no use.
-            timeout(self.timeouts.deadline, probe.ask(&mut wire))
-                .await
-                .map_err(|_| RedisError::from((ErrorKind::Io, "the server answers too late")))??;
+    ///
+    /// Of a cluster of which parts are out, one of them has to work: with less the new connection is no better, and asking
+    /// a node that hangs for its slots would hold up what is asked of the others.
+    async fn dial(&self, topology: &mut Topology) -> RedisResult<Proved> {
+        let wire = topology.connect(self.timeouts).await?;
+        let mut tried: Vec<usize> = self.ranges_out().take(self.probes.len()).collect();
+        if tried.is_empty() {
+            tried.extend((0..self.probes.len()).step_by(SLOT_RANGES / 4));
         }
-        Ok(wire)
+        let mut proofs = JoinSet::new();
+        for range in tried {
+            let (mut wire, deadline) = (wire.clone(), self.timeouts.deadline);
+            let keys = Keys::from_iter([self.probes[range].clone()]);
+            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: Vec::new() });
+            proofs.spawn(async move {
+                // A server that takes longer than decisions may wait is no use.
+                let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
+                (range, timeout(deadline, probe.ask(&mut wire)).await.map_err(late).flatten())
+            });
+        }
+        let mut ranges = Vec::new();
+        let mut failure = RedisError::from((ErrorKind::Client, "the proof of the connection has panicked"));
+        while let Some(proof) = proofs.join_next().await {
+            match proof {
+                Ok((range, Ok(_))) => ranges.push(range),
+                Ok((_, Err(error))) => failure = error,
+                Err(_) => {}
+            }
+        }
+        if ranges.is_empty() { Err(failure) } else { Ok(Proved { wire, ranges }) }
+    }
+
+    /// The parts of the slots of which too much has failed.
+    fn ranges_out(&self) -> impl Iterator<Item = usize> {
+        (0..SLOT_RANGES).filter(|&range| self.breaker.is_open(&self.failures[range]))
+    }
+}
+
+/// A connection, and the parts of the slots in which it has decided.
+struct Proved {
+    wire: Wire,
+    ranges: Vec<usize>,
+}
+
+/// A key in each part of the slots, of those that `key` makes of numbers.
+fn one_for_each_range(key: impl Fn(u32) -> String) -> Vec<String> {
+    let mut found = vec![String::new(); SLOT_RANGES];
+    let mut missing = SLOT_RANGES;
+    for key in (0..).map(key) {
+        let place = &mut found[slot_range(&key)];
+        if place.is_empty() {
+            *place = key;
+            missing -= 1;
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_key_in_each_part_of_the_slots() {
+        let keys = one_for_each_range(|i| format!("rl1:probe:{i}"));
+        assert_eq!(keys.len(), SLOT_RANGES);
+        for (range, key) in keys.iter().enumerate() {
+            assert_eq!(slot_range(key), range, "{key}");
+        }
     }
 }

@@ -118,11 +118,11 @@ impl Breaker {
         }
     }
 
-    /// There is another connection. Where it has not been proved and the last one failed, one failure is enough to open
-    /// again.
-    pub(super) fn begin_anew(self, weight: &AtomicU32, is_unproved: bool) {
-        let doubtful = is_unproved && self.is_open(weight);
-        weight.store(if doubtful { self.threshold() - 1 } else { 0 }, Ordering::Relaxed);
+    /// There is another connection. What was open stays so unless it was proved to work again.
+    pub(super) fn begin_anew(self, weight: &AtomicU32, is_proved: bool) {
+        if is_proved || !self.is_open(weight) {
+            weight.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -168,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn after_another_connection_one_failure_opens_what_was_open_and_not_proved() {
+    fn another_connection_closes_what_it_has_proved() {
         let breaker = Breaker::new(3, 5);
-        for (is_unproved, expected) in [(true, true), (false, false)] {
+        for is_proved in [true, false] {
             let weight = AtomicU32::new(0);
             assert!(breaker.failed(&weight, breaker.threshold()));
-            breaker.begin_anew(&weight, is_unproved);
-            assert!(!breaker.is_open(&weight), "asked at least once");
-            assert_eq!(breaker.failed(&weight, breaker.refusal()), expected);
+            breaker.begin_anew(&weight, is_proved);
+            assert_eq!(breaker.is_open(&weight), !is_proved);
+            // What was not open begins at nothing.
+            let weight = AtomicU32::new(0);
+            assert!(!breaker.failed(&weight, breaker.threshold() - 1));
+            breaker.begin_anew(&weight, is_proved);
+            assert!(!breaker.failed(&weight, breaker.timeout()));
         }
-        let weight = AtomicU32::new(0);
-        breaker.failed(&weight, breaker.timeout());
-        breaker.begin_anew(&weight, true);
-        assert!(!breaker.failed(&weight, breaker.timeout()), "what was not open begins at nothing");
     }
 }
