@@ -104,7 +104,8 @@ pub fn ask(url: &str, command: &str) -> String {
 pub struct Console(BufReader<TcpStream>);
 
 impl Console {
-    fn at(url: &str) -> Self {
+    /// Connects to the server at `url`.
+    pub fn at(url: &str) -> Self {
         let address = url.trim_start_matches("redis://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
