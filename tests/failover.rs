@@ -25,6 +25,9 @@ const fn policy(key: &'static str, on_error: OnError) -> Policy {
     builder.algorithm(Algorithm::SlidingWindowLog).build()
 }
 
+/// So many answers of the store one after another mean that it is back.
+const STEADY: usize = 20;
+
 static DENY: Policy = policy("deny", OnError::Deny);
 static LOCAL: Policy = policy("local", OnError::Local);
 
@@ -103,17 +106,20 @@ fn judge(
     let count = |answers: &[Answer], what: fn(&Answer) -> bool| answers.iter().filter(|a| what(a)).count();
     let (mut back, mut slowest) = (Duration::ZERO, Duration::ZERO);
     let (mut most_deny, mut most_local, mut others_without) = (0, 0, 0);
-    let (mut all, mut others) = (0, 0);
+    let (mut all, mut others, mut without_after) = (0, 0, 0);
     for (caller, policies) in answers {
         let is_lost = lost.contains(caller);
         for (answers, is_deny) in policies.iter().zip([true, false]) {
             all += answers.len();
             slowest = answers.iter().map(|answer| answer.took).chain([slowest]).max().unwrap();
             let admitted = count(answers, |answer| answer.admitted) as u64;
-            // From the last question that the store did not decide, the limit is in force.
-            let final_miss = answers.iter().rfind(|answer| !answer.decided).map_or(fault, |answer| answer.at);
-            assert!(answers.last().unwrap().decided, "{name}: {caller} is not back");
-            back = back.max(final_miss.saturating_duration_since(promoted));
+            // In force again from where on the store decides one question after another; one that is late by itself is
+            // no outage.
+            let after: Vec<&Answer> = answers.iter().filter(|answer| answer.at > promoted).collect();
+            let start = after.windows(STEADY).position(|answers| answers.iter().all(|answer| answer.decided));
+            let start = start.unwrap_or_else(|| panic!("{name}: {caller} is not back"));
+            back = back.max(after[start].at - promoted);
+            without_after += after[start..].iter().filter(|answer| !answer.decided).count();
             if !is_lost {
                 others += answers.len();
                 others_without += count(answers, |answer| !answer.decided);
@@ -135,7 +141,7 @@ fn judge(
     println!(
         "{name}: promoted after {:.0} ms; back {:.0} ms after that; slowest answer {:.1} ms of {all}; most admitted of \
          {MAX}: {most_deny} (deny), {most_local} (local); of callers elsewhere {others_without} of {others} without the \
-         store (noise {:.1} ms)",
+         store, and {without_after} of all after that (noise {:.1} ms)",
         millis(promoted - fault),
         millis(back),
         millis(slowest),
@@ -143,8 +149,12 @@ fn judge(
     );
     assert!(back <= noise.extended(2 * SECOND), "{name}: back {back:?} after the promotion");
     assert!(slowest <= noise.extended(LONGEST), "{name}: {slowest:?}");
-    // The machine may keep a few waiting; a node that is lost must not.
-    assert!(others_without * 20 <= others, "{name}: {others_without} of {others} elsewhere");
+    // The machine may keep a few waiting; a node that is lost must not, nor one that is back.
+    // On one that pauses for longer, servers take each other for dead.
+    if noise.worst() < Duration::from_millis(50) {
+        assert!(without_after * 20 <= all, "{name}: {without_after} of {all} after it was back");
+        assert!(others_without * 20 <= others, "{name}: {others_without} of {others} elsewhere");
+    }
 }
 
 /// So many callers for each of the three masters.

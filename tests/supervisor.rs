@@ -186,7 +186,7 @@ fn a_value_that_is_not_ours_is_no_outage() {
         let Some(server) = server() else { return };
         let log = Log::of_process();
         let proxy = Proxy::before(server.port());
-        let limiter = connected(RedisStore::builder(&proxy.url()).build().unwrap());
+        let limiter = connected(RedisStore::builder(&proxy.url()).deadline(20 * SECOND).build().unwrap());
         let connections = proxy.accepted();
         server.must("FLUSHALL");
         assert!(!block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());

@@ -40,7 +40,7 @@ pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 /// (a password, permissions, a database: it does not pass by itself), `timeout`, `refused`, `protocol` or `foreign_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
-/// 1 while there is a connection to Redis, otherwise 0.
+/// 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
 pub const CONNECTED: &str = "ratelimit_redis_connected";
 
 /// Connections to Redis made so far; more than 1 means that it was made again.
@@ -56,7 +56,7 @@ pub fn describe() {
     describe_counter!(DEGRADED, Unit::Count, "Limits judged without the store");
     describe_histogram!(STORE_SECONDS, Unit::Seconds, "Time the store took to decide");
     describe_counter!(STORE_FAILURES, Unit::Count, "Questions to the store that got no decision");
-    describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis");
+    describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process while the store is out");
 }

@@ -1,5 +1,8 @@
 //! How late this machine wakes those who sleep, so that a busy machine fails no test about time.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
@@ -13,10 +16,14 @@ const NAP: Duration = Duration::from_millis(1);
 /// For so long one number is kept.
 const SPAN: Duration = Duration::from_millis(250);
 
+/// A thread that has just worked waits longer for its turn than one that has slept. How long, the system tells, if it is
+/// Linux; it is asked so often.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What the watchers have seen, for all tests of the process.
 struct Seen {
     since: Instant,
-    /// The latest that anybody was woken, for each span since.
+    /// The latest that anybody was woken or got his turn, for each span since.
     worst: Mutex<Vec<Duration>>,
     naps: [AtomicUsize; WATCHERS],
 }
@@ -26,6 +33,7 @@ static SEEN: LazyLock<Seen> = LazyLock::new(|| {
     for watcher in 0..WATCHERS {
         thread::spawn(move || SEEN.watch(watcher));
     }
+    thread::spawn(|| SEEN.look());
     Seen { since: Instant::now(), worst: Mutex::default(), naps: [const { AtomicUsize::new(0) }; WATCHERS] }
 });
 
@@ -35,21 +43,47 @@ impl Seen {
         loop {
             let asleep = Instant::now();
             thread::sleep(NAP);
-            let late = asleep.elapsed().saturating_sub(NAP);
-            let span = self.span(Instant::now());
-            let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
-            if worst.len() <= span {
-                worst.resize(span + 1, Duration::ZERO);
-            }
-            worst[span] = worst[span].max(late);
-            drop(worst);
+            self.note(asleep.elapsed().saturating_sub(NAP));
             self.naps[watcher].fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Notes how long threads of this process have waited for their turn since the last look.
+    fn look(&self) {
+        let mut before = HashMap::new();
+        loop {
+            let now = waits();
+            let waited = now.iter().filter_map(|(thread, wait)| wait.checked_sub(*before.get(thread)?));
+            self.note(waited.max().unwrap_or_default());
+            before = now;
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "measures the machine")]
+    fn note(&self, late: Duration) {
+        let span = self.span(Instant::now());
+        let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        if worst.len() <= span {
+            worst.resize(span + 1, Duration::ZERO);
+        }
+        worst[span] = worst[span].max(late);
     }
 
     fn span(&self, at: Instant) -> usize {
         usize::try_from(at.duration_since(self.since).as_millis() / SPAN.as_millis()).unwrap()
     }
+}
+
+/// How long each thread of this process has waited for a core, in all.
+fn waits() -> HashMap<OsString, Duration> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return HashMap::new() };
+    let wait = |thread: fs::DirEntry| {
+        let told = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let nanos = told.split(' ').nth(1)?.parse().ok()?;
+        Some((thread.file_name(), Duration::from_nanos(nanos)))
+    };
+    threads.flatten().filter_map(wait).collect()
 }
 
 /// Watches from its start on.
@@ -71,6 +105,8 @@ impl Noise {
         while naps().iter().zip(before).any(|(now, before)| *now < before + 2) {
             thread::sleep(NAP);
         }
+        // And what has just been waited for is to be looked at.
+        thread::sleep(2 * LOOK);
         let worst = SEEN.worst.lock().unwrap_or_else(PoisonError::into_inner);
         worst.iter().skip(self.0).max().copied().unwrap_or_default()
     }
