@@ -99,6 +99,26 @@ pub fn ask(url: &str, command: &str) -> String {
     Console::at(url).ask(command)
 }
 
+/// Whether a process that was told to listen on `port` does, or ends because somebody else does.
+pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
+    let up = crate::within(Duration::from_secs(10), || {
+        child.try_wait().unwrap().is_some() || listens(child.id(), port)
+    });
+    assert!(up, "redis-server neither answers nor ends");
+    child.try_wait().unwrap().is_none()
+}
+
+/// Whether it is this process that listens on `port`. Another test, of another process, may have taken the same.
+fn listens(process: u32, port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut answer = String::new();
+    let asked = stream.write_all(b"INFO server\r\nQUIT\r\n");
+    asked.is_ok()
+        && stream.read_to_string(&mut answer).is_ok()
+        && answer.lines().any(|line| line == format!("process_id:{process}"))
+}
+
 /// A connection that stays open, for commands by hand.
 #[derive(Debug)]
 pub struct Console(BufReader<TcpStream>);
@@ -178,10 +198,7 @@ impl Server {
     /// Whether the process came up and answers.
     fn spawn(&mut self) -> bool {
         let mut child = self.launch();
-        let up =
-            crate::within(Duration::from_secs(10), || child.try_wait().unwrap().is_some() || self.ping());
-        assert!(up, "redis-server neither answers nor ends");
-        let running = child.try_wait().unwrap().is_none();
+        let running = comes_up(&mut child, self.port);
         self.child = Some(child);
         running
     }
@@ -207,13 +224,6 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command.spawn().unwrap()
-    }
-
-    fn ping(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut answer = [0; 5];
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        stream.write_all(b"PING\r\n").is_ok() && stream.read_exact(&mut answer).is_ok() && answer == *b"+PONG"
     }
 
     pub fn url(&self) -> String {

@@ -31,7 +31,7 @@ pub async fn sentinels() -> Option<Sentinels> {
     until(replica.port(), "INFO replication", "master_link_status:up").await;
     let mut sentinels = Vec::new();
     let mut folders = Vec::new();
-    for _ in 0..3 {
+    while sentinels.len() < 3 {
         let folder = TempDir::new().unwrap();
         let port = crate::redis::free_port();
         let path = folder.path().join("sentinel.conf");
@@ -44,7 +44,7 @@ pub async fn sentinels() -> Option<Sentinels> {
             master.port()
         )
         .unwrap();
-        let child = Command::new(crate::redis::binary())
+        let mut child = Command::new(crate::redis::binary())
             .arg(&path)
             .arg("--sentinel")
             .stdin(Stdio::null())
@@ -52,6 +52,9 @@ pub async fn sentinels() -> Option<Sentinels> {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        if !crate::redis::comes_up(&mut child, port) {
+            continue;
+        }
         sentinels.push((port, child));
         folders.push(folder);
     }
