@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -104,6 +104,9 @@ pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
     let up = crate::within(Duration::from_secs(10), || {
         child.try_wait().unwrap().is_some() || listens(child.id(), port)
     });
+    if !up {
+        let _ = child.kill();
+    }
     assert!(up, "redis-server neither answers nor ends");
     child.try_wait().unwrap().is_none()
 }
@@ -112,11 +115,12 @@ pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
 fn listens(process: u32, port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    let mut answer = String::new();
-    let asked = stream.write_all(b"INFO server\r\nQUIT\r\n");
-    asked.is_ok()
-        && stream.read_to_string(&mut answer).is_ok()
-        && answer.lines().any(|line| line == format!("process_id:{process}"))
+    if stream.write_all(b"INFO server\r\n").is_err() {
+        return false;
+    }
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let told = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
+    told.is_some_and(|line| line == format!("process_id:{process}"))
 }
 
 /// A connection that stays open, for commands by hand.
