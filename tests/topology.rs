@@ -239,7 +239,8 @@ async fn a_node_that_is_lost_takes_only_its_own_callers_with_it() {
         noise.worst()
     );
     assert!(slowest <= noise.extended(LONGEST), "{slowest:?}");
-    assert!(decided > asked / 3, "{decided} of {asked}");
+    // Two thirds have their counts on the two other nodes.
+    assert!(decided > asked * 3 / 5, "{decided} of {asked}");
     cluster.nodes[2].restart();
     let (slowest, back) = until_all_decide(&limiter, Duration::from_secs(30)).await;
     println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");

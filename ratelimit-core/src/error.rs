@@ -10,6 +10,17 @@ pub enum StoreError {
     #[error("the store cannot be reached")]
     Unavailable(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
 
+    /// The store refuses because of how it, or this application, is set up, which does not change by itself: a password,
+    /// permissions, a database that does not exist.
+    #[error("the store is not set up for this application: {remedy}")]
+    Misconfigured {
+        /// What is wrong, and what to do about it.
+        remedy: &'static str,
+        /// What the store said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
     /// The store did not answer in time. Whether it charged the request is unknown, so it must not be asked again.
     #[error("the store did not answer within {} ms", .after.as_millis())]
     Timeout {
@@ -77,9 +88,14 @@ pub enum ConfigError {
     #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_` or `.`")]
     Prefix,
 
-    /// The deadline is zero, so that no call could be in time.
-    #[error("the deadline must be longer than zero")]
-    Deadline,
+    /// A setting of the store is out of its bounds.
+    #[error("`{setting}` must be {expected}")]
+    Setting {
+        /// The builder's method.
+        setting: &'static str,
+        /// What it takes.
+        expected: &'static str,
+    },
 
     /// The thread that drives the connection could not be started.
     #[error("cannot start the thread for the Redis connection")]

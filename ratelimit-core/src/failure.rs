@@ -193,7 +193,7 @@ fn with_shares<'a>(group: &[Check<'a>], shares: &'a [Option<Policy>]) -> SmallVe
 }
 
 /// An error and its causes on one line.
-struct Chain<'a>(&'a dyn Error);
+pub(crate) struct Chain<'a>(pub(crate) &'a dyn Error);
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -40,11 +40,11 @@ pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
 /// How long the store took to decide, in seconds; what failed is not in it, and what was denied from memory took no time.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
-/// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `timeout`,
-/// `refused`, `protocol` or `foreign_state`.
+/// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `misconfigured`
+/// (a password, permissions, a database: it does not pass by itself), `timeout`, `refused`, `protocol` or `foreign_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
-/// 1 while there is a connection to Redis, otherwise 0.
+/// 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
 pub const CONNECTED: &str = "ratelimit_redis_connected";
 
 /// Connections to Redis made so far; more than 1 means that it was made again.
@@ -65,7 +65,7 @@ pub fn describe() {
         Unit::Count,
         "Requests denied from memory, as Redis had denied the same"
     );
-    describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis");
+    describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process while the store is out");
 }
@@ -115,6 +115,7 @@ pub(crate) fn decided(group: &[Check<'_>], outcome: &GroupOutcome) {
 pub(crate) fn failed(error: &StoreError) {
     let class = match error {
         StoreError::Unavailable(_) => "unavailable",
+        StoreError::Misconfigured { .. } => "misconfigured",
         StoreError::Timeout { .. } => "timeout",
         StoreError::Refused(_) => "refused",
         StoreError::Protocol { .. } => "protocol",

@@ -16,15 +16,23 @@ const SHIM: &str = include_str!("clock_shim.c");
 #[derive(Debug)]
 pub struct Clocked {
     pub server: Server,
+    shim: Shim,
+}
+
+/// What gives a process a clock of its own.
+#[derive(Debug)]
+pub struct Shim {
+    /// For its environment.
+    pub variables: Vec<(String, OsString)>,
     offset: File,
     _folder: TempDir,
 }
 
-/// Starts a server with a clock of its own, or says that this test is skipped.
-pub fn clocked_server() -> Option<Clocked> {
-    if !is_installed() {
-        return None;
-    }
+/// In the environment of a process with a shim: the file with its offset.
+const OFFSET: &str = "CLOCK_SHIM_FILE";
+
+/// Makes a shim, or says that this test is skipped.
+pub fn shim() -> Option<Shim> {
     let folder = TempDir::new().unwrap();
     let Some(shim) = compile(folder.path()) else {
         skip("a C compiler, `cc`, on Linux");
@@ -33,9 +41,28 @@ pub fn clocked_server() -> Option<Clocked> {
     let path = folder.path().join("offset");
     let mut offset = File::create(&path).unwrap();
     offset.write_all(&0i64.to_ne_bytes()).unwrap();
-    let variables = [("LD_PRELOAD".to_owned(), shim), ("CLOCK_SHIM_FILE".to_owned(), path.into_os_string())];
-    let clocked = Clocked { server: Server::start_in(&[], &variables), offset, _folder: folder };
-    Some(clocked)
+    let variables = vec![("LD_PRELOAD".to_owned(), shim), (OFFSET.to_owned(), path.into_os_string())];
+    Some(Shim { variables, offset, _folder: folder })
+}
+
+/// Starts a server with a clock of its own, or says that this test is skipped.
+pub fn clocked_server() -> Option<Clocked> {
+    if !is_installed() {
+        return None;
+    }
+    let shim = shim()?;
+    Some(Clocked { server: Server::start_in(&[], &shim.variables), shim })
+}
+
+/// Sets the wall clock of this process, which was started with a shim, so many microseconds ahead of the system's.
+pub fn set_own(micros: i64) {
+    set(&mut File::options().write(true).open(std::env::var_os(OFFSET).unwrap()).unwrap(), micros);
+}
+
+fn set(offset: &mut File, micros: i64) {
+    // In one write and without truncation: the process reads it all the time.
+    offset.seek(SeekFrom::Start(0)).unwrap();
+    offset.write_all(&micros.to_ne_bytes()).unwrap();
 }
 
 fn compile(folder: &Path) -> Option<OsString> {
@@ -52,8 +79,6 @@ fn compile(folder: &Path) -> Option<OsString> {
 impl Clocked {
     /// Lets the server's clock be so many microseconds ahead of the system's.
     pub fn ahead(&mut self, micros: i64) {
-        // In one write and without truncation: the server reads it all the time.
-        self.offset.seek(SeekFrom::Start(0)).unwrap();
-        self.offset.write_all(&micros.to_ne_bytes()).unwrap();
+        set(&mut self.shim.offset, micros);
     }
 }

@@ -7,6 +7,7 @@ use ratelimit_core::clock::FakeClock;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
+use crate::proxy::Proxy;
 use crate::redis::{Server, is_installed};
 
 /// After so many milliseconds without a sign of life a node is taken for dead.
@@ -16,10 +17,31 @@ const NODE_TIMEOUT_MS: u32 = 2000;
 #[derive(Debug)]
 pub struct Cluster {
     pub nodes: Vec<Server>,
+    /// What clients are told to connect to instead, for each node, if so.
+    pub proxies: Vec<Proxy>,
 }
 
 /// Starts a cluster, or says that this test is skipped.
 pub async fn cluster(replicas: bool) -> Option<Cluster> {
+    let cluster = nodes(if replicas { 6 } else { 3 })?;
+    cluster.join().await;
+    Some(cluster)
+}
+
+/// Starts a cluster of three, each of which clients reach through a proxy.
+pub async fn cluster_behind_proxies() -> Option<Cluster> {
+    let mut cluster = nodes(3)?;
+    for node in &cluster.nodes {
+        let proxy = Proxy::before(node.port());
+        node.must(&format!("CONFIG SET cluster-announce-bus-port {}", node.port() + 10_000));
+        node.must(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
+        cluster.proxies.push(proxy);
+    }
+    cluster.join().await;
+    Some(cluster)
+}
+
+fn nodes(size: usize) -> Option<Cluster> {
     if !is_installed() {
         return None;
     }
@@ -30,10 +52,7 @@ pub async fn cluster(replicas: bool) -> Option<Cluster> {
     .split_whitespace()
     .map(str::to_owned)
     .collect();
-    let size = if replicas { 6 } else { 3 };
-    let cluster = Cluster { nodes: (0..size).map(|_| Server::start_with(&options)).collect() };
-    cluster.join().await;
-    Some(cluster)
+    Some(Cluster { nodes: (0..size).map(|_| Server::start_with(&options)).collect(), proxies: Vec::new() })
 }
 
 async fn ask<T: redis::FromRedisValue>(wire: &mut MultiplexedConnection, command: &str) -> T {
@@ -91,9 +110,33 @@ impl Cluster {
         panic!("{command} never said {text}");
     }
 
-    /// All nodes, as one URL.
+    /// One more node, which has no slots.
+    pub async fn add_node(&mut self) {
+        let added = nodes(1).and_then(|mut one| one.nodes.pop()).expect("a server is installed");
+        let mut wire = self.nodes[0].raw().await;
+        let _: Value = ask(&mut wire, &format!("CLUSTER MEET 127.0.0.1 {}", added.port())).await;
+        self.nodes.push(added);
+        for node in &self.nodes {
+            // Otherwise it becomes a replica when it gives its last slot away.
+            node.must("CONFIG SET cluster-allow-replica-migration no");
+        }
+        for node in &self.nodes {
+            let known = format!("cluster_known_nodes:{}", self.nodes.len());
+            self.until(&mut node.raw().await, "CLUSTER INFO", &known).await;
+        }
+        self.until(&mut self.nodes[self.nodes.len() - 1].raw().await, "CLUSTER INFO", "cluster_state:ok")
+            .await;
+    }
+
+    /// All nodes, or the proxies before them, as one URL.
     pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        let nodes = self.nodes.iter().map(Server::port);
+        let ports: Vec<u16> = if self.proxies.is_empty() {
+            nodes.collect()
+        } else {
+            self.proxies.iter().map(Proxy::port).collect()
+        };
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis-cluster://{}", hosts.join(","))
     }
 

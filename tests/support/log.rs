@@ -1,6 +1,7 @@
 //! Log events, kept to be looked at.
 
 use std::fmt::{Debug, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
@@ -11,6 +12,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     events: Arc<Mutex<Vec<(Level, String)>>>,
+    /// Words at which to panic, and how often that was done.
+    trap: Option<(&'static str, Arc<AtomicUsize>)>,
 }
 
 impl Log {
@@ -19,6 +22,15 @@ impl Log {
         let log = Self::default();
         tracing::subscriber::set_global_default(log.clone()).unwrap();
         log
+    }
+
+    /// Panics at the first event of the process that contains `words`, as a faulty subscriber of an application might;
+    /// gives how often it did.
+    pub fn that_panics_once_at(words: &'static str) -> Arc<AtomicUsize> {
+        let panics = Arc::new(AtomicUsize::new(0));
+        let log = Self { trap: Some((words, Arc::clone(&panics))), ..Self::default() };
+        tracing::subscriber::set_global_default(log).unwrap();
+        panics
     }
 
     /// Keeps the events of this thread until the guard is dropped.
@@ -51,6 +63,11 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut text = Text(String::new());
         event.record(&mut text);
+        if let Some((words, panics)) = &self.trap
+            && text.0.contains(words)
+        {
+            assert!(panics.fetch_add(1, Ordering::SeqCst) > 0, "a faulty subscriber");
+        }
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.push((*event.metadata().level(), text.0));
     }

@@ -1,60 +1,118 @@
 //! How late this machine wakes those who sleep, so that a busy machine fails no test about time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// Watches from its start to its end.
-#[derive(Debug)]
-pub struct Noise {
-    worst_us: Arc<AtomicU64>,
-    naps: Arc<AtomicUsize>,
-    ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+/// What is left out of sight by one thread that sleeps, another one sees: they wait for different cores.
+const WATCHERS: usize = 4;
+
+const NAP: Duration = Duration::from_millis(1);
+
+/// For so long one number is kept.
+const SPAN: Duration = Duration::from_millis(250);
+
+/// A thread that has just worked waits longer for its turn than one that has slept. How long, the system tells, if it is
+/// Linux; it is asked so often.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the watchers have seen, for all tests of the process.
+struct Seen {
+    since: Instant,
+    /// The latest that anybody was woken or got his turn, for each span since.
+    worst: Mutex<Vec<Duration>>,
+    naps: [AtomicUsize; WATCHERS],
 }
+
+#[allow(clippy::disallowed_methods, reason = "measures the machine")]
+static SEEN: LazyLock<Seen> = LazyLock::new(|| {
+    for watcher in 0..WATCHERS {
+        thread::spawn(move || SEEN.watch(watcher));
+    }
+    thread::spawn(|| SEEN.look());
+    Seen { since: Instant::now(), worst: Mutex::default(), naps: [const { AtomicUsize::new(0) }; WATCHERS] }
+});
+
+impl Seen {
+    #[allow(clippy::disallowed_methods, reason = "measures the machine")]
+    fn watch(&self, watcher: usize) {
+        loop {
+            let asleep = Instant::now();
+            thread::sleep(NAP);
+            self.note(asleep.elapsed().saturating_sub(NAP));
+            self.naps[watcher].fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes how long threads of this process have waited for their turn since the last look.
+    fn look(&self) {
+        let mut before = HashMap::new();
+        loop {
+            let now = waits();
+            let waited = now.iter().filter_map(|(thread, wait)| wait.checked_sub(*before.get(thread)?));
+            self.note(waited.max().unwrap_or_default());
+            before = now;
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "measures the machine")]
+    fn note(&self, late: Duration) {
+        let span = self.span(Instant::now());
+        let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        if worst.len() <= span {
+            worst.resize(span + 1, Duration::ZERO);
+        }
+        worst[span] = worst[span].max(late);
+    }
+
+    fn span(&self, at: Instant) -> usize {
+        usize::try_from(at.duration_since(self.since).as_millis() / SPAN.as_millis()).unwrap()
+    }
+}
+
+/// How long each thread of this process has waited for a core, in all.
+fn waits() -> HashMap<OsString, Duration> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return HashMap::new() };
+    let wait = |thread: fs::DirEntry| {
+        let told = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let nanos = told.split(' ').nth(1)?.parse().ok()?;
+        Some((thread.file_name(), Duration::from_nanos(nanos)))
+    };
+    threads.flatten().filter_map(wait).collect()
+}
+
+/// Watches from its start on.
+#[derive(Debug)]
+pub struct Noise(usize);
 
 impl Noise {
     /// Begins to watch.
     #[allow(clippy::disallowed_methods, reason = "measures the machine")]
     pub fn watch() -> Self {
-        const NAP: Duration = Duration::from_millis(1);
-        let (worst_us, naps) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
-        let ends = Arc::new(AtomicBool::new(false));
-        let (worst, taken, end) = (Arc::clone(&worst_us), Arc::clone(&naps), Arc::clone(&ends));
-        let thread = thread::spawn(move || {
-            while !end.load(Ordering::Relaxed) {
-                let asleep = Instant::now();
-                thread::sleep(NAP);
-                let late = u64::try_from(asleep.elapsed().saturating_sub(NAP).as_micros()).unwrap();
-                worst.fetch_max(late, Ordering::SeqCst);
-                taken.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-        Self { worst_us, naps, ends, thread: Some(thread) }
+        Self(SEEN.span(Instant::now()))
     }
 
     /// The latest that anybody was woken so far.
     pub fn worst(&self) -> Duration {
-        // When the whole process was held up, this thread may be the first to go on.
-        let seen = self.naps.load(Ordering::SeqCst);
-        while self.naps.load(Ordering::SeqCst) < seen + 2 {
-            thread::sleep(Duration::from_millis(1));
+        // When the whole process was held up, the watchers may be the last to go on.
+        let naps = || SEEN.naps.each_ref().map(|naps| naps.load(Ordering::SeqCst));
+        let before = naps();
+        while naps().iter().zip(before).any(|(now, before)| *now < before + 2) {
+            thread::sleep(NAP);
         }
-        Duration::from_micros(self.worst_us.load(Ordering::SeqCst))
+        // And what has just been waited for is to be looked at.
+        thread::sleep(2 * LOOK);
+        let worst = SEEN.worst.lock().unwrap_or_else(PoisonError::into_inner);
+        worst.iter().skip(self.0).max().copied().unwrap_or_default()
     }
 
     /// A bound for something that takes turns with a server: four times somebody has to be woken.
     pub fn extended(&self, bound: Duration) -> Duration {
         bound + 4 * self.worst()
-    }
-}
-
-impl Drop for Noise {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

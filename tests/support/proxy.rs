@@ -23,8 +23,14 @@ pub enum Mode {
     Swallow,
     /// Half of it arrives, then the connection is reset.
     Reset,
+    /// The next one is lost, and the connection is reset; from then on they arrive.
+    ResetNext,
     /// Half of it arrives, then the connection is closed in good order.
     Cut,
+    /// Every other one arrives late.
+    DelayEveryOther(Duration),
+    /// Some words of it are replaced by others of the same length.
+    Replace(&'static str, &'static str),
     /// It arrives byte by byte, with a pause before each.
     Trickle(Duration),
     /// Something else arrives, which is not the protocol.
@@ -46,6 +52,8 @@ struct Shared {
     target: AtomicU16,
     mode: Mutex<Mode>,
     accepted: AtomicUsize,
+    /// Answers so far.
+    answers: AtomicUsize,
     /// Connections with a lower number are swallowed, whatever the mode.
     hole: AtomicUsize,
 }
@@ -64,6 +72,7 @@ impl Proxy {
             target: AtomicU16::new(target),
             mode: Mutex::new(Mode::Pass),
             accepted: AtomicUsize::new(0),
+            answers: AtomicUsize::new(0),
             hole: AtomicUsize::new(0),
         });
         let (stop, stopped) = oneshot::channel::<()>();
@@ -116,6 +125,20 @@ impl Shared {
         }
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The same for an answer, of which some modes treat each in its own way.
+    fn mode_of_answer(&self, number: usize) -> Mode {
+        let answer = self.answers.fetch_add(1, Ordering::SeqCst);
+        match self.mode(number) {
+            Mode::ResetNext => {
+                *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Mode::Pass;
+                Mode::ResetNext
+            }
+            Mode::DelayEveryOther(delay) if answer.is_multiple_of(2) => Mode::Delay(delay),
+            Mode::DelayEveryOther(_) => Mode::Pass,
+            mode => mode,
+        }
+    }
 }
 
 async fn accept(listener: StdListener, shared: Arc<Shared>) {
@@ -151,9 +174,14 @@ async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to
     let mut chunk = vec![0; 65_536];
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         let answer = &chunk[..size];
-        let written = match shared.mode(number) {
-            Mode::Pass => to.write_all(answer).await,
+        let written = match shared.mode_of_answer(number) {
+            Mode::Pass | Mode::DelayEveryOther(_) => to.write_all(answer).await,
             Mode::Swallow => Ok(()),
+            Mode::ResetNext => {
+                let _ = to.as_ref().set_zero_linger();
+                return;
+            }
+            Mode::Replace(words, others) => to.write_all(&replaced(answer, words, others)).await,
             Mode::Delay(delay) => {
                 tokio::time::sleep(delay).await;
                 to.write_all(answer).await
@@ -175,6 +203,15 @@ async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to
             return;
         }
     }
+}
+
+fn replaced(answer: &[u8], words: &str, others: &str) -> Vec<u8> {
+    assert_eq!(words.len(), others.len(), "the protocol announces lengths");
+    let mut answer = answer.to_vec();
+    while let Some(at) = answer.windows(words.len()).position(|part| part == words.as_bytes()) {
+        answer[at..at + words.len()].copy_from_slice(others.as_bytes());
+    }
+    answer
 }
 
 async fn trickle(to: &mut OwnedWriteHalf, answer: &[u8], pause: Duration) -> std::io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -99,12 +99,37 @@ pub fn ask(url: &str, command: &str) -> String {
     Console::at(url).ask(command)
 }
 
+/// Whether a process that was told to listen on `port` does, or ends because somebody else does.
+pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
+    let up = crate::within(Duration::from_secs(10), || {
+        child.try_wait().unwrap().is_some() || listens(child.id(), port)
+    });
+    if !up {
+        let _ = child.kill();
+    }
+    assert!(up, "redis-server neither answers nor ends");
+    child.try_wait().unwrap().is_none()
+}
+
+/// Whether it is this process that listens on `port`. Another test, of another process, may have taken the same.
+fn listens(process: u32, port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    if stream.write_all(b"INFO server\r\n").is_err() {
+        return false;
+    }
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let told = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
+    told.is_some_and(|line| line == format!("process_id:{process}"))
+}
+
 /// A connection that stays open, for commands by hand.
 #[derive(Debug)]
 pub struct Console(BufReader<TcpStream>);
 
 impl Console {
-    fn at(url: &str) -> Self {
+    /// Connects to the server at `url`.
+    pub fn at(url: &str) -> Self {
         let address = url.trim_start_matches("redis://").trim_end_matches('/');
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -177,10 +202,7 @@ impl Server {
     /// Whether the process came up and answers.
     fn spawn(&mut self) -> bool {
         let mut child = self.launch();
-        let up =
-            crate::within(Duration::from_secs(10), || child.try_wait().unwrap().is_some() || self.ping());
-        assert!(up, "redis-server neither answers nor ends");
-        let running = child.try_wait().unwrap().is_none();
+        let running = comes_up(&mut child, self.port);
         self.child = Some(child);
         running
     }
@@ -206,13 +228,6 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command.spawn().unwrap()
-    }
-
-    fn ping(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut answer = [0; 5];
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        stream.write_all(b"PING\r\n").is_ok() && stream.read_exact(&mut answer).is_ok() && answer == *b"+PONG"
     }
 
     pub fn url(&self) -> String {

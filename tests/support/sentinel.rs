@@ -31,7 +31,7 @@ pub async fn sentinels() -> Option<Sentinels> {
     until(replica.port(), "INFO replication", "master_link_status:up").await;
     let mut sentinels = Vec::new();
     let mut folders = Vec::new();
-    for _ in 0..3 {
+    while sentinels.len() < 3 {
         let folder = TempDir::new().unwrap();
         let port = crate::redis::free_port();
         let path = folder.path().join("sentinel.conf");
@@ -44,7 +44,7 @@ pub async fn sentinels() -> Option<Sentinels> {
             master.port()
         )
         .unwrap();
-        let child = Command::new(crate::redis::binary())
+        let mut child = Command::new(crate::redis::binary())
             .arg(&path)
             .arg("--sentinel")
             .stdin(Stdio::null())
@@ -52,6 +52,9 @@ pub async fn sentinels() -> Option<Sentinels> {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        if !crate::redis::comes_up(&mut child, port) {
+            continue;
+        }
         sentinels.push((port, child));
         folders.push(folder);
     }
@@ -87,7 +90,27 @@ async fn until(port: u16, command: &str, text: &str) {
     panic!("{command} never said {text}: {last}");
 }
 
+/// The port of the master, as the sentinel at `port` sees it.
+pub fn master_port(port: u16) -> u16 {
+    let mut console = crate::redis::Console::at(&format!("redis://127.0.0.1:{port}/"));
+    console.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}"));
+    // Two strings, each behind its length: the host, then the port.
+    let lines: Vec<String> = (0..4).map(|_| console.read()).collect();
+    lines[3].parse().unwrap()
+}
+
 impl Sentinels {
+    /// Stops (`STOP`) or continues (`CONT`) a sentinel without ending it.
+    pub fn signal(&self, sentinel: usize, signal: &str) {
+        let pid = self.watchers[sentinel].1.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+
+    /// The port of a sentinel.
+    pub fn watcher(&self, sentinel: usize) -> u16 {
+        self.watchers[sentinel].0
+    }
+
     /// All sentinels, as one URL.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.watchers.iter().map(|(port, _)| format!("127.0.0.1:{port}")).collect();

@@ -1,11 +1,13 @@
 //! The shared store: one Lua script a decision, in Redis or Valkey.
 
 mod batch;
+mod cluster;
 mod connection;
 mod fault;
 mod keys;
 mod refusals;
 mod scripts;
+mod settings;
 mod startup;
 mod topology;
 mod wire;
@@ -20,7 +22,8 @@ use self::batch::Now;
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
 use self::refusals::Refusals;
-use self::topology::{Timeouts, Topology, Trust};
+use self::settings::{Breaker, Timeouts};
+use self::topology::{Topology, Trust};
 use self::wire::{Limit, Request};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
@@ -31,11 +34,21 @@ use crate::outcome::GroupOutcome;
 /// How long a decision may take before it is an error, unless told otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
-/// How long an attempt to connect may take, in the background, unless told otherwise.
+/// How long an attempt to connect may take, in the background, unless told otherwise; over TLS twice as long.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a denied caller is denied without asking the server again, unless told otherwise.
 pub const DEFAULT_LONGEST_REFUSAL: Duration = Duration::from_secs(1);
+
+/// The first pause between two attempts to connect, and the longest, to which they double, unless told otherwise. Up to as
+/// much again is added at random.
+pub const DEFAULT_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
+
+/// Timeouts in a row, or refusals in a row, after which requests no longer wait for the store, unless told otherwise.
+pub const DEFAULT_OPEN_AFTER: (u32, u32) = (3, 5);
+
+/// How often an idle connection is tried, unless told otherwise.
+pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Counts shared by every process that uses the same Redis server.
 ///
@@ -67,7 +80,14 @@ impl RedisStore {
     pub fn builder(url: &str) -> RedisStoreBuilder {
         RedisStoreBuilder {
             url: url.to_owned(),
-            timeouts: Timeouts { deadline: DEFAULT_DEADLINE, connect: DEFAULT_CONNECT_TIMEOUT },
+            timeouts: Timeouts {
+                deadline: DEFAULT_DEADLINE,
+                connect: if topology::is_tls(url) { 2 } else { 1 } * DEFAULT_CONNECT_TIMEOUT,
+                shortest_pause: DEFAULT_BACKOFF.0,
+                longest_pause: DEFAULT_BACKOFF.1,
+                heartbeat: DEFAULT_HEARTBEAT,
+            },
+            breaker: Breaker::new(DEFAULT_OPEN_AFTER.0, DEFAULT_OPEN_AFTER.1),
             prefix: "rl".to_owned(),
             secret: String::new(),
             longest_refusal: DEFAULT_LONGEST_REFUSAL,
@@ -77,7 +97,7 @@ impl RedisStore {
         }
     }
 
-    /// Whether there is a connection, for a readiness probe.
+    /// Whether there is a connection that serves, for a readiness probe. Of a cluster a part may be out.
     pub fn is_connected(&self) -> bool {
         self.connection.is_up()
     }
@@ -166,9 +186,8 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for part in by_caller(group) {
-            let done =
-                self.connection.delete(part.checks.iter().map(|check| self.namer.key(check)).collect());
-            let done = done.await;
+            let keys = part.checks.iter().map(|check| self.namer.key(check));
+            let done = self.connection.delete(keys.collect()).await;
             self.refusals.forget(part.checks.into_iter());
             done?;
         }
@@ -224,6 +243,7 @@ fn by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[Part<'a>; 2]> {
 pub struct RedisStoreBuilder {
     url: String,
     timeouts: Timeouts,
+    breaker: Breaker,
     prefix: String,
     secret: String,
     longest_refusal: Duration,
@@ -233,16 +253,44 @@ pub struct RedisStoreBuilder {
 }
 
 impl RedisStoreBuilder {
-    /// How long a decision may take, all in all, before it is an error; the default is 100 ms.
+    /// How long a decision may take, all in all, before it is an error: 1 ms to 1 h; the default is 100 ms. It covers
+    /// waiting for a connection, the way there and back, and asking again where that is allowed.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.timeouts.deadline = deadline;
         self
     }
 
-    /// How long one attempt to connect may take; the default is 500 ms. Attempts are made in the background, and no
-    /// request waits for more than the deadline.
+    /// How long one attempt to connect may take: 1 ms to 1 h; the default is 500 ms, and 1 s over TLS. Attempts are made
+    /// in the background, and no request waits for more than the deadline.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
+        self
+    }
+
+    /// The pauses between attempts to connect, each from 1 ms to 1 h: the first, and the longest, to which they double.
+    /// Up to as much again is added to each at random, so that processes do not come at once. The default is 50 ms and
+    /// 400 ms.
+    ///
+    /// A server that is back is used again after twice the longest pause at most.
+    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+        (self.timeouts.shortest_pause, self.timeouts.longest_pause) = (first, longest);
+        self
+    }
+
+    /// After how many timeouts in a row, or how many refusals in a row, requests no longer wait for the store, until a new
+    /// connection has been made: each 1 to 1000; the default is 3 and 5.
+    ///
+    /// About as many also suffice when they are half of the answers. A timeout costs a request the deadline, so this
+    /// bounds how many wait in vain.
+    pub fn open_after(mut self, timeouts: u32, refusals: u32) -> Self {
+        self.breaker = Breaker::new(timeouts, refusals);
+        self
+    }
+
+    /// How often an idle connection is tried: 1 ms to 1 h; the default is 1 s. What a firewall has dropped is noticed then,
+    /// and not by the next request. A cluster's client tries its connections by itself.
+    pub fn heartbeat(mut self, pause: Duration) -> Self {
+        self.timeouts.heartbeat = pause;
         self
     }
 
@@ -293,9 +341,8 @@ impl RedisStoreBuilder {
     /// When the URL is not one, its host has no address, or a setting is out of its bounds.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
         let namer = Namer::new(&self.prefix, &self.secret).ok_or(ConfigError::Prefix)?;
-        if self.timeouts.deadline.is_zero() {
-            return Err(ConfigError::Deadline);
-        }
+        self.timeouts.validate()?;
+        self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let now: Now = Arc::new(|| 0);
@@ -304,7 +351,8 @@ impl RedisStoreBuilder {
             Some(fake) => (Arc::new(fake.clone()) as _, Arc::new(move || fake.now().as_micros()) as _),
             None => (clock, now),
         };
-        let connection = Connection::start(topology, self.timeouts, namer.probe(), &now)?;
+        let probe = |number| namer.probe(number);
+        let connection = Connection::start(topology, self.timeouts, self.breaker, probe, &now)?;
         Ok(RedisStore { connection, namer, refusals: Refusals::new(clock, self.longest_refusal) })
     }
 }
@@ -314,6 +362,7 @@ impl fmt::Debug for RedisStoreBuilder {
         // Neither the URL nor the secret.
         f.debug_struct("RedisStoreBuilder")
             .field("timeouts", &self.timeouts)
+            .field("breaker", &self.breaker)
             .field("prefix", &self.prefix)
             .finish_non_exhaustive()
     }

@@ -73,7 +73,7 @@ impl Queues {
         let until = Instant::now() + self.shared.deadline();
         // There is no receiver when the thread has ended, and then no answer either.
         let _ = self.senders[range].send(Waiter { request, until, answer });
-        decided.await.unwrap_or(Err(Failure::Unavailable(None))).map_err(StoreError::from)
+        decided.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
     }
 }
 

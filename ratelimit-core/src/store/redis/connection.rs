@@ -7,9 +7,9 @@
 //! * What fails is counted for each part of the slots of a cluster, of which a single server has one. Where too much
 //!   fails in a row, requests fail at once, until a new connection has been made, and to a single server has been proved
 //!   by running a script that writes.
-//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`
-//!   and `TRYAGAIN`. After a timeout nobody knows
-//!   whether the request was charged, so it is not repeated.
+//! * Only an answer that proves that nothing ran is answered by asking again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`,
+//!   `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or when the connection is lost before the answer, nobody
+//!   knows whether the request was charged, so it is not repeated.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,31 +17,22 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::batch::{Now, Queues};
 use super::fault::{Failure, Fault};
-use super::scripts::Script;
+use super::scripts::{self, Script};
+use super::settings::{Breaker, Timeouts};
 use super::startup;
-use super::topology::{SLOT_RANGES, Timeouts, Topology, Wire, slot_range};
+use super::topology::{SLOT_RANGES, Topology, Wire, slot_range};
 use super::wire::{Reply, Request};
 use crate::error::{ConfigError, StoreError};
-
-/// Shortest and longest pause between two attempts to connect, before jitter, which at most doubles it.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
-
-/// Failures in a row, by weight, after which requests fail at once: three timeouts or five refusals.
-const OPEN: u32 = 15;
-const TIMEOUT: u32 = 5;
-const REFUSAL: u32 = 3;
-
-/// So often an idle connection is tried.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+use crate::failure::Chain;
 
 /// A connection that served for so long was a good one; the pauses before the next begin anew.
 const PROVED: Duration = Duration::from_secs(5);
@@ -60,12 +51,13 @@ pub(super) struct Shared {
     /// Whether the link is down.
     is_down: AtomicBool,
     timeouts: Timeouts,
-    /// Weight of the failures in a row, for each part of the slots.
+    breaker: Breaker,
+    /// Weight of the failures, less that of the answers between them, for each part of the slots.
     failures: [AtomicU32; SLOT_RANGES],
     /// Number of connections made so far; tells an error of an old one from an error of the present one.
     made: AtomicU64,
-    /// A key to write when a new connection is proved.
-    probe: String,
+    /// A key for each part of the slots, to write when a new connection is proved.
+    probes: Vec<String>,
     is_cluster: bool,
 }
 
@@ -84,11 +76,12 @@ enum Link {
 }
 
 impl Connection {
-    /// Starts the thread and returns. `probe` is a key that may be written.
+    /// Starts the thread and returns. `probe` names keys that may be written, one for each number.
     pub(super) fn start(
         topology: Topology,
         timeouts: Timeouts,
-        probe: String,
+        breaker: Breaker,
+        probe: impl Fn(u32) -> String,
         now: &Now,
     ) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
@@ -99,16 +92,17 @@ impl Connection {
             link,
             is_down: AtomicBool::new(false),
             timeouts,
+            breaker,
             failures,
             made: AtomicU64::new(0),
-            probe,
+            probes: if is_cluster { one_for_each_range(probe) } else { vec![probe(0)] },
             is_cluster,
         });
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
         let queues = Queues::start(&shared, &handle, now);
         let supervised = Arc::clone(&shared);
-        runtime.spawn(async move { supervised.supervise(topology).await });
+        runtime.spawn(supervised.supervise_for_ever(topology));
         // The thread ends, and with it all that runs on it, when this handle is dropped.
         let run = move || drop(runtime.block_on(stopped));
         thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
@@ -120,9 +114,15 @@ impl Connection {
         self.shared.is_cluster
     }
 
-    /// Whether there is a connection.
+    /// Whether there is a connection that serves; of a cluster a part may be out.
     pub(super) fn is_up(&self) -> bool {
-        matches!(*self.shared.link.borrow(), Link::Up { .. })
+        match *self.shared.link.borrow() {
+            Link::Up { suspect: true, .. } => {
+                self.is_cluster() && self.shared.ranges_out().count() < SLOT_RANGES
+            }
+            Link::Up { suspect: false, .. } => true,
+            Link::Connecting | Link::Down(_) => false,
+        }
     }
 
     /// Has a group of limits judged, whose keys are on one node.
@@ -156,7 +156,7 @@ impl Connection {
         // From here on, so that waiting for the thread counts as well.
         let deadline = Instant::now() + shared.timeouts.deadline;
         let answer = self.runtime.spawn(async move { shared.ask(&question, range, deadline).await });
-        answer.await.unwrap_or(Err(Failure::Unavailable(None))).map_err(StoreError::from)
+        answer.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
     }
 }
 
@@ -232,15 +232,15 @@ impl Shared {
 
     /// Why there is no use in asking, if so.
     pub(super) fn refusal(&self, range: usize) -> Option<Failure> {
-        if self.failures[range].load(Ordering::Relaxed) >= OPEN {
-            return Some(Failure::Unavailable(None));
+        if self.breaker.is_open(&self.failures[range]) {
+            return Some(Failure::Unavailable);
         }
         // Read first: this runs for every request, and the link has a lock.
         if !self.is_down.load(Ordering::Relaxed) {
             return None;
         }
         match &*self.link.borrow() {
-            Link::Down(error) => Some(Failure::Unavailable(Some(Arc::clone(error)))),
+            Link::Down(error) => Some(Failure::Fault(Arc::clone(error), self.is_cluster)),
             Link::Connecting | Link::Up { .. } => None,
         }
     }
@@ -270,10 +270,7 @@ impl Shared {
         let _ = progress.sent.set((number, Instant::now()));
         let answer = self.ask_until_settled(question, &mut wire).await;
         let value = answer.map_err(|error| self.judge(error, number, range))?;
-        // Read first: this runs for every request.
-        if self.failures[range].load(Ordering::Relaxed) > 0 {
-            self.failures[range].store(0, Ordering::Relaxed);
-        }
+        self.breaker.answered(&self.failures[range]);
         Ok(value)
     }
 
@@ -283,7 +280,7 @@ impl Shared {
         if let Some(&(number, at)) = progress.sent.get()
             && at.elapsed() > self.timeouts.deadline / 2
         {
-            self.fail(range, TIMEOUT, number);
+            self.fail(range, self.breaker.timeout(), number);
         }
     }
 
@@ -292,9 +289,7 @@ impl Shared {
         Failure::Timeout(self.timeouts.deadline)
     }
 
-    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran. The
-    /// client follows one redirection after another, but the word that announces it travels apart from the question, so
-    /// that somebody else's question may come between and take its place.
+    /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran.
     async fn ask_until_settled(&self, question: &Question, wire: &mut Wire) -> RedisResult<Value> {
         let end = Instant::now() + self.timeouts.deadline / 2;
         let mut pause = Duration::from_millis(1);
@@ -302,7 +297,10 @@ impl Shared {
             match question.ask(wire).await {
                 Err(error)
                     if self.is_cluster
-                        && matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN"))
+                        && matches!(
+                            error.code(),
+                            Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY")
+                        )
                         && Instant::now() < end =>
                 {
                     sleep(pause).await;
@@ -319,8 +317,8 @@ impl Shared {
         let known = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
         match known.as_deref() {
             Ok(Link::Up { wire, number, .. }) => Ok((wire.clone(), *number)),
-            Ok(Link::Down(error)) => Err(Failure::Unavailable(Some(Arc::clone(error)))),
-            Ok(Link::Connecting) | Err(_) => Err(Failure::Unavailable(None)),
+            Ok(Link::Down(error)) => Err(Failure::Fault(Arc::clone(error), self.is_cluster)),
+            Ok(Link::Connecting) | Err(_) => Err(Failure::Unavailable),
         }
     }
 
@@ -328,22 +326,22 @@ impl Shared {
     fn judge(&self, error: RedisError, number: u64, range: usize) -> Failure {
         match Fault::of(&error) {
             // A cluster's client mends its connections by itself.
-            Fault::Gone if self.is_cluster => self.fail(range, REFUSAL, number),
+            Fault::Gone if self.is_cluster => self.fail(range, self.breaker.refusal(), number),
             Fault::Gone => self.lose(number),
-            Fault::Wrong => self.fail(range, OPEN, number),
-            Fault::Refusal => self.fail(range, REFUSAL, number),
+            Fault::Wrong => self.fail(range, self.breaker.threshold(), number),
+            Fault::Refusal => self.fail(range, self.breaker.refusal(), number),
             Fault::None => return Failure::Refused(Arc::new(error)),
         }
-        Failure::Unavailable(Some(Arc::new(error)))
+        Failure::Fault(Arc::new(error), self.is_cluster)
     }
 
-    /// Counts a failure of connection `number`, and asks for another when there were too many in a row.
+    /// Counts a failure of connection `number`, and asks for another when there were too many.
     fn fail(&self, range: usize, weight: u32, number: u64) {
         // What is left over from an earlier connection says nothing about this one.
         if self.made.load(Ordering::Relaxed) != number {
             return;
         }
-        if self.failures[range].fetch_add(weight, Ordering::Relaxed) + weight < OPEN {
+        if !self.breaker.failed(&self.failures[range], weight) {
             return;
         }
         self.link.send_if_modified(|link| match link {
@@ -378,37 +376,61 @@ impl Shared {
         self.is_down.store(matches!(*self.link.borrow(), Link::Down(_)), Ordering::Relaxed);
     }
 
-    /// Keeps a connection up, for ever.
-    async fn supervise(&self, mut topology: Topology) {
+    /// Keeps a connection up, whatever happens.
+    async fn supervise_for_ever(self: Arc<Self>, topology: Topology) {
+        let topology = Arc::new(Mutex::new(topology));
+        loop {
+            let (shared, topology) = (Arc::clone(&self), Arc::clone(&topology));
+            let supervision =
+                tokio::spawn(async move { shared.supervise(&mut *topology.lock().await).await });
+            // It calls the application's recorder of metrics and its subscriber to events, and these may panic.
+            let _ = supervision.await;
+            self.is_down.store(true, Ordering::Relaxed);
+            self.link.send_replace(Link::Down(Arc::new(RedisError::from((
+                ErrorKind::Client,
+                "what kept up the connection has panicked, and begins again",
+            )))));
+            sleep(self.timeouts.longest_pause).await;
+        }
+    }
+
+    async fn supervise(&self, topology: &mut Topology) {
         let mut link = self.link.subscribe();
-        let mut pauses = pauses();
+        let mut pauses = self.timeouts.pauses();
+        // Whether the last connection was a good one. What follows one that was not is no change of state, and not told.
+        let mut steady = true;
         #[cfg(feature = "metrics")]
         crate::metrics::disconnected();
         loop {
-            let wire = self.connect(&mut topology, &mut pauses).await;
+            let Proved { wire, ranges } = self.connect(topology, &mut pauses, steady).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if number == 1 {
                 startup::look(wire.clone()).await;
             }
-            for failures in &self.failures {
-                failures.store(0, Ordering::Relaxed);
+            // A part of a cluster that is still out stays so, and the next connection is for its sake.
+            let suspect = self.ranges_out().any(|range| !ranges.contains(&range));
+            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect });
+            for (range, failures) in self.failures.iter().enumerate() {
+                self.breaker.begin_anew(failures, ranges.contains(&range));
             }
             self.is_down.store(false, Ordering::Relaxed);
-            self.link.send_replace(Link::Up { wire: wire.clone(), number, suspect: false });
             #[cfg(feature = "metrics")]
             crate::metrics::connected();
             let mut serves_no_longer =
                 pin!(link.wait_for(|link| !matches!(link, Link::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            while timeout(HEARTBEAT, serves_no_longer.as_mut()).await.is_err() {
+            while timeout(self.timeouts.heartbeat, serves_no_longer.as_mut()).await.is_err() {
                 self.beat(wire.clone(), number).await;
             }
             #[cfg(feature = "metrics")]
             crate::metrics::disconnected();
-            tracing::warn!("the connection to Redis no longer serves; making another");
+            steady = up.elapsed() > PROVED || number == 1;
+            if steady {
+                tracing::warn!("the connection to Redis no longer serves; making another");
+            }
             if up.elapsed() > PROVED {
-                pauses = self::pauses();
+                pauses = self.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
                 // A connection that fails as soon as it is made, such as one to a cluster of which a part hangs. What is
                 // lost is not worth waiting for meanwhile.
@@ -429,12 +451,17 @@ impl Shared {
             }
             // That it answers does not mean that it decides, so it takes back no failure.
             Ok(_) => {}
-            Err(_) => self.fail(0, TIMEOUT, number),
+            Err(_) => self.fail(0, self.breaker.timeout(), number),
         }
     }
 
     /// Tries until a connection serves. Each process has one attempt under way at most.
-    async fn connect(&self, topology: &mut Topology, pauses: &mut impl Iterator<Item = Duration>) -> Wire {
+    async fn connect(
+        &self,
+        topology: &mut Topology,
+        pauses: &mut impl Iterator<Item = Duration>,
+        steady: bool,
+    ) -> Proved {
         let mut attempt = 0u64;
         loop {
             attempt += 1;
@@ -448,46 +475,102 @@ impl Shared {
                 dialled.await
             };
             let error = match dialled {
-                Ok(Ok(wire)) => {
-                    tracing::info!(attempt, "connected to Redis");
-                    return wire;
+                Ok(Ok(proved)) => {
+                    if steady || attempt > 1 {
+                        tracing::info!(attempt, "connected to Redis");
+                    }
+                    return proved;
                 }
                 Ok(Err(error)) => error,
                 Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
             };
+            let error = Arc::new(error);
             if attempt == 1 {
-                tracing::error!(error = %error, "cannot connect to Redis; trying again until it serves");
+                let told = StoreError::from(Failure::Fault(Arc::clone(&error), self.is_cluster));
+                tracing::error!(error = %Chain(&told), "cannot connect to Redis; trying again until it serves");
             }
-            self.link.send_replace(Link::Down(Arc::new(error)));
-            self.is_down.store(true, Ordering::Relaxed);
-            sleep(pauses.next().unwrap_or(BACKOFF.1)).await;
+            // What is left of a cluster goes on serving meanwhile.
+            if !(self.is_cluster && matches!(*self.link.borrow(), Link::Up { .. })) {
+                self.link.send_replace(Link::Down(error));
+                self.is_down.store(true, Ordering::Relaxed);
+            }
+            sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;
         }
     }
 
     /// Connects, and makes sure that decisions would work: a server that is loading, demoted, out of memory or hung takes
-    /// connections as well.
-    async fn dial(&self, topology: &mut Topology) -> RedisResult<Wire> {
-        const WRITE: &str = "redis.call('SET', KEYS[1], '', 'PX', 1000) return redis.call('DEL', KEYS[1])";
-        let mut wire = topology.connect(self.timeouts).await?;
-        if !self.is_cluster {
-            let mut probe = redis::cmd("EVAL");
-            let answer = wire.send(probe.arg(WRITE).arg(1).arg(&self.probe));
-            // A server that takes longer than decisions may wait is no use.
-            timeout(self.timeouts.deadline, answer)
-                .await
-                .map_err(|_| RedisError::from((ErrorKind::Io, "the server answers too late")))??;
+    /// connections as well, and one that knows us may not let us do all that is needed.
+    ///
+    /// Of a cluster of which parts are out, one of them has to work: with less the new connection is no better, and asking
+    /// a node that hangs for its slots would hold up what is asked of the others.
+    async fn dial(&self, topology: &mut Topology) -> RedisResult<Proved> {
+        let wire = topology.connect(self.timeouts).await?;
+        let mut tried: Vec<usize> = self.ranges_out().take(self.probes.len()).collect();
+        if tried.is_empty() {
+            tried.extend((0..self.probes.len()).step_by(SLOT_RANGES / 4));
         }
-        Ok(wire)
+        let mut proofs = JoinSet::new();
+        for range in tried {
+            let (mut wire, deadline) = (wire.clone(), self.timeouts.deadline);
+            let keys = Keys::from_iter([self.probes[range].clone()]);
+            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: Vec::new() });
+            proofs.spawn(async move {
+                // A server that takes longer than decisions may wait is no use.
+                let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
+                (range, timeout(deadline, probe.ask(&mut wire)).await.map_err(late).flatten())
+            });
+        }
+        let mut ranges = Vec::new();
+        let mut failure = RedisError::from((ErrorKind::Client, "the proof of the connection has panicked"));
+        while let Some(proof) = proofs.join_next().await {
+            match proof {
+                Ok((range, Ok(_))) => ranges.push(range),
+                Ok((_, Err(error))) => failure = error,
+                Err(_) => {}
+            }
+        }
+        if ranges.is_empty() { Err(failure) } else { Ok(Proved { wire, ranges }) }
+    }
+
+    /// The parts of the slots of which too much has failed.
+    fn ranges_out(&self) -> impl Iterator<Item = usize> {
+        (0..SLOT_RANGES).filter(|&range| self.breaker.is_open(&self.failures[range]))
     }
 }
 
-/// Growing pauses without end.
-fn pauses() -> impl Iterator<Item = Duration> {
-    let (shortest, longest) = BACKOFF;
-    ExponentialBuilder::default()
-        .with_min_delay(shortest)
-        .with_max_delay(longest)
-        .without_max_times()
-        .with_jitter()
-        .build()
+/// A connection, and the parts of the slots in which it has decided.
+struct Proved {
+    wire: Wire,
+    ranges: Vec<usize>,
+}
+
+/// A key in each part of the slots, of those that `key` makes of numbers.
+fn one_for_each_range(key: impl Fn(u32) -> String) -> Vec<String> {
+    let mut found = vec![String::new(); SLOT_RANGES];
+    let mut missing = SLOT_RANGES;
+    for key in (0..).map(key) {
+        let place = &mut found[slot_range(&key)];
+        if place.is_empty() {
+            *place = key;
+            missing -= 1;
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_key_in_each_part_of_the_slots() {
+        let keys = one_for_each_range(|i| format!("rl1:probe:{i}"));
+        assert_eq!(keys.len(), SLOT_RANGES);
+        for (range, key) in keys.iter().enumerate() {
+            assert_eq!(slot_range(key), range, "{key}");
+        }
+    }
 }

@@ -32,9 +32,9 @@ impl Namer {
         })
     }
 
-    /// A name under which nothing is counted, to try out whether the server can be written to.
-    pub(super) fn probe(&self) -> String {
-        format!("{}probe", self.prefix)
+    /// Names under which nothing is counted, to try out whether a server can be written to.
+    pub(super) fn probe(&self, number: u32) -> String {
+        format!("{}probe:{number}", self.prefix)
     }
 
     /// The name under which this check's count is kept.

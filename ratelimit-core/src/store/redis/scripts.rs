@@ -16,6 +16,13 @@ pub(super) struct Script {
     pub(super) sha: String,
 }
 
+impl Script {
+    fn new(text: String) -> Self {
+        let sha = Digest::new(&text).get_hash().to_owned();
+        Self { text, sha }
+    }
+}
+
 /// Sets of algorithms, one bit for each.
 const SETS: usize = 1 << ALGORITHMS.len();
 
@@ -30,6 +37,7 @@ const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
+const PROBE: &str = include_str!("../../../lua/probe.lua");
 
 /// The script that judges a group with these algorithms.
 pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
@@ -41,6 +49,12 @@ pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Scr
 pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
     script(&SCRIPTS, algorithms, REFUND)
+}
+
+/// The script that proves that all others would work.
+pub(super) fn probe() -> &'static Script {
+    static SCRIPT: OnceLock<Script> = OnceLock::new();
+    SCRIPT.get_or_init(|| Script::new(PROBE.to_owned()))
 }
 
 /// The number by which ARGV names an algorithm.
@@ -70,7 +84,28 @@ fn script(
         text.push_str(if chosen().any(|(_, _, divides)| *divides) { MUL_DIV } else { "" });
         text.extend(chosen().map(|(_, text, _)| *text));
         text.push_str(main);
-        let sha = Digest::new(&text).get_hash().to_owned();
-        Script { text, sha }
+        Script::new(text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that a script calls.
+    fn commands(text: &str) -> Vec<&str> {
+        let calls = text.split("redis.call('").skip(1).chain(text.split("redis.pcall('").skip(1));
+        calls.filter_map(|rest| rest.split('\'').next()).collect()
+    }
+
+    #[test]
+    fn the_proof_tries_every_command_that_is_needed() {
+        let texts = ALGORITHMS.iter().map(|(_, text, _)| *text).chain([PRELUDE, MUL_DIV, CHECK, REFUND]);
+        let mut needed: Vec<&str> = texts.flat_map(commands).collect();
+        needed.extend(["DEL", "TIME"]);
+        assert!(needed.contains(&"SET") && needed.contains(&"RPUSH"), "{needed:?}");
+        for command in needed {
+            assert!(PROBE.contains(&format!("try('{command}'")), "{command}");
+        }
+    }
 }

@@ -15,62 +15,67 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. Looking is not allowed to everybody,
 /// and not necessary for deciding, so what cannot be seen is passed over.
 pub(super) async fn look(mut wire: Wire) {
-    if let Some(info) = ask::<String>(&mut wire, redis::cmd("INFO").arg("everything")).await {
-        check_version(&info);
-        check_eviction(&info);
-    }
-    if let Some((seconds, micros)) = ask::<(u64, u32)>(&mut wire, &redis::cmd("TIME")).await {
-        check_clock(Duration::new(seconds, micros * 1000));
-    }
-}
-
-async fn ask<T: FromRedisValue>(wire: &mut Wire, command: &redis::Cmd) -> Option<T> {
-    let answer = match wire.send(command).await.ok()? {
-        // Each node of a cluster answers; the first speaks for all.
-        Value::Map(nodes) => nodes.into_iter().next()?.1,
-        answer => answer,
-    };
-    T::from_redis_value(answer).ok()
-}
-
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-}
-
-fn check_version(info: &str) {
-    let Some(version) = field(info, "redis_version") else { return };
-    let mut parts = version.split('.').map(str::parse::<u32>);
-    if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
-        && (major, minor) < MIN_VERSION
-    {
+    let infos: Vec<String> = ask(&mut wire, redis::cmd("INFO").arg("everything")).await;
+    if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
             "this Redis is older than 6.2; rate limits need Redis 6.2, Valkey 7.2, or newer"
         );
     }
-}
-
-fn check_eviction(info: &str) {
-    let policy = field(info, "maxmemory_policy").unwrap_or("noeviction");
-    let bounded = field(info, "maxmemory").is_some_and(|bytes| bytes != "0");
-    if bounded && policy != "noeviction" {
+    if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {
         tracing::warn!(
             policy,
             "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free one \
              who is denied; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
         );
     }
-}
-
-#[allow(clippy::disallowed_methods, reason = "compares two clocks; decides nothing")]
-fn check_clock(server: Duration) {
-    let Ok(here) = SystemTime::now().duration_since(UNIX_EPOCH) else { return };
-    let apart = here.abs_diff(server);
-    if apart > CLOCK_TOLERANCE {
+    // The nodes of a cluster tell their time in INFO; that of one of them is asked for, in case INFO is not allowed.
+    let here = now();
+    let times: Vec<(u64, u64)> = ask(&mut wire, &redis::cmd("TIME")).await;
+    let times =
+        times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
+    let told = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
+    let apart = times.chain(told).filter_map(|there| Some(here?.abs_diff(Duration::from_micros(there))));
+    if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
         tracing::warn!(
             apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
             "the clocks of this machine and of Redis differ; limits follow the clock of Redis, and clients are told \
              its time of reset; synchronise both with NTP"
         );
     }
+}
+
+/// What each node answers, of those that do.
+async fn ask<T: FromRedisValue>(wire: &mut Wire, command: &redis::Cmd) -> Vec<T> {
+    let answers = match wire.send(command).await {
+        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, answer)| answer).collect(),
+        Ok(answer) => vec![answer],
+        Err(_) => Vec::new(),
+    };
+    answers.into_iter().filter_map(|answer| T::from_redis_value(answer).ok()).collect()
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// The version, if it is too old.
+fn old_version(info: &str) -> Option<&str> {
+    let version = field(info, "redis_version")?;
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return None };
+    ((major, minor) < MIN_VERSION).then_some(version)
+}
+
+/// What the server drops when it is full, if it may drop anything.
+fn eviction(info: &str) -> Option<&str> {
+    let policy = field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")?;
+    let bounded = field(info, "maxmemory").is_some_and(|bytes| bytes != "0");
+    bounded.then_some(policy)
+}
+
+/// The wall clock of this machine, since the epoch.
+#[allow(clippy::disallowed_methods, reason = "compares two clocks; decides nothing")]
+fn now() -> Option<Duration> {
+    SystemTime::now().duration_since(UNIX_EPOCH).ok()
 }

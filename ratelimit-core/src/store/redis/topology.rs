@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult,
-    TlsMode, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    RedisError, RedisResult, TlsMode, Value,
 };
+use tokio::time::timeout;
 
+use super::cluster::ClusterWire;
+use super::settings::Timeouts;
 use crate::error::ConfigError;
 
 /// Parts into which the slots of a cluster are divided to tell a node that hangs from the others. A single server is
@@ -25,40 +27,36 @@ const SLOTS: u16 = 16_384;
 /// Where the servers are.
 pub(super) enum Topology {
     Single(Box<Client>),
-    /// Whoever Sentinel says is the master now; asked again at every attempt to connect.
-    Sentinel(Box<SentinelClient>),
-    Cluster(Box<ClusterClient>),
+    /// Whoever Sentinel says is the master now; asked again at every attempt to connect. One client for each sentinel,
+    /// because one for all would wait for the first that hangs, and so at every attempt.
+    Sentinel(Vec<SentinelClient>),
+    Cluster {
+        client: Box<ClusterClient>,
+        /// One of the nodes: how to connect to any.
+        pattern: Box<ConnectionInfo>,
+        trust: Trust,
+    },
 }
 
 /// A connection that many calls share.
 #[derive(Clone)]
 pub(super) enum Wire {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterWire),
 }
 
 impl Wire {
     /// Sends one command; the server's errors, which the client hands on as values, become errors.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let answer = match self {
-            Self::Single(wire) => wire.req_packed_command(command).await,
-            Self::Cluster(wire) => wire.req_packed_command(command).await,
-        };
-        answer.and_then(Value::extract_error)
+        match self {
+            Self::Single(wire) => wire.req_packed_command(command).await.and_then(Value::extract_error),
+            Self::Cluster(wire) => wire.send(command).await,
+        }
     }
 }
 
-/// How long to wait for what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Timeouts {
-    /// For one decision, all in all.
-    pub(super) deadline: Duration,
-    /// For one attempt to connect, in the background.
-    pub(super) connect: Duration,
-}
-
 /// Who may vouch for a server, over TLS.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Trust {
     /// Certificates in PEM, instead of those that the system trusts.
     #[cfg(feature = "redis-tls")]
@@ -77,7 +75,7 @@ impl Topology {
     /// Reads a URL; its hosts must have addresses.
     pub(super) fn parse(url: &str, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
-        let tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+        let tls = is_tls(url);
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
         if tls {
             secure()?;
@@ -103,80 +101,125 @@ impl Topology {
             return Err(invalid("there is no service name behind the hosts"));
         }
         let nodes = each_host(hosts, db, tls)?;
-        // Credentials in the URL are those of the servers; a sentinel usually has none.
-        let settings = nodes[0].redis_settings();
-        let mut builder = SentinelClientBuilder::new(
-            nodes.iter().map(|node| node.addr().clone()),
-            service,
-            SentinelServerType::Master,
-        )
-        .map_err(refused)?
-        .set_client_to_redis_tcp_settings(tcp_settings())
-        .set_client_to_sentinel_tcp_settings(tcp_settings())
-        .set_client_to_redis_db(settings.db());
-        if let Some(username) = settings.username() {
-            builder = builder.set_client_to_redis_username(username);
-        }
-        if let Some(password) = settings.password() {
-            builder = builder.set_client_to_redis_password(password);
-        }
-        if tls {
-            builder = builder
-                .set_client_to_redis_tls_mode(TlsMode::Secure)
-                .set_client_to_sentinel_tls_mode(TlsMode::Secure);
-        }
-        #[cfg(feature = "redis-tls")]
-        if tls && let Some(certificates) = trust.certificates() {
-            builder = builder
-                .set_client_to_redis_certificates(certificates.clone())
-                .set_client_to_sentinel_certificates(certificates);
-        }
-        #[cfg(not(feature = "redis-tls"))]
-        let _ = trust;
-        Ok(Self::Sentinel(Box::new(builder.build().map_err(refused)?)))
+        let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, trust));
+        Ok(Self::Sentinel(clients.collect::<RedisResult<_>>().map_err(refused)?))
     }
 
     fn cluster(rest: &str, tls: bool, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
         let hosts = rest.split('/').next().unwrap_or_default();
         let nodes = each_host(hosts, "", tls)?;
-        // The client's own defaults wait without end for a node that does not answer, and up to ten minutes between
-        // attempts.
+        let pattern = Box::new(nodes[0].clone());
+        // The client's own defaults wait without end for a node that does not answer. It asks once: what it would repeat
+        // might have been charged.
         let builder = ClusterClientBuilder::new(nodes)
             .connection_timeout(timeouts.connect)
             .response_timeout(timeouts.deadline)
             .overall_response_timeout(Some(timeouts.deadline))
-            .retries(2)
-            .min_retry_wait(5)
-            .max_retry_wait(30)
+            .retries(0)
             .tcp_settings(tcp_settings());
         #[cfg(feature = "redis-tls")]
         let builder = match trust.certificates() {
             Some(certificates) if tls => builder.certs(certificates),
             _ => builder,
         };
-        #[cfg(not(feature = "redis-tls"))]
-        let _ = trust;
-        Ok(Self::Cluster(Box::new(builder.build().map_err(refused)?)))
+        let client = Box::new(builder.build().map_err(refused)?);
+        Ok(Self::Cluster { client, pattern, trust: trust.clone() })
     }
 
     /// Whether the keys of a call have to be on one node.
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        matches!(self, Self::Cluster { .. })
     }
 
     /// Makes a connection.
     pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<Wire> {
-        let client = match self {
-            Self::Cluster(cluster) => return Ok(Wire::Cluster(cluster.get_async_connection().await?)),
-            Self::Sentinel(sentinel) => &sentinel.async_get_client().await?,
-            Self::Single(client) => &**client,
-        };
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
             // The deadline covers the answer too; this only lets the connection forget a request that nobody awaits.
             .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)));
+        let client = match self {
+            Self::Cluster { client, pattern, trust } => {
+                let cluster = client.get_async_connection().await?;
+                let (pattern, trust) = (pattern.clone(), trust.clone());
+                let dial = move |host: &str, port| node(&pattern, host, port, &trust);
+                return Ok(Wire::Cluster(ClusterWire::new(cluster, Box::new(dial), config)));
+            }
+            Self::Sentinel(sentinels) => &master(sentinels, timeouts.connect).await?,
+            Self::Single(client) => &**client,
+        };
         Ok(Wire::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
+}
+
+/// The master, from the first sentinel that knows it. The one that was asked last stays in front: it answers, or the next
+/// attempt begins with the one after it.
+async fn master(sentinels: &mut [SentinelClient], limit: Duration) -> RedisResult<Client> {
+    let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
+    for _ in 0..sentinels.len() {
+        match timeout(limit, sentinels[0].async_get_client()).await {
+            Ok(Ok(master)) => return Ok(master),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = RedisError::from((ErrorKind::Io, "a sentinel does not answer in time")),
+        }
+        sentinels.rotate_left(1);
+    }
+    Err(failure)
+}
+
+/// A client of another node of a cluster, like the one that is known.
+fn node(pattern: &ConnectionInfo, host: &str, port: u16, trust: &Trust) -> RedisResult<Client> {
+    let mut address = pattern.addr().clone();
+    if let ConnectionAddr::Tcp(known, number) | ConnectionAddr::TcpTls { host: known, port: number, .. } =
+        &mut address
+    {
+        // A node that does not know its own name leaves it out; then all are taken to share one.
+        if !host.is_empty() {
+            host.clone_into(known);
+        }
+        *number = port;
+    }
+    open(pattern.clone().set_addr(address), trust)
+}
+
+/// Asks one sentinel who is the master of a service.
+fn sentinel_client(
+    sentinel: &ConnectionInfo,
+    service: &str,
+    tls: bool,
+    trust: &Trust,
+) -> RedisResult<SentinelClient> {
+    // Credentials in the URL are those of the servers; a sentinel usually has none.
+    let settings = sentinel.redis_settings();
+    let mut builder =
+        SentinelClientBuilder::new([sentinel.addr().clone()], service, SentinelServerType::Master)?
+            .set_client_to_redis_tcp_settings(tcp_settings())
+            .set_client_to_sentinel_tcp_settings(tcp_settings())
+            .set_client_to_redis_db(settings.db());
+    if let Some(username) = settings.username() {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = settings.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if tls {
+        builder = builder
+            .set_client_to_redis_tls_mode(TlsMode::Secure)
+            .set_client_to_sentinel_tls_mode(TlsMode::Secure);
+    }
+    #[cfg(feature = "redis-tls")]
+    if tls && let Some(certificates) = trust.certificates() {
+        builder = builder
+            .set_client_to_redis_certificates(certificates.clone())
+            .set_client_to_sentinel_certificates(certificates);
+    }
+    #[cfg(not(feature = "redis-tls"))]
+    let _ = trust;
+    builder.build()
+}
+
+/// Whether this URL asks for TLS.
+pub(super) fn is_tls(url: &str) -> bool {
+    url.starts_with("rediss") || url.starts_with("valkeys")
 }
 
 /// The slot in which a key is; its hash tag decides.
@@ -206,7 +249,7 @@ fn invalid(problem: &str) -> ConfigError {
 
 /// The client's texts do not repeat the URL.
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn refused(error: redis::RedisError) -> ConfigError {
+fn refused(error: RedisError) -> ConfigError {
     ConfigError::RedisUrl { problem: error.to_string() }
 }
 
@@ -217,14 +260,18 @@ fn info(url: &str) -> Result<ConnectionInfo, ConfigError> {
 }
 
 fn client(info: ConnectionInfo, trust: &Trust) -> Result<Client, ConfigError> {
+    open(info, trust).map_err(refused)
+}
+
+fn open(info: ConnectionInfo, trust: &Trust) -> RedisResult<Client> {
     let info = info.set_tcp_settings(tcp_settings());
     #[cfg(feature = "redis-tls")]
     if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), trust.certificates()) {
-        return Client::build_with_tls(info, certificates).map_err(refused);
+        return Client::build_with_tls(info, certificates);
     }
     #[cfg(not(feature = "redis-tls"))]
     let _ = trust;
-    Client::open(info).map_err(refused)
+    Client::open(info)
 }
 
 /// One connection description for each of `[user:password@]host:port,host:port`; at least one has an address.

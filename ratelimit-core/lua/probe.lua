@@ -1,0 +1,32 @@
+-- probe.lua: prove that decisions would work, by every command that they are made of.
+-- KEYS    1: a key that nobody else uses
+-- Reply   1; or what the server says against the first command that it refuses, with the name of that command
+local failure
+local function try(name, ...)
+  if failure then
+    return
+  end
+  local reply = redis.pcall(name, ...)
+  if type(reply) == 'table' and reply.err then
+    failure = { err = reply.err .. ' (' .. name .. ')' }
+  end
+end
+
+try('TIME')
+try('SET', KEYS[1], 'probe', 'PX', 1000)
+try('SETRANGE', KEYS[1], 0, 'P')
+try('GET', KEYS[1])
+try('PTTL', KEYS[1])
+try('PEXPIRE', KEYS[1], 1000)
+try('DEL', KEYS[1])
+try('RPUSH', KEYS[1], 'probe')
+-- If the rest is refused, nobody takes it away.
+try('PEXPIRE', KEYS[1], 1000)
+try('LLEN', KEYS[1])
+try('LINDEX', KEYS[1], -1)
+try('LSET', KEYS[1], 0, 'Probe')
+try('LRANGE', KEYS[1], 0, 1)
+try('LREM', KEYS[1], -1, 'probe')
+try('LTRIM', KEYS[1], 0, 0)
+try('DEL', KEYS[1])
+return failure or 1
