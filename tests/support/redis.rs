@@ -1,13 +1,14 @@
 //! Real `redis-server` processes: on a free loopback port, in a folder of their own, killed by pid when dropped.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
@@ -88,10 +89,23 @@ pub(crate) fn free_port() -> u16 {
     loop {
         let port = 11_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 10_000;
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if is_free(port) && is_free(port + 10_000) {
+        if claim(port) && is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }
+}
+
+/// Keeps other test processes from taking a port while its server is down: until this process ends it is this one's.
+fn claim(port: u16) -> bool {
+    static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let folder = std::env::temp_dir().join("ratelimit-test-ports");
+    let _ = std::fs::create_dir_all(&folder);
+    let Ok(file) = File::create(folder.join(port.to_string())) else { return false };
+    let is_ours = file.try_lock().is_ok();
+    if is_ours {
+        CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    }
+    is_ours
 }
 
 /// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
