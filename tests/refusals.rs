@@ -108,6 +108,14 @@ async fn only_the_same_question_is_refused() {
     assert_eq!(asked(&server).await, before + 2);
     let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
     assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
+    // A count that occurs twice is asked for two.
+    let twice = [Check::new(&raised, "c"), Check::new(&raised, "c")];
+    assert!(limiter.check_n(&raised, "c", 2).await.unwrap().is_allowed());
+    for _ in 0..2 {
+        let before = asked(&server).await;
+        assert!(!limiter.check_all(&twice).await.unwrap().is_allowed());
+        assert_eq!(asked(&server).await, before + 1);
+    }
     // A cost above 1 may leave something to others, so what it is told changes while it waits.
     assert!(limiter.check_n(&raised, "b", 2).await.unwrap().is_allowed());
     for _ in 0..2 {
@@ -168,17 +176,15 @@ async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_seco
 async fn a_flood_of_refused_callers_takes_bounded_room_and_frees_nobody() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock());
-    let none = Policy::builder("none").max(1).on_error(OnError::Deny).build();
-    for i in 0..20_000 {
-        let caller = format!("{i}");
-        let group = [Check::new(&none, &caller), Check::new(&none, &caller)];
-        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+    let one = policy(Algorithm::FixedWindow, 1, 3_600_000);
+    for passes in [true, false] {
+        for i in 0..20_000 {
+            assert_eq!(limiter.check(&one, format!("{i}")).await.unwrap().is_allowed(), passes);
+        }
     }
     let before = asked(&server).await;
     for i in 0..20_000 {
-        let caller = format!("{i}");
-        let group = [Check::new(&none, &caller), Check::new(&none, &caller)];
-        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+        assert!(!limiter.check(&one, format!("{i}")).await.unwrap().is_allowed());
     }
     let known = 20_000 - (asked(&server).await - before);
     assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");

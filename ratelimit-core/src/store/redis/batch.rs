@@ -1,8 +1,9 @@
 //! Batches: requests that come while a call is under way go together into the next one.
 //!
 //! Nothing waits for a batch to fill. With nothing under way a request is sent at once, by itself; under load one call
-//! decides about many, in the order in which they came and with one reading of the clock. A call of its own would be
-//! decided the same: the script judges each request with what those before it were charged.
+//! decides about many, in the order in which they came and with one reading of the clock. A call for each would decide the
+//! same: the script judges each request with what those before it were charged. Only when several calls could be filled,
+//! another is sent while the first is under way.
 //!
 //! A cluster has one queue for each part of its slots, and one call for each slot that occurs in what was waiting.
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Progress, Question, Shared};
@@ -23,6 +25,12 @@ use crate::error::StoreError;
 
 /// Most limits in one call, so that no call keeps other users of the server waiting: two or three tenths of a millisecond.
 const CAP: usize = 128;
+
+/// Most calls under way of one queue: one that the server works at, and one that is sent or answered.
+const MOST_UNDER_WAY: usize = 2;
+
+/// So many have to wait for the second. With fewer, two calls would only be smaller than one.
+const CROWD: usize = 2 * CAP;
 
 /// One who waits for a decision.
 struct Waiter {
@@ -79,8 +87,17 @@ impl Queues {
 
 /// Serves one queue, for ever.
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, now: Now) {
+    let mut under_way = JoinSet::new();
     let mut waiting = Vec::with_capacity(CAP);
-    while queue.recv_many(&mut waiting, CAP).await > 0 {
+    loop {
+        // What comes meanwhile waits, unless it is very much. A task ends by its deadline, and whoever waits for
+        // what was not answered is told.
+        while under_way.len() >= MOST_UNDER_WAY || (!under_way.is_empty() && queue.len() < CROWD) {
+            let _ = under_way.join_next().await;
+        }
+        if queue.recv_many(&mut waiting, CAP).await == 0 {
+            return;
+        }
         let start = Instant::now();
         for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= start) {
             tell(answer, Err(shared.too_late()));
@@ -90,18 +107,17 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
         // Who came first is first, however the threads took turns.
         waiting.sort_by_key(|waiter| waiter.until);
         let mut slots = by_slot(mem::take(&mut waiting), shared.is_cluster());
-        let last = slots.pop();
-        let others: Vec<_> = slots
-            .into_iter()
-            .map(|waiters| tokio::spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now))))
-            .collect();
-        if let Some(last) = last {
-            settle_all(Arc::clone(&shared), last, Arc::clone(&now)).await;
+        if under_way.is_empty() && queue.is_empty() && slots.len() == 1 {
+            if let Some(waiters) = slots.pop() {
+                settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)).await;
+            }
+            continue;
         }
-        for task in others {
-            // It ends by its deadline, and whoever waits for what was not answered is told.
-            let _ = task.await;
+        for waiters in slots {
+            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)));
         }
+        // They send before anybody who came later does.
+        yield_now().await;
     }
 }
 

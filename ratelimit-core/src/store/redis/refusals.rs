@@ -4,7 +4,7 @@
 //! [`reset`](crate::RateLimiter::reset). Those that this process makes are seen at once; of others' and of a server that
 //! forgot, a refusal outlives what it says by its longest life at most. Nobody passes who would not have.
 //!
-//! Only the very same question gets the same answer, with the time that has passed taken off; and only when each limit is
+//! Only the very same question gets the same answer, with the time that has passed taken off; and only when each count is
 //! asked for one unit. Then nothing is left under the violated limits until the first of their waits is over, so all that
 //! is said about them is exact. What the other limits of the group have left is as old as the refusal.
 //!
@@ -61,6 +61,18 @@ struct Refusal {
     answer: GroupOutcome,
 }
 
+/// Whether each count is asked for one unit. Then nothing is left where it is denied.
+fn asks_single_units(group: &[Check<'_>]) -> bool {
+    let mut rest = group;
+    while let [check, others @ ..] = rest {
+        if check.units() != 1 || others.iter().any(|other| other.shares_count_with(check)) {
+            return false;
+        }
+        rest = others;
+    }
+    true
+}
+
 #[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
 fn hash(digest: u128) -> u64 {
     digest as u64
@@ -114,7 +126,7 @@ impl Refusals {
 
     /// Keeps the answer to a question, if it is a refusal.
     pub(super) fn learn(&self, group: &[Check<'_>], asked: Asked, answer: &GroupOutcome) {
-        if answer.is_allowed() || self.longest.is_zero() || group.iter().any(|check| check.units() != 1) {
+        if answer.is_allowed() || self.longest.is_zero() || !asks_single_units(group) {
             return;
         }
         let violated = || group.iter().zip(answer.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
