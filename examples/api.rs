@@ -16,7 +16,7 @@ use std::{env, fmt};
 
 use actix_web::middleware::Logger;
 use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
-use ratelimit_actix::{IntoKey, Key, RateLimiter, client_ip, rate_limit};
+use ratelimit_actix::{IntoKey, Key, RateLimiter, client_key, rate_limit};
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ fn account(req: &HttpRequest) -> Key {
     let known = ACCOUNTS.iter().find(|(key, _)| sent.is_some_and(|sent| sent == key));
     match known {
         Some((_, account)) => account.into_key(),
-        None => client_ip(req).into_key(),
+        None => client_key(req),
     }
 }
 

@@ -46,11 +46,12 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
         App::new().app_data(web::Data::new(limiter.clone())).wrap(from_fn(authenticate)).service(index)
     });
-    let server = server.workers(2).bind(settings::address()?)?;
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(
         &server.addrs(),
         &[

@@ -25,12 +25,13 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let config = config()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
         App::new().app_data(config.clone()).app_data(web::Data::new(limiter.clone())).service(index)
     });
-    let server = server.workers(2).bind(settings::address()?)?;
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(
         &server.addrs(),
         &["curl -i http://ADDRESS/", "curl -i -H 'X-Forwarded-For: 203.0.113.9' http://ADDRESS/"],

@@ -27,12 +27,13 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let config = RateLimitConfig::builder().headers(header_style()?).body(body_style()?).build()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
         App::new().app_data(config.clone()).app_data(web::Data::new(limiter.clone())).service(index)
     });
-    let server = server.workers(2).bind(settings::address()?)?;
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(&server.addrs(), &["for i in 1 2 3; do curl -i http://ADDRESS/; done"]);
     Ok(server.run().await?)
 }

@@ -5,8 +5,10 @@
 //! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
 //! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
 
-use std::env;
+mod settings;
+
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use actix_web::{App, HttpResponse, HttpServer, Responder, get, rt, web};
@@ -36,8 +38,12 @@ async fn ready(limiter: web::Data<RateLimiter>) -> impl Responder {
     }
 }
 
-#[actix_web::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    settings::run(serve())
+}
+
+async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let buckets = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
     let builder = PrometheusBuilder::new().set_buckets(&buckets)?;
     let prometheus = builder.install_recorder()?;
@@ -53,21 +59,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     // Made after the recorder was installed, so that nothing is lost.
-    let limiter = match env::var("REDIS_URL") {
-        Ok(url) => shared(&url)?,
-        Err(_) => RateLimiter::in_memory(),
+    let limiter = match settings::variable("REDIS_URL")? {
+        Some(url) => shared(&url).map_err(|error| format!("REDIS_URL cannot be used: {error}"))?,
+        None => RateLimiter::in_memory(),
     };
-    let port: u16 = env::var("PORT").map_or(Ok(8080), |port| port.parse())?;
     let server = HttpServer::new(move || {
         App::new()
             .app_data(web::Data::new(limiter.clone()))
             .app_data(web::Data::new(prometheus.clone()))
             .service((public, scrape, ready))
-    })
-    .bind(("127.0.0.1", port))?;
-    for address in server.addrs() {
-        println!("Listening on http://{address}, try /api/public, /metrics and /ready");
-    }
+    });
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
+    settings::introduce(
+        &server.addrs(),
+        &[
+            "curl -i http://ADDRESS/api/public",
+            "curl http://ADDRESS/ready",
+            "curl -s http://ADDRESS/metrics | grep ^ratelimit",
+        ],
+    );
     Ok(server.run().await?)
 }
 

@@ -38,13 +38,14 @@ fn main() -> ExitCode {
 }
 
 async fn serve() -> settings::Outcome {
+    let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
         let limit = RateLimit::new(API.clone()).exclude_pattern("/api/health");
         let api = web::scope("/api").wrap(limit).service((item, report, health));
         App::new().app_data(web::Data::new(limiter.clone())).service(api)
     });
-    let server = server.workers(2).bind(settings::address()?)?;
+    let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(
         &server.addrs(),
         &[

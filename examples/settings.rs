@@ -2,6 +2,7 @@
 
 use std::env::{self, VarError};
 use std::error::Error;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
@@ -35,6 +36,11 @@ pub(crate) fn address() -> Result<SocketAddr, Box<dyn Error>> {
         None => 8080,
     };
     Ok((Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// What is wrong when the example cannot listen on `address`: most often another one does.
+pub(crate) fn cannot_listen(address: SocketAddr) -> impl FnOnce(io::Error) -> Box<dyn Error> {
+    move |error| format!("cannot listen on {address}: {error}").into()
 }
 
 /// Says where the example listens, and what to try.

@@ -17,6 +17,8 @@ mod listing;
 mod served;
 #[path = "attribute/shared.rs"]
 mod shared;
+#[path = "attribute/table.rs"]
+mod table;
 
 /// A service of these handlers over one limiter.
 macro_rules! service {

@@ -27,12 +27,20 @@ fn service() -> Service {
             web::scope("/scope").wrap(RateLimit::new(ratelimit_actix::Policy::new("one", 1, PATIENCE)));
         app.app_data(Data::new(limiter.clone()))
             .service(scope.route("", web::to(async || "one")))
+            .route("/free", web::to(async || "free"))
             .route("/", web::to(five));
     })
 }
 
 /// One answer of a connection that stays open: its status, and whether it says that it closes.
 fn answer(connection: &mut BufReader<TcpStream>) -> (u16, bool) {
+    let (status, closes, length) = head(connection);
+    std::io::copy(&mut connection.by_ref().take(length), &mut std::io::sink()).unwrap();
+    (status, closes)
+}
+
+/// An answer without its body: the status, whether it says that it closes, and the body's length.
+fn head(connection: &mut BufReader<TcpStream>) -> (u16, bool, u64) {
     let (mut status, mut closes, mut length, mut chunked) = (0, false, 0, false);
     loop {
         let mut line = String::new();
@@ -48,8 +56,31 @@ fn answer(connection: &mut BufReader<TcpStream>) -> (u16, bool) {
         }
     }
     assert!(!chunked);
-    std::io::copy(&mut connection.by_ref().take(length), &mut std::io::sink()).unwrap();
-    (status, closes)
+    (status, closes, length)
+}
+
+/// Sends bytes as they stand.
+fn say(connection: &mut BufReader<TcpStream>, text: &str) {
+    connection.get_mut().write_all(text.as_bytes()).unwrap();
+}
+
+/// A connection on which this path, with at most five requests allowed, denies from now on.
+fn exhausted(service: &Service, path: &str) -> BufReader<TcpStream> {
+    let mut connection = connect(service.address);
+    for _ in 0..5 {
+        say(&mut connection, &format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        answer(&mut connection);
+    }
+    connection
+}
+
+/// Whether the server has closed the connection without another byte.
+fn is_closed(mut connection: BufReader<TcpStream>) -> bool {
+    let mut rest = Vec::new();
+    // Closed with what the client sent still unread, it is reset.
+    let ended = connection.read_to_end(&mut rest);
+    rest.is_empty()
+        && ended.map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |_| true)
 }
 
 fn connect(server: SocketAddr) -> BufReader<TcpStream> {
@@ -72,26 +103,113 @@ fn pipelined_requests_count_once_each() {
 fn a_small_body_of_a_denied_request_does_not_cost_the_connection() {
     for path in ["/", "/scope"] {
         let service = service();
-        let mut connection = connect(service.address);
-        let get = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
-        for _ in 0..5 {
-            connection.get_mut().write_all(get.as_bytes()).unwrap();
-            answer(&mut connection);
-        }
+        let mut connection = exhausted(&service, path);
         for length in [1, 16 * 1024] {
             let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
-            connection.get_mut().write_all(post.as_bytes()).unwrap();
-            connection.get_mut().write_all(&vec![b'x'; length]).unwrap();
+            say(&mut connection, &(post + &"x".repeat(length)));
             assert_eq!(answer(&mut connection), (429, false), "{path}, {length}");
         }
         // One byte more, and it is closed without waiting for it.
-        let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 16385\r\n\r\n");
-        connection.get_mut().write_all(post.as_bytes()).unwrap();
+        say(&mut connection, &format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 16385\r\n\r\n"));
         assert_eq!(answer(&mut connection), (429, true), "{path}");
-        let mut rest = Vec::new();
-        connection.read_to_end(&mut rest).unwrap();
-        assert!(rest.is_empty());
+        assert!(is_closed(connection), "{path}");
     }
+}
+
+#[test]
+fn a_body_in_chunks_is_treated_by_its_size_as_well() {
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    for path in ["/", "/scope"] {
+        let service = service();
+        let mut connection = exhausted(&service, path);
+        let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        // What is in it is no request, however much it looks like one.
+        let smuggled = chunk("GET /free HTTP/1.1\r\nHost: test\r\n\r\n");
+        for body in [String::new(), smuggled, chunk(&"x".repeat(8192)).repeat(2)] {
+            say(&mut connection, &format!("{post}{body}0\r\n\r\n"));
+            assert_eq!(answer(&mut connection), (429, false), "{path}, {body:.40}");
+        }
+        say(&mut connection, "GET /free HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(answer(&mut connection), (200, false), "{path}: the next answer is to the next request");
+
+        // Too much of it, and no end in sight: answered, and closed.
+        say(&mut connection, &format!("{post}{}", chunk(&"x".repeat(8193)).repeat(2)));
+        assert_eq!(answer(&mut connection), (429, true), "{path}");
+        assert!(is_closed(connection), "{path}");
+    }
+}
+
+#[test]
+fn a_client_that_asks_whether_to_go_on_is_denied_in_order() {
+    for path in ["/", "/scope"] {
+        let service = service();
+        let mut connection = exhausted(&service, path);
+        let post = |length| {
+            format!(
+                "POST {path} HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+            )
+        };
+        say(&mut connection, &post(5));
+        assert_eq!(head(&mut connection), (100, false, 0), "{path}");
+        say(&mut connection, "hello");
+        assert_eq!(answer(&mut connection), (429, false), "{path}");
+        say(&mut connection, &post(1_000_000));
+        assert_eq!(head(&mut connection), (100, false, 0), "{path}");
+        assert_eq!(answer(&mut connection), (429, true), "{path}");
+        assert!(is_closed(connection), "{path}");
+    }
+}
+
+#[test]
+fn a_denied_upload_gets_its_answer_before_the_connection_is_closed() {
+    for path in ["/", "/scope"] {
+        let service = service();
+        let mut connection = exhausted(&service, path);
+        let length = 200_000;
+        let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
+        say(&mut connection, &(post + &"x".repeat(length)));
+        assert_eq!(answer(&mut connection), (429, true), "{path}");
+        assert!(is_closed(connection), "{path}");
+    }
+}
+
+#[test]
+fn pipelined_refusals_with_and_without_bodies_stay_in_order() {
+    for path in ["/", "/scope"] {
+        let service = service();
+        let mut connection = exhausted(&service, path);
+        let head_request = format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhello");
+        let brew = format!("BREW {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let get = "GET /free HTTP/1.1\r\nHost: test\r\n\r\n";
+        // By itself: Actix forgets, of several requests that are there at once, which one was HEAD.
+        say(&mut connection, &head_request);
+        // The answer has the length of the body, and not the body.
+        let (status, closes, length) = head(&mut connection);
+        assert!((status, closes) == (429, false) && length > 0, "{path}: {status}, {length}");
+        say(&mut connection, &[&*post, &brew, &post, get].concat());
+        for expected in [429, 429, 429, 200] {
+            assert_eq!(answer(&mut connection), (expected, false), "{path}");
+        }
+    }
+}
+
+#[test]
+fn no_method_but_options_gains_a_request() {
+    let service = service();
+    let mut connection = connect(service.address);
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW", "TRACE", "get", "M-SEARCH"];
+    let mut statuses = Vec::new();
+    for method in methods {
+        say(
+            &mut connection,
+            &format!("{method} / HTTP/1.1\r\nHost: test\r\nX-HTTP-Method-Override: OPTIONS\r\n\r\n"),
+        );
+        statuses.push(answer(&mut connection).0);
+    }
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429]);
+    say(&mut connection, "OPTIONS / HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(answer(&mut connection).0, 200);
 }
 
 #[test]
@@ -129,6 +247,30 @@ fn a_hundred_streams_of_one_http2_connection_count_once_each() {
     });
     let passed = statuses.iter().filter(|&&status| status == 200).count();
     assert_eq!((passed, statuses.len()), (5, 100));
+}
+
+#[test]
+fn a_denied_stream_of_http2_ends_alone() {
+    let service = service();
+    drop(exhausted(&service, "/"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(service.address).await.unwrap();
+        let (client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = |method, path| {
+            let uri = format!("http://{}{path}", service.address);
+            http::Request::builder().method(method).uri(uri).body(()).unwrap()
+        };
+        let mut client = client.ready().await.unwrap();
+        // An upload that goes on and on, without a declared length.
+        let (endless, mut body) = client.send_request(request("POST", "/"), false).unwrap();
+        body.send_data(vec![0_u8; 20_000].into(), false).unwrap();
+        assert_eq!(endless.await.unwrap().status(), 429);
+        let mut client = client.ready().await.unwrap();
+        let (free, _) = client.send_request(request("GET", "/free"), true).unwrap();
+        assert_eq!(free.await.unwrap().status(), 200, "the connection is of use to the others");
+    });
 }
 
 #[test]

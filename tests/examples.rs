@@ -1,8 +1,16 @@
-//! The services of `examples/`, started and asked what their README says.
+//! The examples, started and asked what their README says.
+
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
 
 use tests::client::{self, Reply};
 use tests::demo::{Demo, within_one_minute};
 
+const API: &str = env!("CARGO_BIN_EXE_demo");
+const METRICS: &str = env!("CARGO_BIN_EXE_demo-metrics");
+const CUSTOM_STORE: &str = env!("CARGO_BIN_EXE_demo-custom-store");
 const BEHIND_PROXY: &str = env!("CARGO_BIN_EXE_demo-behind-proxy");
 const HEADERS: &str = env!("CARGO_BIN_EXE_demo-headers");
 const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
@@ -70,9 +78,169 @@ fn scope_limits_all_routes_but_one() {
 }
 
 #[test]
-fn a_port_that_is_none_is_a_clear_error() {
-    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE] {
-        let said = Demo::refusal(example, &[("PORT", "65536")]);
-        assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
+fn a_port_that_is_none_or_taken_is_a_clear_error() {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+        for port in ["65536", "-1", "", "http"] {
+            let said = Demo::refusal(example, &[("PORT", port)]);
+            assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
+        }
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+        let said = Demo::refusal(example, &[("PORT", &address.port().to_string())]);
+        assert!(said.starts_with(&format!("error: cannot listen on {address}: ")), "{said}");
+    }
+}
+
+#[test]
+fn a_variable_that_cannot_be_meant_is_a_clear_error() {
+    for value in ["draft11", "draft-12", "Legacy", "", "legacy,draft-11"] {
+        let said = Demo::refusal(HEADERS, &[("HEADER_STYLE", value)]);
+        assert_eq!(said, "error: HEADER_STYLE must be legacy, draft-11, draft-06 or none\n");
+    }
+    for value in ["problem+json", "PROBLEM", ""] {
+        let said = Demo::refusal(HEADERS, &[("BODY_STYLE", value)]);
+        assert_eq!(said, "error: BODY_STYLE must be json, problem or text\n");
+    }
+    let said = Demo::refusal(METRICS, &[("REDIS_URL", "hunter2")]);
+    assert!(said.starts_with("error: REDIS_URL cannot be used: ") && !said.contains("hunter2"), "{said}");
+}
+
+// ---- The README -------------------------------------------------------------------------------------------------
+
+const README: &str = include_str!("../examples/README.md");
+
+/// What the README says about one example.
+struct Section {
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Section {
+    /// All of them, in order.
+    fn all() -> Vec<Self> {
+        let sections = README.split("\n## `").skip(1);
+        sections
+            .map(|section| section.split_once("`\n").unwrap())
+            .map(|(name, text)| Self { name, text })
+            .collect()
+    }
+
+    /// The blocks of this language.
+    fn blocks(&self, language: &str) -> Vec<&'static str> {
+        let fence = format!("\n```{language}\n");
+        let mut blocks = Vec::new();
+        let mut rest = self.text;
+        while let Some((_, block)) = rest.split_once(&fence) {
+            let (block, after) = block.split_once("```").unwrap();
+            blocks.push(block);
+            rest = after;
+        }
+        blocks
+    }
+
+    /// The program, and the variables with which it is started first.
+    fn start(&self) -> (&'static str, Vec<(&'static str, &'static str)>) {
+        let binary = match self.name {
+            "api" => API,
+            "headers" => HEADERS,
+            "api_keys" => API_KEYS,
+            "scope" => SCOPE,
+            "behind_proxy" => BEHIND_PROXY,
+            "metrics" => METRICS,
+            "custom_store" => CUSTOM_STORE,
+            other => panic!("nothing starts {other}"),
+        };
+        let command = self.blocks("sh")[0].trim();
+        let variables = command.strip_suffix(&format!("cargo run --example {}", self.name)).unwrap();
+        (binary, variables.split_whitespace().map(|pair| pair.split_once('=').unwrap()).collect())
+    }
+
+    /// The commands and what they print, in order.
+    fn transcript(&self) -> Vec<(String, String)> {
+        let blocks = self.blocks("text");
+        assert!(!blocks.is_empty(), "{} has nothing to try", self.name);
+        let mut steps: Vec<(String, String)> = Vec::new();
+        for line in blocks.iter().flat_map(|block| block.lines()) {
+            match (line.strip_prefix("$ "), line.strip_prefix("> "), steps.last_mut()) {
+                (Some(command), _, _) => steps.push((command.to_owned(), String::new())),
+                (_, Some(more), Some((command, _))) => command.extend(["\n", more]),
+                (_, _, Some((_, output))) => output.extend([line, "\n"]),
+                _ => panic!("{}: output before a command: {line}", self.name),
+            }
+        }
+        steps
+    }
+}
+
+#[test]
+fn the_readme_indexes_every_example_in_reading_order() {
+    let index =
+        README.lines().filter_map(|line| line.strip_prefix("| [`")?.split_once("`](").map(|(name, _)| name));
+    let index: Vec<_> = index.collect();
+    let sections: Vec<_> = Section::all().iter().map(|section| section.name).collect();
+    assert_eq!(index, sections);
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut examples: Vec<_> = files.filter_map(|file| Some(file.strip_suffix(".rs")?.to_owned())).collect();
+    // What the examples share.
+    examples.retain(|example| example != "settings");
+    examples.sort();
+    let mut told = index.clone();
+    told.sort_unstable();
+    assert_eq!(told, examples);
+}
+
+/// What a shell says to `command`, at the address that the README's stands for.
+fn shell(command: &str, address: Option<SocketAddr>) -> String {
+    let address = address.map_or(String::new(), |address| address.to_string());
+    let command = command.replace("127.0.0.1:8080", &address);
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What does not depend on when, and in which order header fields are sent.
+fn lasting(output: &str) -> Vec<String> {
+    let mut lines: Vec<_> = output.lines().map(str::trim_end).map(without_times).collect();
+    lines.sort();
+    lines
+}
+
+fn without_times(line: &str) -> String {
+    if line.starts_with("date: ") || line.starts_with("content-length: ") {
+        return line.split_once(' ').unwrap().0.to_owned();
+    }
+    let mut line = line.to_owned();
+    for before in [";t=", "retry-after: ", "again in ", "wait "] {
+        let parts: Vec<_> = line.split(before).collect();
+        let (first, rest) = parts.split_first().unwrap();
+        let rest = rest.iter().map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+        line = rest.fold((*first).to_owned(), |text, part| text + before + part);
+    }
+    line.replace(" second.", " seconds.")
+}
+
+#[test]
+fn every_line_of_the_readme_prints_what_it_says() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: the README's lines need curl");
+        return;
+    }
+    for section in Section::all() {
+        let (binary, variables) = section.start();
+        let steps = section.transcript();
+        let printed = within_one_minute(|| {
+            // The one that does not serve.
+            if section.name == "custom_store" {
+                return vec![shell(binary, None)];
+            }
+            let demo = Demo::start(binary, &variables);
+            steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
+        });
+        assert_eq!(printed.len(), steps.len());
+        for ((command, expected), printed) in steps.iter().zip(&printed) {
+            assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
+        }
     }
 }

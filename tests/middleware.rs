@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
+#[path = "middleware/callers.rs"]
+mod callers;
+
 use std::time::Duration;
 
 use actix_web::body::MessageBody;
@@ -11,10 +14,8 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::{ErrorHandlerResponse, ErrorHandlers, Next, NormalizePath, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
-use actix_web::{App, Error, HttpMessage, HttpRequest, HttpResponse, get};
-use ratelimit_actix::{
-    HeaderStyle, Policy, Principal, RateLimit, RateLimitConfig, RateLimited, principal_or_address, rate_limit,
-};
+use actix_web::{App, Error, HttpRequest, HttpResponse, get};
+use ratelimit_actix::{HeaderStyle, Policy, RateLimit, RateLimitConfig, RateLimited, rate_limit};
 use tests::answer::{by, get, request, send_raw, statuses};
 use tests::payload::with_watched_body;
 use tests::store::{clocked, fresh, watched};
@@ -222,78 +223,6 @@ async fn only_some_methods_are_limited_and_head_with_get() {
         (Method::POST, 200),
     ] {
         assert_eq!(send(&app, request(method.clone(), "/")).await.status, status, "{method}");
-    }
-}
-
-// ---- Callers ----------------------------------------------------------------------------------------------------
-
-#[actix_web::test]
-async fn parameters_of_the_scope_can_be_callers_and_those_of_the_resource_around_it() {
-    let parameter =
-        |name: &'static str| move |req: &HttpRequest| req.match_info().get(name).map(str::to_owned);
-    let scope = web::scope("/scope/{org}")
-        .wrap(RateLimit::new(TWO.clone()).by(parameter("org")))
-        .route("/{id}", web::get().to(ok));
-    // Not matched yet when the middleware of the scope runs: nobody, and not a count that all share.
-    let early = web::scope("/early")
-        .wrap(RateLimit::new(TWO.clone()).by(parameter("id")))
-        .route("/{id}", web::get().to(ok));
-    let resource =
-        web::resource("/resource/{id}").wrap(RateLimit::new(FIVE.clone()).by(parameter("id"))).to(ok);
-    let app = App::new().app_data(Data::new(fresh())).service((scope, early, resource));
-    let app = init_service(app).await;
-    assert_eq!(statuses(&app, "/scope/a/1", 3).await, [200, 200, 429]);
-    assert_eq!(statuses(&app, "/scope/b/1", 1).await, [200]);
-    assert_eq!(statuses(&app, "/early/1", 1).await, [400]);
-    assert_eq!(statuses(&app, "/resource/1", 6).await, [200, 200, 200, 200, 200, 429]);
-    assert_eq!(statuses(&app, "/resource/2", 1).await, [200]);
-}
-
-async fn authenticate(
-    req: ServiceRequest,
-    next: Next<impl MessageBody>,
-) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    match req.headers().get("x-api-key").map(|key| key.as_bytes().to_vec()) {
-        Some(key) if key == b"alice" => drop(req.extensions_mut().insert(Principal::new(1_u8))),
-        Some(key) if key == b"bob" => drop(req.extensions_mut().insert(Principal::new(2_u8))),
-        _ => {}
-    }
-    next.call(req).await
-}
-
-#[actix_web::test]
-async fn a_verified_principal_has_a_count_of_its_own_and_a_made_up_key_has_not() {
-    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
-    let app = App::new()
-        .app_data(Data::new(fresh()))
-        .wrap(limit)
-        .wrap(from_fn(authenticate))
-        .route("/", web::to(ok));
-    let app = init_service(app).await;
-    let cases = [
-        ("alice", 200),
-        ("alice", 200),
-        ("alice", 429),
-        ("bob", 200),
-        ("x-1", 200),
-        ("x-2", 200),
-        ("x-3", 429),
-        ("", 429),
-    ];
-    for (key, status) in cases {
-        let ask = get("/").insert_header(("x-api-key", key));
-        assert_eq!(send(&app, ask).await.status, status, "{key:?}");
-    }
-    // Where authentication runs later, there is no principal yet.
-    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
-    let app = App::new()
-        .app_data(Data::new(fresh()))
-        .wrap(from_fn(authenticate))
-        .wrap(limit)
-        .route("/", web::to(ok));
-    let app = init_service(app).await;
-    for (key, status) in [("alice", 200), ("bob", 200), ("alice", 429)] {
-        assert_eq!(send(&app, get("/").insert_header(("x-api-key", key))).await.status, status);
     }
 }
 

@@ -6,6 +6,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ACCEPT, HeaderMap, HeaderValue};
 
 use crate::config::RateLimitConfigError;
+use crate::forwarded::is_token;
 
 /// What the body of a refusal is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,7 @@ fn quality(headers: &HeaderMap, style: BodyStyle) -> u16 {
         let specificity = match parts.next()? {
             "*/*" => 0,
             name if name.eq_ignore_ascii_case(media_type) => 2,
-            name if name.split_once('/')? == (media_type.split_once('/')?.0, "*") => 1,
+            name if is_any_of(name, media_type) => 1,
             _ => return None,
         };
         let q = parts.find_map(|parameter| parameter.strip_prefix("q=").or(parameter.strip_prefix("Q=")));
@@ -78,6 +79,12 @@ fn quality(headers: &HeaderMap, style: BodyStyle) -> u16 {
     });
     // The most specific range decides, not the most generous.
     matching.max_by_key(|(specificity, _)| *specificity).map_or(0, |(_, quality)| quality)
+}
+
+/// Whether a range is `type/*` for the type of `media_type`.
+fn is_any_of(range: &str, media_type: &str) -> bool {
+    let kind = range.strip_suffix("/*").zip(media_type.split_once('/'));
+    kind.is_some_and(|(kind, (expected, _))| kind.eq_ignore_ascii_case(expected))
 }
 
 /// `0`, `1`, and up to three decimals.
@@ -183,9 +190,10 @@ impl OwnBody {
     }
 
     pub(crate) fn validate(&self) -> Result<(), RateLimitConfigError> {
-        let is_media_type = self.content_type.split_once('/').is_some_and(|(kind, rest)| {
-            !kind.is_empty() && !rest.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        });
+        let is_media_type = self
+            .content_type
+            .split_once('/')
+            .is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty() && kind.bytes().all(is_token));
         if is_media_type && HeaderValue::from_str(&self.content_type).is_ok() {
             return Ok(());
         }
@@ -242,6 +250,9 @@ mod tests {
             ("text/plain", Text),
             ("TEXT/plain;q=0.5", Text),
             ("text/*", Text),
+            ("Text/*", Text),
+            ("text/*x", Json),
+            ("*/plain", Json),
             ("application/problem+json", Problem),
             ("application/*", Json),
             ("application/json;q=0.8, application/problem+json", Problem),

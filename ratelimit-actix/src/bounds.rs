@@ -7,7 +7,8 @@ use actix_web::{FromRequest, Responder};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a rate-limited handler",
     label = "not an extractor",
-    note = "every argument implements `actix_web::FromRequest`, such as `web::Path<_>`, `web::Json<_>`, `web::Data<_>` or `HttpRequest`"
+    note = "every argument implements `actix_web::FromRequest`, such as `web::Path<_>`, `web::Json<_>`, `web::Data<_>` or `HttpRequest`",
+    note = "a function in a limited impl block that is not a handler is taken out with `#[no_rate_limit]`"
 )]
 pub trait Extractor {}
 
@@ -33,7 +34,8 @@ pub const fn assert_bodyless_extractor<T: BodylessExtractor>() {}
 #[diagnostic::on_unimplemented(
     message = "a rate-limited handler cannot return `{Self}`",
     label = "not a response",
-    note = "a handler returns what implements `actix_web::Responder`, such as `HttpResponse`, `String`, `web::Json<_>`, or a `Result` of one"
+    note = "a handler returns what implements `actix_web::Responder`, such as `HttpResponse`, `String`, `web::Json<_>`, or a `Result` of one",
+    note = "a function in a limited impl block that is not a handler is taken out with `#[no_rate_limit]`"
 )]
 pub trait Answer: Responder {}
 

@@ -199,7 +199,8 @@ impl RateLimitConfigBuilder {
     }
 
     /// How many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at
-    /// least that much, and can use any address in it.
+    /// least that much, and can use any address in it. Addresses of NAT64 (`64:ff9b::/96`) and 6to4 are counted as the IPv4
+    /// address in them, whatever this says.
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.ipv6_prefix = bits;
         self
@@ -238,6 +239,10 @@ impl RateLimitConfigBuilder {
 
     /// Counts `OPTIONS` as well. By default it is not: a browser's preflight is not the user's doing, and the request
     /// that follows is counted.
+    ///
+    /// Choose this where a limited handler answers `OPTIONS` with more than a preflight needs, as one that is mounted for
+    /// every method (`web::to(..)`, `web::resource(..).to(..)`) does: it would do its work uncounted. Or mount it for the
+    /// methods that it is for (`web::get().to(..)`, `#[get(..)]`), which answers `OPTIONS` without calling it.
     pub const fn count_options(mut self) -> Self {
         self.count_options = true;
         self
@@ -325,6 +330,7 @@ mod tests {
             ),
             (builder().trusted_proxies(["0.0.0.0/0"], ForwardedHeader::XForwardedFor), "every address"),
             (builder().body_with("text", |_| String::new()), "`text` is not a media type"),
+            (builder().body_with("te xt/plain", |_| String::new()), "`te xt/plain` is not a media type"),
             (builder().body_with("text/plain\r\n", |_| String::new()), "is not a media type"),
             (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
         ];

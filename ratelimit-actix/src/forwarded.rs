@@ -60,7 +60,10 @@ impl ForwardedHeader {
         match self {
             Self::XForwardedFor => walk(lines.rev(), peer, is_trusted, last_of_list, node),
             Self::Forwarded => walk(lines.rev(), peer, is_trusted, last_of_quoted_list, parameter_for),
-            Self::Single(_) => only(lines).and_then(|line| node(trim(line))).unwrap_or(peer),
+            Self::Single(_) => {
+                let line = only(lines).filter(|line| line.len() <= MAX_HOP);
+                line.and_then(|line| node(trim(line))).unwrap_or(peer)
+            }
         }
     }
 }
@@ -194,7 +197,7 @@ fn parameter_for(element: &[u8]) -> Option<IpAddr> {
 }
 
 /// The bytes that a token may have (RFC 9110).
-fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

@@ -123,6 +123,7 @@ async fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Result<Opt
             return Err(Rejection::MissingCaller(MissingCaller::new(req)));
         };
         let Some(key) = caller else { continue };
+        limit.note_cost(cost);
         let policy = match max {
             None => None,
             Some(max) => Some(limit.with_max(max).ok_or_else(|| closed(req, limit, cost))?),

@@ -3,7 +3,7 @@
 //! That is the peer's, unless the peer is one of the trusted proxies of the [`RateLimitConfig`]. Anybody can send
 //! forwarding headers, and whoever believes them hands out a fresh quota for every made-up address.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +19,8 @@ use crate::key::{IntoKey, Key};
 /// An IPv4 address that was mapped into IPv6 (`::ffff:192.0.2.1`, on a socket for both) is given as IPv4. `None` on a
 /// Unix socket, and for a test request that was not given an address.
 ///
-/// As the caller of a limit use [`client_key`]: it counts IPv6 by network, as [configured].
+/// As the caller of a limit use [`client_key`]: it counts IPv6 by network, as [configured], and addresses of NAT64
+/// (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
 ///
 /// [trusted proxy]: crate::RateLimitConfigBuilder::trusted_proxies
 /// [configured]: crate::RateLimitConfigBuilder::ipv6_prefix
@@ -91,8 +92,28 @@ impl Ipv6Prefix {
         // First the fold, then the mask: masked as it stands, every IPv4-mapped address would be in one network.
         match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => (address & self.mask).into(),
+            IpAddr::V6(address) => {
+                translated(address).map_or_else(|| (address & self.mask).into(), IpAddr::V4)
+            }
         }
+    }
+}
+
+/// The IPv4 address for which an IPv6 address of a well-known translation stands.
+///
+/// In front of a service without IPv4, NAT64 makes a part of one /64 of every IPv4 address, so that by network all of them
+/// would be one caller. In 6to4 the holder of one IPv4 address has a whole /48, that is 65,536 callers by network. Neither
+/// can be taken by who does not hold the IPv4 address: the answers to its connections go there.
+///
+/// Only for counting. Whether a proxy is trusted is asked about the address as it stands: what a translator writes must not
+/// turn into an address of the network inside. Other translations, also those of `64:ff9b:1::/48`, have the address at
+/// places that only their operators know.
+fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
+        }
+        _ => None,
     }
 }
 
@@ -110,8 +131,8 @@ fn explain_missing_peer() {
     ONCE.call_once(|| {
         tracing::warn!(
             "a rate-limited request has no peer address, as on a Unix socket or in a test without \
-             `TestRequest::peer_addr`, and is answered with 400; name its callers with `by = function`, or count all \
-             of them as one with `by = global`"
+             `TestRequest::peer_addr`, and is answered with 400 unless `on_missing` says otherwise; name its callers \
+             with `by = function`, or count all of them as one with `by = global`"
         );
     });
 }
@@ -140,6 +161,55 @@ mod tests {
         assert_eq!(grouped("2001:db8:0:1::1"), "2001:db8:0:1::");
         // Looks like IPv4 at its end, and is not.
         assert_eq!(grouped("2001:db8::192.0.2.1"), "2001:db8::");
+    }
+
+    #[test]
+    fn an_address_that_was_translated_is_the_one_that_it_was() {
+        for (address, expected) in [
+            ("64:ff9b::192.0.2.1", "192.0.2.1"),
+            ("64:FF9B:0:0:0:0:c000:201", "192.0.2.1"),
+            ("64:ff9b::192.0.2.2", "192.0.2.2"),
+            ("2002:c000:201::", "192.0.2.1"),
+            ("2002:c000:201:ffff:1:2:3:4", "192.0.2.1"),
+            ("2002:c000:202::1", "192.0.2.2"),
+            // Not of the translation, or of one whose layout nobody but its operator knows.
+            ("64:ff9b::1:c000:201", "64:ff9b::"),
+            ("64:ff9b:0:1::c000:201", "64:ff9b:0:1::"),
+            ("64:ff9b:1::c000:201", "64:ff9b:1::"),
+            ("2001:c000:201::1", "2001:c000:201::"),
+        ] {
+            assert_eq!(grouped(address), expected, "{address}");
+            // However many bits of other addresses count.
+            let translated = expected.parse::<Ipv4Addr>().is_ok();
+            for bits in [32, 128] {
+                let prefix = Ipv6Prefix::new(bits).unwrap();
+                let is_ipv4 = prefix.group(address.parse().unwrap()).is_ipv4();
+                assert_eq!(is_ipv4, translated, "{address}/{bits}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_translated_address_is_not_trusted_for_the_one_that_it_was() {
+        let config = RateLimitConfig::builder()
+            .trusted_proxies(["10.0.0.0/8"], crate::ForwardedHeader::XForwardedFor)
+            .build()
+            .unwrap();
+        for peer in ["[64:ff9b::10.0.0.1]:1", "[2002:a00:1::1]:1"] {
+            let peer: std::net::SocketAddr = peer.parse().unwrap();
+            let req = TestRequest::default()
+                .app_data(config.clone())
+                .peer_addr(peer)
+                .insert_header(("x-forwarded-for", "203.0.113.9"))
+                .to_http_request();
+            assert_eq!(client_ip(&req), Some(peer.ip()));
+        }
+        let req = TestRequest::default()
+            .app_data(config)
+            .peer_addr("10.0.0.1:1".parse().unwrap())
+            .insert_header(("x-forwarded-for", "203.0.113.9, 64:ff9b::10.0.0.2"))
+            .to_http_request();
+        assert_eq!(client_ip(&req), Some("64:ff9b::10.0.0.2".parse().unwrap()));
     }
 
     #[test]

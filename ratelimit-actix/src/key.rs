@@ -96,7 +96,7 @@ impl fmt::Debug for Key {
 /// |---|---|
 /// | `String`, `&str`, `Cow<str>` | the text, byte for byte |
 /// | an integer | the number, whatever its type: `7_u8` and `7_i64` are one caller |
-/// | [`IpAddr`] | the address: IPv4-mapped IPv6 is IPv4, IPv6 counts by its /64 network |
+/// | [`IpAddr`] | the address: IPv4-mapped IPv6, NAT64 and 6to4 are IPv4, other IPv6 counts by its /64 network |
 /// | a tuple of these, of up to six | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. If one is nobody, all is |
 /// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted, unless `on_missing` says otherwise |
 /// | `uuid::Uuid`, with the feature `uuid` | its sixteen bytes |

@@ -57,8 +57,9 @@
 //! behind proxies. `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
 //! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
 //!
-//! The body of a denied request is not looked at. If one of up to 16 KiB is declared, it is read and dropped, so that the
-//! connection stays open; after any other Actix closes it.
+//! The body of a denied request is not looked at. One of up to 16 KiB is read and dropped, for a second at most, so that the
+//! connection stays open; after any other the connection is closed. `Expect: 100-continue` is answered by Actix, before any
+//! limit is asked.
 //!
 //! Whole scopes are limited with the [`RateLimit`] middleware. A handler that takes [`Quotas`] as an argument sees what is
 //! left.
@@ -82,6 +83,7 @@ mod body;
 mod bounds;
 mod config;
 mod declared;
+mod default_key;
 mod drain;
 mod forwarded;
 mod group;
@@ -91,6 +93,7 @@ mod key;
 mod limit;
 mod limiter;
 mod middleware;
+mod parameter;
 mod pass;
 mod principal;
 mod proxies;
@@ -121,7 +124,9 @@ pub use crate::forwarded::ForwardedHeader;
 pub use crate::headers::HeaderStyle;
 pub use crate::identity::{client_ip, client_key};
 pub use crate::key::{IntoKey, Key};
+pub use crate::limit::OnMissing;
 pub use crate::middleware::{RateLimit, RateLimitService};
+pub use crate::parameter::path_key;
 pub use crate::principal::{Principal, principal, principal_or_address};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
@@ -130,3 +135,8 @@ pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So is that of the page about clients.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/who-is-the-client.md")]
+struct WhoIsTheClient;

@@ -9,6 +9,7 @@ use ratelimit_core::{Check, Policy, PolicyBuilder};
 
 use crate::identity;
 use crate::key::Key;
+use crate::parameter::path_key;
 
 /// One limit of a handler: the rule, whose count, what a request costs, and which answers count.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Limit {
     count: Count,
     /// Whether a `max` out of its bounds has been reported.
     reported: Once,
+    /// The same for a cost.
+    reported_cost: Once,
 }
 
 impl Limit {
@@ -35,6 +38,7 @@ impl Limit {
             on_missing: OnMissing::Reject,
             count: Count::All,
             reported: Once::new(),
+            reported_cost: Once::new(),
         }
     }
 
@@ -119,12 +123,7 @@ impl Limit {
 
     /// The same for a caller that was found in another way.
     pub(crate) fn known(&self, caller: Key) -> Result<Option<Key>, Nobody> {
-        match self.on_missing {
-            _ if !caller.is_nobody() => Ok(Some(caller)),
-            OnMissing::Reject => Err(Nobody),
-            OnMissing::Skip => Ok(None),
-            OnMissing::Anonymous => Ok(Some(Key::anonymous())),
-        }
+        self.on_missing.known(caller)
     }
 
     /// The rule with the `max` of one request; `None` when it lets nobody pass.
@@ -146,6 +145,19 @@ impl Limit {
         policy.ok()
     }
 
+    /// Says in the log that no limit is as large as the cost of one request, when that is so for the first time.
+    pub(crate) fn note_cost(&self, cost: u64) {
+        if cost > MAX_UNITS {
+            self.reported_cost.call_once(|| {
+                tracing::error!(
+                    policy = self.policy.name(),
+                    cost,
+                    "the `cost` that was chosen for a request is above 10^12, more than any limit; such requests are denied"
+                );
+            });
+        }
+    }
+
     /// The question to the store.
     pub(crate) fn check<'a>(&'a self, partition: &'a [u8]) -> Check<'a> {
         Check::new(&self.policy, partition).cost(self.cost)
@@ -159,9 +171,9 @@ pub enum By {
     Ip,
     /// Nothing: all share one count.
     Global,
-    /// A parameter of the path, as the router has decoded it.
+    /// A parameter of the path, as extractors decode it.
     Path(&'static str),
-    /// A header field, of which anybody can send any.
+    /// A header field, of which anybody can send any; of several the first, as `headers().get` gives it to the handler.
     Header(&'static str),
     /// What a function finds in the request.
     Function(fn(&HttpRequest) -> Key),
@@ -175,9 +187,7 @@ impl By {
         match self {
             Self::Ip => identity::caller(req),
             Self::Global => Key::global(),
-            Self::Path(name) => {
-                req.match_info().get(name).map_or(Key::nobody(), |value| Key::text(value.as_bytes()))
-            }
+            Self::Path(name) => path_key(req, name),
             Self::Header(name) => match req.headers().get(*name) {
                 Some(value) if !value.is_empty() => Key::text(value.as_bytes()),
                 _ => Key::nobody(),
@@ -192,15 +202,30 @@ impl By {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nobody;
 
-/// What becomes of a request without a caller.
-#[derive(Clone, Copy, Debug)]
+/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by, or
+/// without a peer address when it counts by address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnMissing {
-    /// It is answered with 400.
+    /// It is answered with 400, and not counted.
+    #[default]
     Reject,
     /// It is not counted under this limit.
     Skip,
     /// All such requests are one caller.
     Anonymous,
+}
+
+impl OnMissing {
+    /// Whom a request counts for whose caller is `caller`; `None` when it does not.
+    pub(crate) fn known(self, caller: Key) -> Result<Option<Key>, Nobody> {
+        match self {
+            _ if !caller.is_nobody() => Ok(Some(caller)),
+            Self::Reject => Err(Nobody),
+            Self::Skip => Ok(None),
+            Self::Anonymous => Ok(Some(Key::anonymous())),
+        }
+    }
 }
 
 /// Which answers count.

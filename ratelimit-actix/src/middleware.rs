@@ -11,13 +11,14 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{Check, Policy};
+use ratelimit_core::{Check, MAX_GROUP, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
 use crate::config::RateLimitConfig;
 use crate::identity;
 use crate::key::{IntoKey, Key};
+use crate::limit::{Nobody, OnMissing};
 use crate::pass::{decide, refuse};
 use crate::quotas::Quotas;
 use crate::rejection::{MissingCaller, Rejection};
@@ -75,11 +76,12 @@ struct Settings {
 struct Limit {
     policy: Policy,
     caller: Arc<CallerFn>,
+    on_missing: OnMissing,
 }
 
 impl Limit {
     fn by_address(policy: Policy) -> Self {
-        Self { policy, caller: Arc::new(identity::caller) }
+        Self { policy, caller: Arc::new(identity::caller), on_missing: OnMissing::Reject }
     }
 }
 
@@ -90,13 +92,23 @@ impl RateLimit {
         Self(Arc::new(Settings { limits, filter: Filter::default(), cost: 1 }))
     }
 
-    /// Adds a limit, again by address; a group can have [`MAX_GROUP`](crate::MAX_GROUP).
+    /// Adds a limit, again by address.
+    ///
+    /// # Panics
+    ///
+    /// When the group has more than [`MAX_GROUP`] limits, or the [cost](Self::cost) is above this one: it would let nobody
+    /// pass.
     pub fn and(self, policy: Policy) -> Self {
         self.with(|settings| settings.limits.push(Limit::by_address(policy)))
     }
 
     /// Counts the limit that was added last for other callers than addresses: see [`IntoKey`] for what a function may
-    /// return. Nobody is answered with 400.
+    /// return. Nobody is answered with 400, unless [`on_missing`](Self::on_missing) says otherwise.
+    ///
+    /// Only what has been verified may tell callers apart: with a function over a header that nobody has checked, such as
+    /// an API key, a client chooses a new count with every request. [`principal_or_address`](crate::principal_or_address)
+    /// counts accounts once they are verified, and addresses until then. For parameters of the path use
+    /// [`path_key`](crate::path_key).
     pub fn by<K: IntoKey>(self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
         self.caller(Arc::new(move |req| caller(req).into_key()))
     }
@@ -106,13 +118,30 @@ impl RateLimit {
         self.caller(Arc::new(|_| Key::global()))
     }
 
+    /// What becomes of requests for which the limit that was added last finds no caller; the default is 400.
+    pub fn on_missing(self, on_missing: OnMissing) -> Self {
+        self.with(|settings| {
+            if let Some(limit) = settings.limits.last_mut() {
+                limit.on_missing = on_missing;
+            }
+        })
+    }
+
     /// What each request costs under every limit; the default is 1.
+    ///
+    /// # Panics
+    ///
+    /// When it is 0, so that nothing would ever be denied, or above one of the limits, so that nobody would ever pass.
     pub fn cost(self, cost: u64) -> Self {
         self.with(|settings| settings.cost = cost)
     }
 
     /// Does not limit requests for the route with this pattern, as [`HttpRequest::match_pattern`] gives it: the
     /// prefixes of all scopes and the resource's own, such as `/api/{tenant}/health`.
+    ///
+    /// Around a scope or an app the route is looked up by the path alone, because guards have not been asked yet. Where one
+    /// path fits the patterns of several resources that only guards tell apart, the first of them decides; exclude such a
+    /// route by wrapping the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
         self.with(|settings| settings.filter.exclude_pattern(pattern.into()))
     }
@@ -134,6 +163,8 @@ impl RateLimit {
     }
 
     /// Limits requests by these methods only. `HEAD` is limited where `GET` is.
+    ///
+    /// A handler that is mounted for every method (`web::to(..)`) can then be called by another one without limit.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.with(|settings| settings.filter.methods(methods.into_iter().collect()))
     }
@@ -147,7 +178,14 @@ impl RateLimit {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(Arc::make_mut(&mut self.0));
+        let settings = Arc::make_mut(&mut self.0);
+        change(settings);
+        assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
+        let least = settings.limits.iter().map(|limit| limit.policy.capacity()).min().unwrap_or(u64::MAX);
+        assert!(
+            (1..=least).contains(&settings.cost),
+            "cost must be from 1 to {least}, the least that a limit of the group ever has"
+        );
         self
     }
 }
@@ -169,14 +207,18 @@ impl Settings {
         if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
             return Ok(());
         }
-        let keys: SmallVec<[Key; 2]> = self.limits.iter().map(|limit| (limit.caller)(req)).collect();
-        let checks = self.limits.iter().zip(&keys);
-        let checks =
-            checks.map(|(limit, key)| Some(Check::new(&limit.policy, key.partition()?).cost(self.cost)));
-        let Some(checks) = checks.collect::<Option<SmallVec<[Check<'_>; 2]>>>() else {
-            return Err(Rejection::MissingCaller(MissingCaller::new(req)));
-        };
-        decide(req, &checks).await.map(drop)
+        let mut callers: SmallVec<[(&Policy, Key); 2]> = SmallVec::new();
+        for limit in &self.limits {
+            match limit.on_missing.known((limit.caller)(req)) {
+                Ok(Some(caller)) => callers.push((&limit.policy, caller)),
+                Ok(None) => {}
+                Err(Nobody) => return Err(Rejection::MissingCaller(MissingCaller::new(req))),
+            }
+        }
+        let checks = callers.iter();
+        let checks = checks
+            .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)));
+        decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>()).await.map(drop)
     }
 }
 

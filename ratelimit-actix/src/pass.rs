@@ -79,8 +79,12 @@ pub(crate) async fn finish(
 
 /// The answer to a request that may not go on.
 pub(crate) async fn refuse(req: &HttpRequest, payload: Payload, rejection: Rejection) -> HttpResponse {
-    drain(req, payload).await;
-    answer(req, rejection)
+    let rest = drain(req, payload).await;
+    let response = answer(req, rejection);
+    match rest {
+        Some(rest) => rest.close_after(response),
+        None => response,
+    }
 }
 
 /// Asks the nearest limiter, and leaves what it says in the request. Not at all when there is nothing to ask.

@@ -7,6 +7,7 @@ pub use ratelimit_core::{Algorithm, OnError, Policy};
 
 pub use crate::bounds::{Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor};
 pub use crate::declared::{Declaration, Text};
+pub use crate::default_key::DefaultKey;
 pub use crate::group::{Group, join};
 pub use crate::key::{IntoKey, Key};
 pub use crate::limit::{By, Count, Limit, OnMissing};

@@ -1,6 +1,6 @@
 //! The attribute from end to end: tokens to arguments and items, to checked specifications, to tokens.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::ExprPath;
 
@@ -28,17 +28,27 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
                 Err(errors) => fallback::expand(&errors, &fallback::Bare(&item)),
             }
         }
+        Kind::Crate => fallback::expand(&of_a_file(), &fallback::Bare(&item)),
     }
 }
 
 /// What a `#[no_rate_limit]` becomes that no `#[rate_limit]` around it has taken off.
 pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
     let error = syn::Error::new(
-        proc_macro2::Span::call_site(),
+        Span::call_site(),
         "#[no_rate_limit] takes a handler out of the #[rate_limit] of the module or impl block around it, and there is \
          none; remove it",
     );
     fallback::expand(&error, item)
+}
+
+/// What is wrong with `#![rate_limit]`. The compiler has said that it is unstable; what to do instead, it does not know.
+pub(crate) fn of_a_file() -> syn::Error {
+    syn::Error::new(
+        Span::call_site(),
+        "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an inline module \
+         around the handlers, or limit a scope with the `RateLimit` middleware",
+    )
 }
 
 /// Everything that can be wrong is found here, in one pass over all stacked attributes and the function.
@@ -95,6 +105,7 @@ pub(crate) fn errors(arguments: TokenStream, item: TokenStream) -> Vec<syn::Erro
         Kind::Module | Kind::Impl => {
             Diagnostics::collect(|diagnostics| Block::outermost(arguments, &item, diagnostics)).err()
         }
+        Kind::Crate => Some(of_a_file()),
     };
     errors.into_iter().flatten().collect()
 }

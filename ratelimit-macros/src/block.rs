@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, ExprPath, ImplItem, ItemImpl, Meta};
 
 use crate::args::Args;
-use crate::attribute::{handler, read, read_attribute};
+use crate::attribute::{handler, of_a_file, read, read_attribute};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::expand;
 use crate::handler::{Handler, Place};
@@ -71,6 +71,9 @@ impl Block {
                 exempt,
                 "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
             );
+        }
+        if is_file(item) {
+            return Err(diagnostics.push(of_a_file()));
         }
         let block = Self::read(item, &inherited, true, diagnostics)?;
         if inherited.sound && block.count() == 0 {
@@ -230,11 +233,15 @@ fn member(
                 "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
             ));
         }
+        if !matches!(exempt.meta, Meta::Path(_)) {
+            let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
+            return Err(diagnostics.error(exempt, help));
+        }
         return Ok(Member::Other(item.into_token_stream()));
     }
     match item.kind() {
         Kind::Module | Kind::Impl => return nested(&item, tokens, inherited, diagnostics),
-        Kind::Other => {}
+        Kind::Crate | Kind::Other => {}
     }
     let reached = match reach {
         Reach::Routes => item.has_route(),
@@ -266,7 +273,7 @@ fn own_group(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) 
     }
     let mut group = Vec::new();
     for attribute in item.stacked() {
-        if matches!(attribute.meta, Meta::Path(_)) {
+        if is_bare(attribute) {
             group.extend(inherited.args());
         } else {
             group.push(read_attribute(attribute, diagnostics));
@@ -294,13 +301,13 @@ fn nested(
     }
     let mut group = Vec::new();
     for attribute in item.stacked() {
-        if matches!(attribute.meta, Meta::Path(_)) {
+        if is_bare(attribute) {
             group.extend(inherited.group.iter().cloned());
         } else {
             group.push(arguments_of(attribute, diagnostics)?);
         }
     }
-    let only_inherits = item.stacked().iter().all(|attribute| matches!(attribute.meta, Meta::Path(_)));
+    let only_inherits = item.stacked().iter().all(is_bare);
     let own;
     let limits = if only_inherits {
         inherited
@@ -312,6 +319,22 @@ fn nested(
         &own
     };
     Block::read(item, limits, true, diagnostics).map(Member::Block)
+}
+
+/// Whether an attribute has no arguments, with or without parentheses around them.
+fn is_bare(attribute: &Attribute) -> bool {
+    match &attribute.meta {
+        Meta::Path(_) => true,
+        Meta::List(list) => list.tokens.is_empty(),
+        Meta::NameValue(_) => false,
+    }
+}
+
+/// Whether a module is a file, whose own first line the attribute is: its braces then stand for the semicolon after
+/// its name.
+fn is_file(item: &Item) -> bool {
+    let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
+    braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
 }
 
 fn arguments_of(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Result<TokenStream, Reported> {

@@ -1,5 +1,7 @@
 //! Closures as functions: a function may return what it borrows from the request, a closure may not.
 
+use std::slice;
+
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
@@ -18,20 +20,31 @@ pub(crate) fn key_function(root: &Root, closure: &Closure) -> (Ident, TokenStrea
 }
 
 /// A function that returns `returned`, unless the closure says something else, and its name.
+///
+/// A parameter called like a handler with a route attribute would be taken for the unit struct that Actix-web makes of
+/// it. A function of that name is nearer, and a parameter may shadow a function.
 pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let name = Ident::new("__rate_limit_chosen", span);
     let Closure { asyncness, inputs, output, body, .. } = closure;
     let returned = output.as_ref().unwrap_or(returned);
-    let parameters: Vec<TokenStream> = match inputs {
-        Inputs::Request(input) => vec![parameter(input)],
-        Inputs::Extractors(inputs) => inputs.iter().map(parameter).collect(),
+    let inputs = match inputs {
+        Inputs::Request(input) => slice::from_ref(input),
+        Inputs::Extractors(inputs) => inputs,
     };
-    let function = quote_spanned!(span=> #asyncness fn #name(#(#parameters),*) -> #returned #body);
+    let parameters = inputs.iter().map(parameter);
+    let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
+        // Used at once, lest it be called dead.
+        quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
+    });
+    let function = quote_spanned! {span=>
+        #(#shadows)*
+        #asyncness fn #name(#(#parameters),*) -> #returned #body
+    };
     (name, function)
 }
 
-fn parameter(Input { pattern, ty }: &Input) -> TokenStream {
+fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
     quote!(#pattern: #ty)
 }
 
@@ -43,11 +56,14 @@ pub(crate) fn call(root: &Root, closure: &Closure, (name, function): (Ident, Tok
     let span = located_at_start(&closure.body);
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
     match &closure.inputs {
-        Inputs::Request(..) => quote_spanned! {span=> {
-            #function
-            let __rate_limit_function = #name;
-            __rate_limit_function(__rate_limit_group.request()) #wait
-        }},
+        Inputs::Request(Input { ty, .. }) => {
+            let request = quote_spanned!(located_at_start(ty)=> __rate_limit_group.request());
+            quote_spanned! {span=> {
+                #function
+                let __rate_limit_function = #name;
+                __rate_limit_function(#request) #wait
+            }}
+        }
         Inputs::Extractors(inputs) => {
             let checks = inputs.iter().map(|Input { ty, .. }| {
                 let span = located_at_start(ty);

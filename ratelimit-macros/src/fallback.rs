@@ -14,8 +14,8 @@ pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
     tokens
 }
 
-/// A module or impl block without our attributes on what is in it: they would be expanded once more, and complain that
-/// there is nothing around them.
+/// A module, impl block or crate without our attributes on what is in it: they would be expanded once more, and complain
+/// that there is nothing around them. Of a crate without that of the compiler's own first line, which nobody may write.
 pub(crate) struct Bare<'a>(pub(crate) &'a Item);
 
 impl ToTokens for Bare<'_> {
@@ -24,7 +24,10 @@ impl ToTokens for Bare<'_> {
     }
 }
 
-/// Takes off every `#[..rate_limit..]` and `#[..no_rate_limit..]`, in every depth.
+/// The attributes that are taken off.
+const OURS: [&str; 3] = ["rate_limit", "no_rate_limit", "prelude_import"];
+
+/// Takes them off in every depth.
 fn without_ours(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut kept = TokenStream::new();
@@ -50,8 +53,12 @@ fn without_ours(tokens: TokenStream) -> TokenStream {
 }
 
 fn is_ours(attribute: &Group) -> bool {
-    let path = attribute.stream().into_iter().take_while(|token| !matches!(token, TokenTree::Group(_)));
-    path.last().is_some_and(
-        |token| matches!(token, TokenTree::Ident(word) if word == "rate_limit" || word == "no_rate_limit"),
-    )
+    let ends_path = |token: &TokenTree| match token {
+        TokenTree::Group(_) => true,
+        TokenTree::Punct(punct) => punct.as_char() == '=',
+        _ => false,
+    };
+    let path = attribute.stream().into_iter().take_while(|token| !ends_path(token));
+    path.last()
+        .is_some_and(|token| matches!(token, TokenTree::Ident(word) if OURS.iter().any(|ours| word == ours)))
 }

@@ -34,6 +34,8 @@ pub(crate) struct Item {
 pub(crate) enum Kind {
     Module,
     Impl,
+    /// Several items: an attribute at the top of a crate is given all of it.
+    Crate,
     /// A function, or something that gets an error for not being one.
     Other,
 }
@@ -78,8 +80,13 @@ impl Item {
         match found.parse2(self.rest.clone()) {
             Ok(Err("a module")) => Kind::Module,
             Ok(Err("an impl block")) => Kind::Impl,
+            Ok(Err(_)) if self.is_several() => Kind::Crate,
             _ => Kind::Other,
         }
+    }
+
+    fn is_several(&self) -> bool {
+        syn::parse2::<syn::File>(self.rest.clone()).is_ok_and(|file| file.items.len() > 1)
     }
 
     /// Whether it is an `async fn`, from its leading words.
@@ -205,6 +212,7 @@ pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
         let help = match found {
             "a module" | "an impl block" => "this one cannot be read",
             "a trait" => "put it on the function that implements a handler",
+            "a macro call" => "put it above the `async fn` that the macro writes, inside of the macro",
             _ => "put it above an `async fn`",
         };
         format!(
@@ -237,7 +245,7 @@ fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
             "async" | "unsafe" | "const" | "safe" | "default" | "auto" => {}
             "struct" => return Err("a struct"),
             "enum" => return Err("an enum"),
-            "union" => return Err("a union"),
+            "union" if !ahead.peek(Token![!]) => return Err("a union"),
             "trait" => return Err("a trait"),
             "impl" => return Err("an impl block"),
             "mod" => return Err("a module"),
@@ -245,6 +253,7 @@ fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
             "type" => return Err("a type alias"),
             "use" => return Err("an import"),
             "macro_rules" | "macro" => return Err("a macro"),
+            _ if ahead.peek(Token![!]) || ahead.peek(Token![::]) => return Err("a macro call"),
             "let" => return Err("a statement"),
             _ => return Err("this"),
         }

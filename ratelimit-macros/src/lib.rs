@@ -75,7 +75,8 @@ use proc_macro::TokenStream;
 /// | `ip` | each client's address |
 /// | `global` | nobody: all callers share one |
 /// | `path("id")` | each value of a path parameter, of the route or of a scope around it |
-/// | `header("x-api-key")` | each value of a header field. **Nobody has verified it**: who can make up values can make up quotas. An empty one is nobody |
+/// | `header("x-tenant")` | each value of a header field, of several the first. **Nobody has verified it**: who can make up values can make up quotas. An empty one is nobody |
+/// | `principal_or_address` | each account that authentication has verified, and each address without one; `principal` for accounts only |
 /// | `caller` | whatever a `fn(&HttpRequest) -> K` returns |
 /// | `\|req: &HttpRequest\| ..` | whatever a closure returns, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | whatever a closure over extractors returns, as long as they do not read the body. If one of them fails, its answer is the answer, and nothing is counted |
@@ -84,6 +85,16 @@ use proc_macro::TokenStream;
 /// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Key`, or a tuple or `Option` of these.
 /// Closures may be `async`. Their parameters need types. Extractors of the body, such as `Json` and `String`, are refused by
 /// name, since the limit is decided before the body is read.
+///
+/// **An API key that has not been checked lets anybody choose their count.** With `by = header("x-api-key")`, or
+/// `{header:x-api-key}` in a key, a client that sends another made-up key with every request has a full quota each time and is
+/// never limited, and one that sends somebody else's key uses up the other's quota. Count by who has proved to be calling:
+/// have authentication leave a `Principal` in the request, and write `by = principal_or_address`, which counts by the
+/// address until a key was accepted, or `by = principal` where nobody else may come in. By a header alone is right only
+/// where a trusted proxy in front has set it and removed the client's own.
+///
+/// A parameter of the path is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`,
+/// `+7`), so count it with `by = |id: Path<u64>| *id`.
 ///
 /// # Placeholders
 ///
@@ -106,7 +117,7 @@ use proc_macro::TokenStream;
 /// `skip` is asked first, and a limit that is skipped chooses nothing else and is not checked. A `max` of 0 denies. A `max` above
 /// 10^12 denies as well, with an error in the log when it first happens: a number is never rounded. A count is one count under
 /// every `max`, except that a token bucket is another bucket for every `max`. A cost of 0 is judged and takes nothing; one above
-/// the limit never passes.
+/// the limit never passes, and one above 10^12 is an error in the log as well.
 ///
 /// # Which answers count
 ///
@@ -137,10 +148,11 @@ use proc_macro::TokenStream;
 /// - `Self` cannot be named in an associated function with an attribute of its own, because a nested function has none; put
 ///   the attribute on the impl block. Two such functions of one name in one module need a `key` each, since the default key
 ///   does not hold the type.
-/// - A route attribute makes a unit struct of its handler's name. A closure's parameter of the same name, such as `user` in a
-///   module with a handler `user`, is taken for that struct; give it another name.
-/// - Import the attribute under its own name. One that is renamed by `use .. as ..` cannot be found by its neighbours in
-///   a group, and does not compile next to them.
+/// - A default key that would be longer than 128 bytes loses its beginning, one with other letters than a key has `_` for each
+///   of them, and both end in a hash of the whole. Functions of one name that are nested in different functions of one module
+///   have the same default key; give each a `key`.
+/// - Import the attribute, and route attributes below it, under their own names. One that is renamed by `use .. as ..` cannot
+///   be found by its neighbours, and does not compile next to them.
 /// - Every limit of the program is listed by `limits()`, for a line at start or for a test.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use crate::handler::Handler;
 use crate::name::Name;
 use crate::number::{Number, Units};
 use crate::paths::{Root, located, located_at_start};
+use crate::source::{Closure, Inputs};
 use crate::text;
 use crate::validate::{Key, Limit, Spec};
 use crate::value::{Count, OnError, OnMissing, Window};
@@ -28,7 +29,10 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
         Key::Given(key) => quoted(key),
         Key::Function(name) => {
             let site = Span::mixed_site();
-            quote_spanned!(site=> ::core::concat!(::core::module_path!(), "::", #name))
+            let private = root.private(site);
+            quote_spanned! {site=>
+                const { &#private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)) }.as_str()
+            }
         }
     };
     let max = setter("max", fixed(limit.max.as_ref()));
@@ -148,14 +152,16 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
                 })
             }
         }
-        By::Closure(closure) if closure.is_immediate() => {
+        By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
             let span = located_at_start(&closure.body);
             let private = root.private(span);
             let (name, function) = code::key_function(root, closure);
+            // At the type: that is what is wrong when it is another than the request's.
+            let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
                     #function
-                    #private::IntoKey::into_key(#name(__rate_limit_request))
+                    #private::IntoKey::into_key(#name(#request))
                 })
             }
         }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 
 /// Everything that an expansion names below [`Root::private`]; the facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 19] = [
+pub(crate) const NAMES: [&str; 20] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -17,6 +17,7 @@ pub(crate) const NAMES: [&str; 19] = [
     "OnError",
     "Count",
     "IntoKey",
+    "DefaultKey",
     "Declaration",
     "Text",
     "inventory",

@@ -1,6 +1,6 @@
 //! Code of the user's that runs for each request: a closure, or `with(path)` for a function.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
@@ -55,6 +55,8 @@ pub(crate) enum Inputs {
 /// A parameter of a closure.
 pub(crate) struct Input {
     pub(crate) pattern: TokenStream,
+    /// The variables in the pattern.
+    pub(crate) names: Vec<Ident>,
     pub(crate) ty: TokenStream,
 }
 
@@ -122,8 +124,15 @@ pub(crate) fn closure(
         match input {
             Pat::Type(input) => {
                 sound = sound.and(check_type(name, &input.ty, closure.inputs.len(), diagnostics));
-                is_request = matches!(*input.ty, Type::Reference(_));
-                typed.push(Input { pattern: input.pat.to_token_stream(), ty: input.ty.to_token_stream() });
+                if let Some(attribute) = input.attrs.first() {
+                    let help = "a closure's parameters have no attributes here; remove this one";
+                    sound = Err(diagnostics.error(attribute, help));
+                }
+                is_request = matches!(bare(&input.ty), Type::Reference(_));
+                let pattern = input.pat.to_token_stream();
+                let mut names = Vec::new();
+                find_names(pattern.clone(), &mut names);
+                typed.push(Input { pattern, names, ty: input.ty.to_token_stream() });
             }
             other => {
                 let text = other.to_token_stream().to_string();
@@ -163,9 +172,15 @@ pub(crate) fn closure(
 }
 
 fn check_type(name: &str, ty: &Type, arity: usize, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
-    if let Type::Reference(reference) = ty {
+    if let Type::Reference(reference) = bare(ty) {
         if reference.mutability.is_some() {
             return Err(diagnostics.error(ty, "the request cannot be changed here: write `&HttpRequest`"));
+        }
+        if let Type::Path(path) = bare(&reference.elem)
+            && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
+        {
+            return Err(diagnostics
+                .error(ty, "`ServiceRequest` is what middleware is given; a handler's is `&HttpRequest`"));
         }
         if arity > 1 {
             let value = reference.elem.to_token_stream().to_string().replace(' ', "");
@@ -190,22 +205,57 @@ fn check_type(name: &str, ty: &Type, arity: usize, diagnostics: &mut Diagnostics
     Ok(())
 }
 
+/// Without parentheses, and without the invisible delimiters that a macro's `$type` comes in.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        other => other,
+    }
+}
+
+/// The variables in a pattern: words that begin in lower case, and are no path, no name of a field and no macro.
+fn find_names(pattern: TokenStream, names: &mut Vec<Ident>) {
+    let mut tokens = pattern.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Group(group) => find_names(group.stream(), names),
+            TokenTree::Ident(word) => {
+                let is_variable = match tokens.peek() {
+                    Some(TokenTree::Punct(next)) => !matches!(next.as_char(), ':' | '!' | '<'),
+                    Some(TokenTree::Group(next)) => next.delimiter() == Delimiter::None,
+                    _ => true,
+                };
+                let is_lower = word.to_string().trim_start_matches("r#").starts_with(char::is_lowercase);
+                let is_keyword = syn::parse2::<Ident>(word.to_token_stream()).is_err();
+                if is_variable && is_lower && !is_keyword && !names.contains(&word) {
+                    names.push(word);
+                }
+            }
+            // The second half of `::`, and what follows it, which is no variable.
+            TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint => {
+                tokens.next();
+                tokens.next_if(|next| matches!(next, TokenTree::Ident(_)));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The `_` in a type.
 fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
     tokens.into_iter().find_map(|token| match token {
-        proc_macro2::TokenTree::Ident(word) if word == "_" => Some(word.span()),
-        proc_macro2::TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
-        proc_macro2::TokenTree::Group(group) => find_placeholder(group.stream()),
+        TokenTree::Ident(word) if word == "_" => Some(word.span()),
+        TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
+        TokenTree::Group(group) => find_placeholder(group.stream()),
         _ => None,
     })
 }
 
 /// The extractor in a type that reads the body.
 fn body_reader(ty: &Type) -> Option<(String, &Type)> {
-    match ty {
+    match bare(ty) {
         Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),
-        Type::Group(group) => body_reader(&group.elem),
-        Type::Paren(paren) => body_reader(&paren.elem),
         Type::Path(path) => {
             let last = path.path.segments.last()?;
             let word = last.ident.to_string();

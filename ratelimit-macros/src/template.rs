@@ -54,7 +54,8 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
         }
         rest = &rest[at + 1..];
         let Some(end) = rest.find(['{', '}']) else {
-            return Err(format!("`{{` is not closed in {text:?}; did you mean `key = \"{text}}}\"`?"));
+            let meant = if rest.is_empty() { "user_id}" } else { "}" };
+            return Err(format!("`{{` is not closed in {text:?}; did you mean `key = \"{text}{meant}\"`?"));
         };
         if rest[end..].starts_with('{') {
             return Err(format!(
@@ -131,6 +132,9 @@ pub(crate) fn header(name: &str) -> Result<String, String> {
     match name.chars().find(|c| !is_token(*c)) {
         _ if name.is_empty() => Err("a header needs a name, such as `x-api-key`".to_owned()),
         None => Ok(name.to_ascii_lowercase()),
+        Some(wrong) if !wrong.is_ascii() => {
+            Err(format!("{name:?} cannot be the name of a header, because of {wrong:?}"))
+        }
         Some(wrong) => {
             let words: Vec<&str> = name.split(|c| !is_token(c)).filter(|word| !word.is_empty()).collect();
             let meant = if words.is_empty() {
@@ -175,6 +179,8 @@ mod tests {
                  `key = \"user:{user_id}\"`, and cannot be escaped",
             ),
             ("user:{id", "`{` is not closed in \"user:{id\"; did you mean `key = \"user:{id}\"`?"),
+            ("user:{", "`{` is not closed in \"user:{\"; did you mean `key = \"user:{user_id}\"`?"),
+            ("{header:größe}", "\"größe\" cannot be the name of a header, because of 'ö'"),
             ("user:id}", "`}` without `{` before it in \"user:id}\"; placeholders are like `{user_id}`"),
             ("{a{b}", "a placeholder cannot have braces in it, found \"{a{b}\"; close it with `}` first"),
             ("{}", "`{}` is empty in \"{}\"; name what is the caller, such as `{user_id}` or `{ip}`"),

@@ -120,7 +120,7 @@ fn limit(
     diagnostics: &mut Diagnostics,
 ) -> Result<Limit, Reported> {
     let (key, by) = match given(args.key)? {
-        None => (default_key(index, handler, diagnostics)?, None),
+        None => (default_key(index, handler), None),
         Some(name::Key::Name(key)) => (Key::Given(key), None),
         Some(name::Key::Template(key, by)) => (Key::Given(key), Some(by)),
     };
@@ -172,21 +172,10 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
 }
 
 /// The handler's name; a further limit on it adds its position, since headers list policies by name.
-fn default_key(
-    index: usize,
-    handler: Option<&Handler>,
-    diagnostics: &mut Diagnostics,
-) -> Result<Key, Reported> {
-    let Some(handler) = handler else {
-        return Ok(Key::Function(String::new()));
-    };
-    let name = handler.path();
-    if !name.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '{' | '}' | '"' | '\\')) {
-        let what = if handler.signature.ident.to_string().is_ascii() { "type" } else { "function" };
-        return Err(diagnostics.error(
-            &handler.signature.ident,
-            format!("the name of this {what} is not plain ASCII and cannot be a key: give one, such as `key = \"user-api\"`"),
-        ));
-    }
-    Ok(Key::Function(if index == 0 { name } else { format!("{name}#{}", index + 1) }))
+///
+/// Whatever letters it has: the facade makes a key of it that fits.
+fn default_key(index: usize, handler: Option<&Handler>) -> Key {
+    let name: String = handler.map(Handler::path).unwrap_or_default();
+    let name: String = name.split_whitespace().collect();
+    Key::Function(if index == 0 { name } else { format!("{name}#{}", index + 1) })
 }

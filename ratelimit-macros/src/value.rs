@@ -221,7 +221,18 @@ pub(crate) fn root(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPat
             Some(Lit::Str(text)) => {
                 let text = text.value();
                 let path = text.trim_start_matches(':');
-                format!("`crate` takes a path without quotes; did you mean `crate = ::{path}`?")
+                match syn::parse_str::<syn::Path>(path) {
+                    Ok(_) => format!("`crate` takes a path without quotes; did you mean `crate = ::{path}`?"),
+                    Err(_) => {
+                        "`crate` takes a path, not a string; write for example `crate = ::ratelimit_actix`"
+                            .to_owned()
+                    }
+                }
+            }
+            _ if matches!(value, Expr::Path(_)) => {
+                "`crate` takes the path of a crate or module, without types; write for example \
+                 `crate = ::ratelimit_actix`"
+                    .to_owned()
             }
             _ => format!(
                 "`crate` takes a path, not {}; write for example `crate = ::ratelimit_actix`",

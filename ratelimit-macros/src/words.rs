@@ -46,7 +46,7 @@ const HABITS: [(&str, &[&str]); 12] = [
 
 /// The argument that goes by another name or spelling.
 pub(crate) fn habit(word: &str) -> Option<&'static str> {
-    let word = word.to_lowercase().replace('_', "");
+    let word = word.trim_start_matches("r#").to_lowercase().replace('_', "");
     let spelled = ARGUMENTS.into_iter().find(|(name, _)| name.replace('_', "") == word);
     let other = HABITS.into_iter().find(|(_, words)| words.contains(&word.as_str()));
     spelled.or(other.map(|(name, _)| (name, ""))).map(|(name, _)| name)

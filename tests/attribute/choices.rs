@@ -40,7 +40,7 @@ macro_rules! handlers {
     ($($path:literal $name:ident: ($($argument:tt)*);)*) => {$(
         #[rate_limit($($argument)*)]
         #[get($path)]
-        async fn $name() -> &'static str {
+        pub(super) async fn $name() -> &'static str {
             "ok"
         }
     )*};
@@ -210,6 +210,28 @@ mod costs {
         }
         assert_eq!(send(&app, from_client("/closure/10")).await.status, 200);
     }
+}
+
+#[test]
+fn a_cost_out_of_bounds_is_one_line_in_the_log() {
+    tests::own_process::in_own_process("choices::a_cost_out_of_bounds_is_one_line_in_the_log", || {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let app = service!(fresh(), costs::closure);
+            for (cost, status) in [(11_u64, 429), (1_000_000_000_000, 429), (10, 200)] {
+                let answer = send(&app, from_client(&format!("/closure/{cost}"))).await;
+                assert_eq!(answer.status, status, "{cost}");
+            }
+            // Too much for this limit, which is what a limit is for.
+            assert_eq!(log.at(Level::ERROR), Vec::<String>::new());
+            for cost in [1_000_000_000_001, u64::MAX] {
+                assert_eq!(send(&app, from_client(&format!("/closure/{cost}"))).await.status, 429);
+            }
+        });
+        let errors = log.at(Level::ERROR);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains("more than any limit"), "{errors:?}");
+    });
 }
 
 mod skipping {

@@ -60,6 +60,9 @@ impl IntoKey for uuid::Uuid {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -102,6 +105,83 @@ mod tests {
         assert!(("a", None::<u8>).into_key().is_nobody());
         assert!((None::<u8>, "a").into_key().is_nobody());
         assert_eq!(("a", Some("b")).into_key(), ("a", "b").into_key());
+    }
+
+    /// A value that a key can be made of.
+    #[derive(Clone, Debug, PartialEq)]
+    enum Value {
+        Text(Vec<u8>),
+        Number(i128),
+        Address([u8; 4]),
+        Global,
+        Parts(Vec<Self>),
+    }
+
+    impl Value {
+        fn key(&self) -> Key {
+            match self {
+                Self::Text(text) => Key::text(text),
+                Self::Number(number) => number.into_key(),
+                Self::Address(octets) => IpAddr::from(*octets).into_key(),
+                Self::Global => Key::global(),
+                Self::Parts(parts) => Key::join(parts.iter().map(Self::key)),
+            }
+        }
+    }
+
+    /// Values that are easily taken for one another: few different bytes, among them those that keys are written with.
+    fn value() -> impl Strategy<Value = Value> {
+        let byte = prop_oneof![0_u8..9, Just(b':'), Just(b'a')];
+        let leaf = prop_oneof![
+            proptest::collection::vec(byte, 0..5).prop_map(Value::Text),
+            (-2_i128..9).prop_map(Value::Number),
+            any::<[bool; 4]>().prop_map(|bits| Value::Address(bits.map(u8::from))),
+            Just(Value::Global),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| proptest::collection::vec(inner, 1..4).prop_map(Value::Parts))
+    }
+
+    /// What a key was made of, read back from its bytes: if that always works, no two values have the same.
+    fn read(bytes: &[u8]) -> Option<Value> {
+        let (kind, value) = bytes.split_first()?;
+        Some(match *kind {
+            0 if value.is_empty() => Value::Global,
+            1 => Value::Address(value.try_into().ok()?),
+            3 => Value::Text(value.to_vec()),
+            4 | 5 => Value::Number(i128::from_be_bytes(value.try_into().ok()?)),
+            7 => {
+                let (mut parts, mut rest) = (Vec::new(), value);
+                while !rest.is_empty() {
+                    let (mut length, mut shift) = (0, 0);
+                    loop {
+                        let (byte, after) = rest.split_first()?;
+                        rest = after;
+                        length |= usize::from(byte & 0x7f) << shift;
+                        shift += 7;
+                        if byte & 0x80 == 0 {
+                            break;
+                        }
+                    }
+                    let (part, after) = rest.split_at_checked(length)?;
+                    rest = after;
+                    parts.push(read(part)?);
+                }
+                Value::Parts(parts)
+            }
+            _ => return None,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_key_was_made_of_can_be_read_back(value in value()) {
+            prop_assert_eq!(read(value.key().partition().unwrap()), Some(value));
+        }
+
+        #[test]
+        fn only_equal_values_are_one_caller(one in value(), other in value()) {
+            prop_assert_eq!(one.key() == other.key(), one == other);
+        }
     }
 
     #[cfg(feature = "uuid")]

@@ -178,6 +178,17 @@ fn facades() {
         )],
     );
     check(
+        "crate = \"::\"",
+        &[("\"::\"", "`crate` takes a path, not a string; write for example `crate = ::ratelimit_actix`")],
+    );
+    check(
+        "crate = ::facade::<T>",
+        &[(
+            "::facade::<T>",
+            "`crate` takes the path of a crate or module, without types; write for example `crate = ::ratelimit_actix`",
+        )],
+    );
+    check(
         "crate = 1",
         &[("1", "`crate` takes a path, not an integer; write for example `crate = ::ratelimit_actix`")],
     );
@@ -207,6 +218,7 @@ fn unknown_arguments() {
         ("client", "caller", "; did you mean `by`?"),
         ("key_fn", "caller", "; did you mean `by`?"),
         ("MAX", "1", "; did you mean `max = 1`?"),
+        ("r#max", "1", "; did you mean `max = 1`?"),
         ("colour", "1", ""),
         ("onMissing", "\"skip\"", "; did you mean `on_missing = \"skip\"`?"),
         ("countIf", "\"failures\"", "; did you mean `count = \"failures\"`?"),

@@ -1,5 +1,6 @@
 //! Modules and impl blocks: which functions are limited, and by what.
 
+use proc_macro2::{Delimiter, Group, TokenTree};
 use quote::ToTokens;
 
 use super::{check_item, expand, tokens};
@@ -46,6 +47,7 @@ fn a_module_limits_what_has_a_route() {
             #[get(\"/d\")] #[rate_limit(max = 7)] async fn d() {}
             #[rate_limit] async fn e() {}
             #[rate_limit] #[x::rate_limit(max = 9)] async fn f() {}
+            #[rate_limit()] async fn g() {}
             macro_rules! m { () => {} }
             fn not_async() {}
         }",
@@ -54,7 +56,8 @@ fn a_module_limits_what_has_a_route() {
             ("b", ".max(5u64)"),
             ("d", ".max(7u64)"),
             ("e", ".max(5u64)"),
-            ("f", "\"f#2\")).max(9u64)"),
+            ("f", "\"f#2\"))}.as_str()).max(9u64)"),
+            ("g", ".max(5u64)"),
         ],
     );
 }
@@ -70,14 +73,16 @@ fn modules_and_impl_blocks_inside_inherit() {
             mod elsewhere;
             impl A { async fn e() {} #[rate_limit] async fn f() {} }
             #[rate_limit] impl B { async fn g() {} #[no_rate_limit] async fn h() {} }
+            #[rate_limit()] impl D<T, { 1 }> { async fn j() {} }
             impl C for D { async fn i() {} }
         }",
         &[
             ("a", ".max(5u64)"),
             ("b", ".max(5u64)"),
             ("d", ".max(6u64)"),
-            ("A::f", "\"A::f\")).max(5u64)"),
-            ("B::g", "\"B::g\")).max(5u64)"),
+            ("A::f", "\"A::f\"))}.as_str()).max(5u64)"),
+            ("B::g", "\"B::g\"))}.as_str()).max(5u64)"),
+            ("D<T,{1}>::j", "\"D<T,{1}>::j\"))}.as_str()).max(5u64)"),
         ],
     );
 }
@@ -95,7 +100,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
     check_limited(
         "max = 5",
         item,
-        &[("Api<T>::list", "\"Api<T>::list\")).max(5u64)"), ("Api<T>::own", ".max(2u64)")],
+        &[("Api<T>::list", "\"Api<T>::list\"))}.as_str()).max(5u64)"), ("Api<T>::own", ".max(2u64)")],
     );
     let expanded = expand("max = 5", item).to_string().replace(' ', "");
     for part in [
@@ -196,13 +201,49 @@ fn blocks_that_cannot_be_limited() {
         "mod api { #[get(\"/a\")] #[rate_limit(max = 1)] #[no_rate_limit] async fn a() {} }",
         &[("#[no_rate_limit]", contradiction)],
     );
+    check_item(
+        "",
+        "mod api { #[get(\"/a\")] async fn a() {} #[get(\"/b\")] #[no_rate_limit(max = 1)] async fn b() {} }",
+        &[(
+            "#[no_rate_limit(max = 1)]",
+            "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit",
+        )],
+    );
+}
+
+const OF_A_FILE: &str = "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an \
+                         inline module around the handlers, or limit a scope with the `RateLimit` middleware";
+
+#[test]
+fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
+    // What the compiler hands over for `#![rate_limit]` above these two handlers.
+    let item = "extern crate std; #[prelude_import] use std::prelude::rust_2024::*; \
+                #[rate_limit(max = 1)] async fn a() {} #[no_rate_limit] async fn b() {}";
+    check_item("max = 1", item, &[("", OF_A_FILE)]);
+    let expanded = expand("max = 1", item).to_string();
+    let rest = "extern crate std; use std::prelude::rust_2024::*; async fn a() {} async fn b() {}";
+    assert!(expanded.ends_with(&tokens(rest).to_string()), "{expanded}");
+}
+
+#[test]
+fn an_attribute_at_the_top_of_a_module_in_a_file_names_the_alternatives() {
+    // The compiler hands over the module with what is in its file, in braces that stand at `mod api;`.
+    let mut module: Vec<TokenTree> = tokens("mod api;").into_iter().collect();
+    let semicolon = module.pop().unwrap();
+    let mut braces = Group::new(Delimiter::Brace, tokens("#[get(\"/a\")] async fn a() {}"));
+    braces.set_span(semicolon.span());
+    module.push(braces.into());
+    let errors = crate::attribute::errors(tokens("max = 1"), module.into_iter().collect());
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors, [OF_A_FILE]);
 }
 
 #[test]
 fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
-    let item = "mod api { #[get(\"/a\")] async fn a() {} #[no_rate_limit] #[x] async fn b() { f(#[rate_limit(a)] c) } }";
+    let item = "mod api { #[get(\"/a\")] async fn a() {} #[no_rate_limit] #[x] #[a::rate_limit = 1] async fn b() { f(#[rate_limit(a)] c) } }";
     let expanded = expand("max = 0", item).to_string();
-    let plain = item.replace("#[no_rate_limit] ", "").replace("#[rate_limit(a)] ", "");
+    let ours = ["#[no_rate_limit] ", "#[rate_limit(a)] ", "#[a::rate_limit = 1] "];
+    let plain = ours.into_iter().fold(item.to_owned(), |text, ours| text.replace(ours, ""));
     assert!(expanded.ends_with(&tokens(&plain).to_string()), "{expanded}");
 }
 

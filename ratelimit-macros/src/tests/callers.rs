@@ -1,6 +1,9 @@
 //! Who is limited: the forms of `by` and the placeholders of `key`, and what is wrong with others.
 
-use super::{check, check_item, expand};
+use proc_macro2::{Delimiter, Group};
+use quote::quote;
+
+use super::{check, check_item, expand, tokens};
 
 const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
                         `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
@@ -119,6 +122,20 @@ fn closures_have_types_and_leave_the_body_alone() {
         "by = |p: web::Path<u64>, req: &HttpRequest| 1",
         &[("&HttpRequest", "next to other extractors each is taken by value: write `HttpRequest`")],
     );
+    check(
+        "by = |req: &dev::ServiceRequest| 1",
+        &[(
+            "&dev::ServiceRequest",
+            "`ServiceRequest` is what middleware is given; a handler's is `&HttpRequest`",
+        )],
+    );
+    check(
+        "by = |#[cfg(x)] id: Path<u64>, #[allow(y)] _: HttpRequest| 1",
+        &[
+            ("#[cfg(x)]", "a closure's parameters have no attributes here; remove this one"),
+            ("#[allow(y)]", "a closure's parameters have no attributes here; remove this one"),
+        ],
+    );
     for (ty, reader) in [
         ("web::Json<Login>", "Json"),
         ("actix_web::web::Form<Login>", "Form"),
@@ -151,6 +168,42 @@ fn closures_have_types_and_leave_the_body_alone() {
         check(&format!("by = |a: {ty}| 1"), &[]);
     }
     check("by = move |req: &HttpRequest| 1, max = async |a: A, b: B| 1, cost = async move |a: A| 2", &[]);
+}
+
+#[test]
+fn a_type_may_come_through_a_macro() {
+    // `|req: $ty| 1` with `&HttpRequest` for `$ty`, which the compiler puts between invisible delimiters.
+    let ty = Group::new(Delimiter::None, tokens("&HttpRequest"));
+    let closure = quote!(by = |req: #ty| 1);
+    let expanded = crate::attribute::expand(closure, tokens(super::HANDLER)).to_string();
+    assert!(expanded.contains(":: begin (") && !expanded.contains("assert_bodyless"), "{expanded}");
+    let ty = Group::new(Delimiter::None, tokens("(web::Json<u8>)"));
+    let closure = quote!(by = |body: #ty| 1);
+    let errors = crate::attribute::errors(closure, tokens(super::HANDLER));
+    assert!(errors[0].to_string().starts_with("`Json` reads the body"), "{errors:?}");
+}
+
+#[test]
+fn parameters_are_nearer_than_handlers_of_the_same_name() {
+    for (parameters, names) in [
+        ("user: User", &["user"][..]),
+        ("mut user: User, r#type: A", &["user", "r#type"]),
+        ("Query(query): Query<A>, (a, _, Some(b)): (A, B, C)", &["query", "a", "b"]),
+        ("P { x, y: z, .. }: Query<P>, ref whole @ Path(_): A", &["x", "z", "whole"]),
+        ("module::Type(a): A, module::none: B, NAME: C, _user: D, 1: E", &["a"]),
+        ("text!(a): A", &["a"]),
+        ("&[first, .., last]: A", &["first", "last"]),
+        ("(A(x) | B(x)): A", &["x"]),
+    ] {
+        let expanded =
+            expand(&format!("max = |{parameters}| 1"), super::HANDLER).to_string().replace(' ', "");
+        let found: Vec<&str> = expanded
+            .split("constfn")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("(){}const_:fn()=").map(|(name, _)| name))
+            .collect();
+        assert_eq!(found, names, "{parameters}: {expanded}");
+    }
 }
 
 #[test]
@@ -311,8 +364,11 @@ fn what_is_constant_needs_no_choice() {
         "count = \"failures\"",
         "on_missing = \"skip\"",
     ] {
-        let tokens = expand(constant, super::HANDLER).to_string();
-        assert!(tokens.contains(":: begin (") && !tokens.contains(":: Group ::"), "{constant}: {tokens}");
+        let expanded = expand(constant, super::HANDLER).to_string();
+        assert!(
+            expanded.contains(":: begin (") && !expanded.contains(":: Group ::"),
+            "{constant}: {expanded}"
+        );
     }
     for chosen in [
         "by = |p: web::Path<u64>| *p",
@@ -322,15 +378,18 @@ fn what_is_constant_needs_no_choice() {
         "cost = |r: &HttpRequest| 1",
         "skip = |r: &HttpRequest| true",
     ] {
-        let tokens = expand(chosen, super::HANDLER).to_string();
-        assert!(!tokens.contains(":: begin (") && tokens.contains(":: Group :: new"), "{chosen}: {tokens}");
+        let expanded = expand(chosen, super::HANDLER).to_string();
+        assert!(
+            !expanded.contains(":: begin (") && expanded.contains(":: Group :: new"),
+            "{chosen}: {expanded}"
+        );
     }
 }
 
 #[test]
 fn choices_are_made_in_order_and_only_when_needed() {
     let arguments = "cost = with(c), max = with(m), by = |p: P| p, skip = with(s)";
-    let tokens =
+    let expanded =
         expand(arguments, "#[rate_limit(skip = with(t))] async fn user() {}").to_string().replace(' ', "");
     let order = [
         "group.applies(0){let__rate_limit_value=match__rate_limit_group.ask::<::core::primitive::bool,_,_>(s)",
@@ -345,7 +404,7 @@ fn choices_are_made_in_order_and_only_when_needed() {
         "__rate_limit_group.skip(1,",
         "__rate_limit_group.decide().await",
     ];
-    let mut rest = tokens.as_str();
+    let mut rest = expanded.as_str();
     for expected in order {
         let at = rest.find(expected).unwrap_or_else(|| panic!("{expected} in {rest}"));
         rest = &rest[at + expected.len()..];

@@ -80,13 +80,18 @@ fn the_body_is_untouched() {
     assert!(tokens.contains(&super::tokens(body).to_string()), "{tokens}");
 }
 
+/// The key of a limit that is given none.
+fn default_key(name: &str) -> String {
+    format!(
+        "const{{&{P}::DefaultKey::new(::core::concat!(::core::module_path!(),\"::\",{name:?}))}}.as_str()"
+    )
+}
+
 #[test]
 fn bare_is_one_limit_with_the_defaults_of_the_facade() {
     assert_eq!(
         expansion("", HANDLER).limits(),
-        [format!(
-            "{P}::Limit::new({P}::Policy::builder(::core::concat!(::core::module_path!(),\"::\",\"user\")).build())"
-        )]
+        [format!("{P}::Limit::new({P}::Policy::builder({}).build())", default_key("user"))]
     );
 }
 
@@ -111,8 +116,9 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder(::core::concat!(::core::module_path!(),\"::\",\"user\"))\
-             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global)"
+            "{P}::Limit::new({P}::Policy::builder({})\
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global)",
+            default_key("user")
         )]
     );
 }
@@ -145,13 +151,13 @@ fn stacked_attributes_are_one_group_in_the_order_of_the_source() {
     );
     let limits = expansion.limits();
     assert_eq!(limits.len(), 4);
-    for (limit, expected) in limits.iter().zip([
-        "\"user\")).max(1u64)",
-        "\"user#2\")).max(2u64)",
-        "\"user#3\")).max(3u64)",
-        "\"user#4\")).build()",
+    for (limit, (key, setters)) in limits.iter().zip([
+        ("user", ".max(1u64)"),
+        ("user#2", ".max(2u64)"),
+        ("user#3", ".max(3u64)"),
+        ("user#4", ".build()"),
     ]) {
-        assert!(limit.contains(expected), "{limit}");
+        assert!(limit.contains(&format!("{}){setters}", default_key(key))), "{limit}");
     }
     assert_eq!(attributes(&expansion.wrapper), ["#[get(\"/user\")]"]);
     assert!(expansion.function.attrs.is_empty());

@@ -63,11 +63,6 @@ fn signatures() {
             "...",
             "a handler cannot have a variable number of arguments; remove `...`",
         ),
-        (
-            "async fn größe() {}",
-            "größe",
-            "the name of this function is not plain ASCII and cannot be a key: give one, such as `key = \"user-api\"`",
-        ),
     ] {
         check_item("", item, &[(at, message)]);
     }

@@ -41,6 +41,14 @@ async fn log() -> &'static str {
     "ok"
 }
 
+#[rate_limit(on_error = "local", on_missing = "reject", count = "all", window = "5m")]
+#[rate_limit(on_error = "deny", on_missing = "skip", count = "failures", window = "1h", by = tenant)]
+#[rate_limit(on_error = "allow", on_missing = "anonymous", count = "successes", window = "366d", key = "{ip}")]
+#[get("/words")]
+async fn words() -> &'static str {
+    "ok"
+}
+
 fn main() {
-    let _ = actix_web::App::new().service(counter).service(bucket).service(fixed).service(log);
+    let _ = actix_web::App::new().service(counter).service(bucket).service(fixed).service(log).service(words);
 }

@@ -1,0 +1,152 @@
+//! The key of a limit that is given none: where its handler stands, made to fit what a key may be.
+
+use ratelimit_core::policy::MAX_NAME_LEN;
+
+/// The path of a handler as a key.
+///
+/// Nobody chose it for a key, so it may be longer than one, or have letters that one cannot have. It then has `_` for each
+/// such letter, loses its beginning, and ends in a hash of the whole, which keeps it apart from others that look alike.
+/// The same path is the same key in every build: counts in a shared store depend on it.
+#[derive(Debug)]
+pub struct DefaultKey {
+    path: &'static str,
+    fitted: [u8; MAX_NAME_LEN],
+    /// Bytes of `fitted`; none when the path fits as it is.
+    length: usize,
+}
+
+/// Hexadecimal digits of the hash, after a `~`.
+const DIGITS: usize = 16;
+
+/// Bytes of the path that are left room for.
+const MOST: usize = MAX_NAME_LEN - DIGITS - 1;
+
+impl DefaultKey {
+    /// For this path.
+    pub const fn new(path: &'static str) -> Self {
+        let mut key = Self { path, fitted: [0; MAX_NAME_LEN], length: 0 };
+        let bytes = path.as_bytes();
+        if fits(bytes) {
+            return key;
+        }
+        // What tells handlers apart for a reader is at the end.
+        let mut from = bytes.len().saturating_sub(MOST);
+        while from < bytes.len() {
+            // Of a letter of several bytes only the first is written.
+            if !is_continuation(bytes[from]) {
+                key.fitted[key.length] = if is_allowed(bytes[from]) { bytes[from] } else { b'_' };
+                key.length += 1;
+            }
+            from += 1;
+        }
+        key.fitted[key.length] = b'~';
+        key.length += 1;
+        let hash = fnv1a(bytes).to_be_bytes();
+        let mut digit = 0;
+        while digit < DIGITS {
+            let byte = hash[digit / 2];
+            let half = if digit.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
+            key.fitted[key.length] = b"0123456789abcdef"[half as usize];
+            key.length += 1;
+            digit += 1;
+        }
+        key
+    }
+
+    /// The key.
+    ///
+    /// # Panics
+    ///
+    /// Never: what has been written is ASCII.
+    pub const fn as_str(&'static self) -> &'static str {
+        if self.length == 0 {
+            return self.path;
+        }
+        match str::from_utf8(self.fitted.split_at(self.length).0) {
+            Ok(key) => key,
+            Err(_) => panic!("what has been written is ASCII"),
+        }
+    }
+}
+
+/// Whether this can be a key as it is.
+const fn fits(path: &[u8]) -> bool {
+    let mut at = 0;
+    while at < path.len() {
+        if !is_allowed(path[at]) {
+            return false;
+        }
+        at += 1;
+    }
+    path.len() <= MAX_NAME_LEN
+}
+
+const fn is_allowed(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}' | b'"' | b'\\')
+}
+
+/// Whether this is a byte of a letter, but not its first.
+const fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+const fn fnv1a(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use ratelimit_core::Policy;
+
+    use super::*;
+
+    fn key(path: &str) -> &'static str {
+        Box::leak(Box::new(DefaultKey::new(path.to_owned().leak()))).as_str()
+    }
+
+    #[test]
+    fn a_path_that_fits_is_its_own_key() {
+        let longest = "m".repeat(MAX_NAME_LEN);
+        for path in ["app::user", "app::r#type::user#2", "app::Api<'_,T>::list", &longest] {
+            assert_eq!(key(path), path);
+        }
+    }
+
+    #[test]
+    fn other_letters_are_replaced_and_told_apart_by_the_hash() {
+        assert_eq!(key("app::größe"), "app::gr__e~9a9b96673db1ced1");
+        let like = ["app::größe", "app::grüße", "app::gröse", "app::gr__e", "app::gr{}e"];
+        let keys: HashSet<&str> = like.into_iter().map(key).collect();
+        assert_eq!(keys.len(), like.len(), "{keys:?}");
+    }
+
+    #[test]
+    fn a_long_path_keeps_its_end_and_a_hash_of_all() {
+        let path = |first: char| format!("{first}{}::user#2", "::module".repeat(20));
+        let (one, other) = (key(&path('a')), key(&path('b')));
+        assert_eq!((one.len(), other.len()), (MAX_NAME_LEN, MAX_NAME_LEN));
+        assert!(one.contains("::module::user#2~"), "{one}");
+        assert_ne!(one, other);
+        assert_eq!(one, key(&path('a')));
+    }
+
+    #[test]
+    fn every_key_is_one_for_a_policy_wherever_a_letter_is_cut() {
+        for letter in ["a", "é", "語", "🦀", "\"", "{", "\u{0}"] {
+            for length in 1..=200 {
+                let path = letter.repeat(length);
+                let policy = Policy::builder(key(&path)).window(Duration::from_secs(1)).try_build();
+                assert!(policy.is_ok(), "{length} times {letter:?}: {:?}", key(&path));
+            }
+        }
+    }
+}

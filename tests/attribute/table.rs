@@ -1,0 +1,280 @@
+//! Every row of the argument table, over real connections, with the counts in memory and in Redis.
+
+#[path = "table/handlers.rs"]
+mod handlers;
+#[path = "table/stage.rs"]
+mod stage;
+
+use std::time::Duration;
+
+use actix_web::{rt, web};
+
+use stage::{Stage, in_memory, in_redis};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// An argument, and what shows that it does what it should.
+type Row = (&'static str, fn(&Stage));
+
+/// What each argument does, in the order of the table.
+const ROWS: [Row; 15] = [
+    ("max", max),
+    ("window", window),
+    ("key", key),
+    ("by", by),
+    ("on_missing", on_missing),
+    ("on_error", on_error),
+    ("algorithm", algorithm),
+    ("sub_windows", sub_windows),
+    ("burst", burst),
+    ("cost", cost),
+    ("count", count),
+    ("skip", skip),
+    ("name", name),
+    ("direct", direct),
+    ("crate", facade),
+];
+
+#[test]
+fn every_argument_does_in_memory_what_the_table_says() {
+    play(&in_memory());
+}
+
+#[test]
+fn every_argument_does_in_redis_what_the_table_says() {
+    if let Some(stage) = in_redis() {
+        play(&stage);
+    }
+}
+
+fn play(stage: &Stage) {
+    for (_, row) in ROWS {
+        stage.next_day();
+        row(stage);
+    }
+}
+
+/// The tables of the README and of the documentation have these rows, and both show each argument in code, which the
+/// tests of the documentation compile.
+#[test]
+fn the_tables_have_these_rows_and_code_for_each() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(here.join(path)).unwrap();
+    for (table, code) in [
+        ("../README.md", "../README.md"),
+        ("../ratelimit-macros/src/lib.rs", "../ratelimit-actix/src/attribute.md"),
+    ] {
+        let (text, code) = (read(table), read(code));
+        let rows = text
+            .lines()
+            .map(|line| line.trim_start_matches("/// "))
+            .skip_while(|line| !line.starts_with("| argument |"))
+            .skip(2)
+            .map_while(|line| line.strip_prefix("| `"));
+        let rows: Vec<&str> = rows.filter_map(|row| row.split_once('`')).map(|(name, _)| name).collect();
+        assert_eq!(rows, ROWS.map(|(name, _)| name), "{table}");
+        let mut is_code = false;
+        let code: String = code
+            .lines()
+            .filter(|line| {
+                is_code ^= line.starts_with("```");
+                is_code
+            })
+            .collect();
+        let attributes: Vec<&str> =
+            code.split("rate_limit(").skip(1).filter_map(|rest| rest.split(")]").next()).collect();
+        for name in rows {
+            let argument = format!("{name} = ");
+            let is_shown = attributes.iter().any(|arguments| {
+                arguments.starts_with(&argument) || arguments.contains(&format!(", {argument}"))
+            });
+            assert!(is_shown, "no code has `{name}` that {table} has a row for");
+        }
+    }
+}
+
+// ---- The rows -----------------------------------------------------------------------------------------------
+
+fn max(stage: &Stage) {
+    assert_eq!(stage.statuses("/max/number", 3), [200, 200, 429]);
+    assert_eq!(stage.statuses("/max/constant", 3), [200, 200, 429]);
+    // One count, and as many as each request is given.
+    for form in ["closure", "async", "with"] {
+        let left = |max| stage.left(&format!("/max/{form}/{max}"));
+        assert_eq!([left(1), left(1), left(3), left(0), left(3)], [Some(0), None, Some(1), None, Some(0)]);
+    }
+    assert_eq!(stage.get("/max/with/many").status, 404);
+    // Nobody said anything.
+    let reply = stage.get("/bare");
+    assert_eq!((reply.header("x-ratelimit-limit"), reply.header("retry-after")), (Some("100"), None));
+}
+
+fn window(stage: &Stage) {
+    for (path, window) in [
+        ("/window/millis", Duration::from_millis(500)),
+        ("/window/seconds", MINUTE),
+        ("/window/mixed", HOUR + 30 * MINUTE),
+        ("/window/days", 24 * HOUR),
+    ] {
+        assert_eq!(stage.statuses(path, 1), [200]);
+        // The log keeps what is exactly one window old.
+        stage.advance(window);
+        let denied = stage.get(path);
+        assert_eq!((denied.status, denied.header("retry-after")), (429, Some("1")), "{path}");
+        stage.advance(Duration::from_micros(1));
+        assert_eq!(stage.statuses(path, 1), [200], "{path}");
+    }
+}
+
+fn key(stage: &Stage) {
+    assert_eq!([stage.get("/key/one").status, stage.get("/key/other").status], [200, 429]);
+    assert_eq!([stage.get("/key/own").status, stage.get("/key/own-too").status], [200, 200]);
+    for template in ["user", "scope", "ip"] {
+        let path = |last| format!("/key/{template}/{last}");
+        let passed = [path("7"), path("8"), path("7")].map(|path| stage.get(&path).status);
+        // By address it is one caller.
+        let other = if template == "ip" { 429 } else { 200 };
+        assert_eq!(passed, [200, other, 429], "{template}");
+    }
+    assert_eq!(stage.callers("/key/header", ["a", "b", "a"]), [200, 200, 429]);
+    let joined = ["/key/two/a:b/c", "/key/two/a/b:c", "/key/two/a:b/c"].map(|path| stage.get(path).status);
+    assert_eq!(joined, [200, 200, 429]);
+}
+
+fn by(stage: &Stage) {
+    assert_eq!(stage.callers("/by/ip", ["a", "b", "a"]), [200, 429, 429]);
+    assert_eq!(stage.callers("/by/global", ["a", "b", "a"]), [200, 429, 429]);
+    for form in ["header", "function", "closure", "extractor", "async", "user", "tuple/1"] {
+        assert_eq!(stage.callers(&format!("/by/{form}"), ["a", "b", "a"]), [200, 200, 429], "{form}");
+    }
+    for form in ["path", "tuple"] {
+        let passed = ["3", "4", "3"].map(|last| stage.callers(&format!("/by/{form}/{last}"), ["c"])[0]);
+        assert_eq!(passed, [200, 200, 429], "{form}");
+    }
+    // An extractor that finds nobody answers for itself.
+    assert_eq!(stage.get("/by/user").status, 401);
+}
+
+fn on_missing(stage: &Stage) {
+    let rejected = stage.get("/missing/reject");
+    assert_eq!((rejected.status, rejected.header("x-ratelimit-limit")), (400, None));
+    let skipped = stage.get("/missing/skip");
+    assert_eq!((skipped.status, skipped.header("x-ratelimit-limit")), (200, None));
+    assert_eq!(stage.statuses("/missing/skip", 2), [200, 200]);
+    assert_eq!(stage.statuses("/missing/anonymous", 2), [200, 429]);
+    for answer in ["reject", "skip", "anonymous"] {
+        assert_eq!(stage.callers(&format!("/missing/{answer}"), ["a", "a"]), [200, 429], "{answer}");
+    }
+}
+
+fn on_error(stage: &Stage) {
+    let broken = stage.broken();
+    assert_eq!(broken.statuses("/error/local", 2), [200, 429]);
+    let denied = broken.get("/error/deny");
+    assert_eq!((denied.status, denied.header("retry-after")), (503, Some("1")));
+    assert_eq!(broken.statuses("/error/allow", 3), [200, 200, 200]);
+    // While the store answers, all of them count.
+    for answer in ["local", "deny", "allow"] {
+        assert_eq!(stage.statuses(&format!("/error/{answer}"), 2), [200, 429], "{answer}");
+    }
+}
+
+fn algorithm(stage: &Stage) {
+    // Two in an hour, asked for in its last minute.
+    stage.advance(59 * MINUTE);
+    let each = ["fixed", "counter", "log", "bucket", "default"].map(|name| format!("/algorithm/{name}"));
+    for path in &each {
+        assert_eq!(stage.statuses(path, 3), [200, 200, 429], "{path}");
+    }
+    let mut later = Vec::new();
+    for wait in [MINUTE, 30 * MINUTE, 28 * MINUTE, MINUTE + Duration::from_micros(1)] {
+        stage.advance(wait);
+        later.push(each.each_ref().map(|path| stage.get(path).status));
+    }
+    assert_eq!(
+        later,
+        [
+            // A new hour begins.
+            [200, 429, 429, 429, 429],
+            // Half of the hour before counts, and half an hour is one token.
+            [200, 200, 429, 200, 200],
+            // Two minutes before the hour is over, less than one of the hour before counts.
+            [429, 200, 429, 429, 200],
+            // The log forgets what is older than an hour, and half an hour is another token.
+            [429, 429, 200, 200, 429],
+        ]
+    );
+}
+
+fn sub_windows(stage: &Stage) {
+    for (path, left) in [("/sub/six", Some(5)), ("/sub/one", Some(0))] {
+        stage.next_day();
+        assert_eq!(stage.statuses(path, 7), [200, 200, 200, 200, 200, 200, 429]);
+        // Ten minutes after the hour the first of six parts is over; five sixths of a whole still count.
+        stage.advance(HOUR + 10 * MINUTE);
+        assert_eq!(stage.left(path), left, "{path}");
+    }
+}
+
+fn burst(stage: &Stage) {
+    assert_eq!(stage.statuses("/burst", 4), [200, 200, 200, 429]);
+    stage.advance(HOUR);
+    assert_eq!(stage.statuses("/burst", 2), [200, 429]);
+}
+
+fn cost(stage: &Stage) {
+    let left = || stage.left("/cost/number");
+    assert_eq!([left(), left(), left()], [Some(6), Some(2), None]);
+    for form in ["closure", "with"] {
+        let left = |cost| stage.left(&format!("/cost/{form}/{cost}"));
+        assert_eq!([left(0), left(7), left(4), left(3)], [Some(10), Some(3), None, Some(0)], "{form}");
+    }
+    // What can never pass has no time to come back at.
+    let never = stage.get("/cost/with/11");
+    assert_eq!((never.status, never.header("retry-after")), (429, None));
+}
+
+fn count(stage: &Stage) {
+    for (form, counted) in [
+        ("all", [true, true, true]),
+        ("failures", [false, true, true]),
+        ("successes", [true, false, false]),
+        ("closure", [false, true, false]),
+        ("with", [false, false, true]),
+    ] {
+        let mut left = 3;
+        for (status, is_counted) in [200, 404, 503].into_iter().zip(counted) {
+            let reply = stage.get(&format!("/count/{form}/{status}"));
+            left -= u64::from(is_counted);
+            assert_eq!((reply.status, stage::left(&reply)), (status, Some(left)), "{form} {status}");
+        }
+    }
+}
+
+fn skip(stage: &Stage) {
+    for form in ["closure", "async", "with"] {
+        let path = format!("/skip/{form}");
+        assert_eq!(stage.statuses(&path, 2), [200, 429], "{form}");
+        let skipped = stage.send(&path, &["X-Internal: 1"]);
+        assert_eq!((skipped.status, skipped.header("x-ratelimit-limit")), (200, None), "{form}");
+    }
+}
+
+fn name(stage: &Stage) {
+    let policies = |path| stage.get(path).header("ratelimit-policy").map(str::to_owned);
+    assert_eq!(policies("/name/given").as_deref(), Some("\"shown\";q=10;w=60"));
+    assert_eq!(policies("/name/key").as_deref(), Some("\"the-key\";q=10;w=60"));
+}
+
+fn direct(stage: &Stage) {
+    let doubled = rt::System::new().block_on(handlers::double_directly(web::Path::from(4)));
+    assert_eq!(doubled, "8");
+    let reply = stage.get("/double/4");
+    assert_eq!((reply.status, reply.body.as_str()), (200, "8"));
+    assert_eq!(stage.statuses("/double/4", 1), [429]);
+}
+
+fn facade(stage: &Stage) {
+    assert_eq!(stage.statuses("/renamed", 2), [200, 429]);
+}
