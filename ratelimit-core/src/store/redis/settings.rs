@@ -130,6 +130,24 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    #[test]
+    fn pauses_grow_to_the_longest_and_differ_from_process_to_process() {
+        let ms = Duration::from_millis;
+        let timeouts = Timeouts {
+            deadline: ms(100),
+            connect: ms(500),
+            shortest_pause: ms(50),
+            longest_pause: ms(400),
+            heartbeat: ms(1000),
+        };
+        let pauses = || timeouts.pauses().take(8).collect::<Vec<_>>();
+        let first = pauses();
+        for (pause, least) in first.iter().zip([50, 100, 200, 400, 400, 400, 400, 400].map(ms)) {
+            assert!((least..=2 * least).contains(pause), "{first:?}");
+        }
+        assert!((0..4).any(|_| pauses() != first), "all would come back at once: {first:?}");
+    }
+
     /// What happens until it opens: `t` a timeout, `r` a refusal, `a` an answer.
     fn opens(breaker: Breaker, story: &str) -> Option<usize> {
         let weight = AtomicU32::new(0);
