@@ -5,7 +5,8 @@
 //! same: the script judges each request with what those before it were charged. Only when several calls could be filled,
 //! another is sent while the first is under way.
 //!
-//! A cluster has one queue for each part of its slots, and one call for each slot that occurs in what was waiting.
+//! A cluster has one queue for each part of its slots, and one call for each caller who occurs in what was waiting: while a
+//! slot moves from one node to another, a call for several callers might find some of them here and some there.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Progress, Question, Shared};
 use super::fault::Failure;
-use super::topology::{SLOT_RANGES, slot};
+use super::topology::{SLOT_RANGES, hash_tag};
 use super::wire::{self, Reply, Request};
 use crate::error::StoreError;
 
@@ -106,14 +107,14 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
         waiting.retain(|waiter| !waiter.answer.is_closed());
         // Who came first is first, however the threads took turns.
         waiting.sort_by_key(|waiter| waiter.until);
-        let mut slots = by_slot(mem::take(&mut waiting), shared.is_cluster());
-        if under_way.is_empty() && queue.is_empty() && slots.len() == 1 {
-            if let Some(waiters) = slots.pop() {
+        let mut calls = by_caller(mem::take(&mut waiting), shared.is_cluster());
+        if under_way.is_empty() && queue.is_empty() && calls.len() == 1 {
+            if let Some(waiters) = calls.pop() {
                 settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)).await;
             }
             continue;
         }
-        for waiters in slots {
+        for waiters in calls {
             under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)));
         }
         // They send before anybody who came later does.
@@ -122,15 +123,16 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
 }
 
 /// Those whose keys are on one node in any case, in their order.
-fn by_slot(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
+fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
     if !is_cluster {
         return if waiting.is_empty() { Vec::new() } else { vec![waiting] };
     }
-    let mut slots: BTreeMap<Option<u16>, Vec<Waiter>> = BTreeMap::new();
+    let mut callers: BTreeMap<String, Vec<Waiter>> = BTreeMap::new();
     for waiter in waiting {
-        slots.entry(first_key(&waiter.request).map(slot)).or_default().push(waiter);
+        let caller = first_key(&waiter.request).map(hash_tag).unwrap_or_default().to_owned();
+        callers.entry(caller).or_default().push(waiter);
     }
-    slots.into_values().collect()
+    callers.into_values().collect()
 }
 
 /// Has all judged, in their order, with as few calls as may be.

@@ -222,15 +222,15 @@ pub(super) fn is_tls(url: &str) -> bool {
     url.starts_with("rediss") || url.starts_with("valkeys")
 }
 
-/// The slot in which a key is; its hash tag decides.
-pub(super) fn slot(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
-    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS
+/// The hash tag of a key, which decides where in a cluster it is.
+pub(super) fn hash_tag(key: &str) -> &str {
+    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
 }
 
 /// The part of the cluster in which a key is.
 pub(super) fn slot_range(key: &str) -> usize {
-    usize::from(slot(key)) * SLOT_RANGES / usize::from(SLOTS)
+    let slot = crc16::State::<crc16::XMODEM>::calculate(hash_tag(key).as_bytes()) % SLOTS;
+    usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
 }
 
 /// A small packet is sent at once, and a peer that is gone is noticed even when nothing is sent.
