@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use ratelimit_core::clock::FakeClock;
+use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::{
     Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
@@ -227,6 +227,69 @@ async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_
     let counter = format!("c{far}{counts}");
     assert_eq!(counter.len(), 28);
     expect_foreign(&server, &two, &["SET", &counter], "counter whose sum is not that of its counts").await;
+}
+
+#[tokio::test]
+async fn a_value_that_shows_late_that_it_is_not_ours_ends_no_call_of_others() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let policy = Policy::builder("k").max(3).sub_windows(2).on_error(OnError::Deny).build();
+    assert!(limiter.check(&policy, "bad").await.unwrap().is_allowed());
+    // One unit now and one before, but five in the count that is to be their sum.
+    let start = clock.now().as_micros() / 30_000_000 * 30_000_000;
+    let mut value = b"c".to_vec();
+    value.extend_from_slice(&start.to_le_bytes()[..7]);
+    for count in [1u64, 0, 1, 5] {
+        value.extend_from_slice(&count.to_le_bytes()[..5]);
+    }
+    let _: () = server.raw().await.set(only_key(&server).await, value).await.unwrap();
+    // Of those about the bad value one may pass before the next is denied, which is when the sum is looked at; if that is in
+    // the same call, neither does.
+    let callers = ["a", "b", "bad", "bad", "c", "bad", "b"];
+    let answers = join_all(callers.map(|caller| limiter.check(&policy, caller))).await;
+    for (caller, answer) in callers.iter().zip(answers) {
+        match answer {
+            Ok(outcome) => assert!(outcome.is_allowed(), "{caller}"),
+            Err(error) => {
+                assert!(matches!(error, StoreError::ForeignState { .. }) && *caller == "bad", "{error}");
+            }
+        }
+    }
+    assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 1, "charged once for each");
+    let mut fails = false;
+    for _ in 0..3 {
+        fails |= limiter.check(&policy, "bad").await.is_err();
+    }
+    assert!(fails, "found at the latest when it denies");
+}
+
+#[tokio::test]
+async fn a_long_way_to_the_server_delays_and_fails_nobody() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    // More than half of what a decision may take.
+    proxy.set(Mode::Distance(Duration::from_millis(600)));
+    let builder = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(1));
+    let store = builder.connect_timeout(Duration::from_secs(10)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
+    // The server knows the script, which it would otherwise have to be told on a second way.
+    assert!(server.limiter().check(&policy, "first").await.unwrap().is_allowed());
+    assert!(decides(&limiter).await);
+    let connections = proxy.accepted();
+    let tasks = (0..50).map(|task: u64| {
+        let (limiter, policy) = (limiter.clone(), policy.clone());
+        async move {
+            // Not all at once, so that they are not all in one call.
+            tokio::time::sleep(Duration::from_millis(task * 7)).await;
+            for _ in 0..3 {
+                assert!(limiter.check(&policy, task.to_le_bytes()).await.unwrap().is_allowed());
+            }
+        }
+    });
+    join_all(tasks).await;
+    assert_eq!(proxy.accepted(), connections);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, Timestamp};
 use tests::redis::{Server, server};
@@ -170,6 +171,19 @@ async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_seco
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0), "reset elsewhere");
     clock.advance(Duration::from_secs(1));
     assert_eq!(passes(&server, &limiter, &log, "a").await, (true, 1));
+}
+
+#[tokio::test]
+async fn a_reset_that_nobody_waits_for_is_seen_as_well() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock());
+    let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    let mut reset = Box::pin(limiter.reset(&log, "a"));
+    let _ = poll!(reset.as_mut());
+    drop(reset);
+    assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is asked");
 }
 
 #[tokio::test]

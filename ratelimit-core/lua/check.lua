@@ -130,7 +130,7 @@ local function judge_all()
     local limits = args[request]
     local to = request + (limits < 0 and -limits or limits) * 3
     local policy = policies[args[request + 2]]
-    local pass = limits == 1 and policy.step.pass
+    local pass = limits == 1 and not foreign[args[request + 1]] and policy.step.pass
     if not (pass and pass(states, args[request + 1], policy, args[request + 3], reply, n)) then
       local failure = judge(reply, n, request, to)
       if failure then

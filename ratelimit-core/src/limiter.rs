@@ -298,6 +298,17 @@ impl RateLimiter {
     }
 
     async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        #[cfg(feature = "redis")]
+        if let Backend::Redis(store) = &self.inner.store
+            && let Some(refused) = store.refused(group)
+        {
+            #[cfg(feature = "metrics")]
+            {
+                crate::metrics::refused_locally();
+                crate::metrics::decided(group, &refused);
+            }
+            return Ok(refused);
+        }
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
         match ask!(self, check(group)) {

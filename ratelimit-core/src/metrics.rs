@@ -37,7 +37,7 @@ pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 /// Requests that were denied from memory, because Redis had denied the same a moment ago.
 pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
 
-/// How long the store took to decide, in seconds; what failed is not in it, and what was denied from memory took no time.
+/// How long the store took to decide, in seconds; what failed or was denied from memory is not in it.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
 /// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `misconfigured`

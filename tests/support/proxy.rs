@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
 
 use crate::redis::free_port;
 
@@ -19,6 +20,8 @@ pub enum Mode {
     Pass,
     /// It arrives late.
     Delay(Duration),
+    /// It arrives late, but holds up no other: a long way. Holds for connections that are made meanwhile.
+    Distance(Duration),
     /// Nothing arrives, in either direction.
     Swallow,
     /// Half of it arrives, then the connection is reset.
@@ -170,12 +173,35 @@ async fn requests(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut t
     }
 }
 
+/// Hands on every answer this much later, however many are on the way.
+async fn far_answers(delay: Duration, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let (leave, mut arrive) = mpsc::unbounded_channel();
+    let read = async move {
+        let mut chunk = vec![0; 65_536];
+        while let Ok(size @ 1..) = from.read(&mut chunk).await {
+            let _ = leave.send((Instant::now() + delay, chunk[..size].to_vec()));
+        }
+    };
+    let write = async move {
+        while let Some((at, answer)) = arrive.recv().await {
+            sleep_until(at).await;
+            if to.write_all(&answer).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(read, write);
+}
+
 async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    if let Mode::Distance(delay) = shared.mode(number) {
+        return far_answers(delay, from, to).await;
+    }
     let mut chunk = vec![0; 65_536];
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         let answer = &chunk[..size];
         let written = match shared.mode_of_answer(number) {
-            Mode::Pass | Mode::DelayEveryOther(_) => to.write_all(answer).await,
+            Mode::Pass | Mode::DelayEveryOther(_) | Mode::Distance(_) => to.write_all(answer).await,
             Mode::Swallow => Ok(()),
             Mode::ResetNext => {
                 let _ = to.as_ref().set_zero_linger();

@@ -102,6 +102,11 @@ impl RedisStore {
         self.connection.is_up()
     }
 
+    /// What this process knows of a question without asking the server: that it was refused a moment ago.
+    pub(crate) fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        self.refusals.find(group)
+    }
+
     async fn decide(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
         if self.connection.is_cluster() {
             let parts = by_caller(group);
@@ -166,18 +171,15 @@ impl RedisStore {
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match self.refusals.find(group) {
-            Ok(refused) => {
-                #[cfg(feature = "metrics")]
-                crate::metrics::refused_locally();
-                Ok(refused)
-            }
-            Err(asked) => {
-                let outcome = self.decide(group, Mode::Check).await?;
-                self.refusals.learn(group, asked, &outcome);
-                Ok(outcome)
-            }
+        if let Some(refused) = self.refused(group) {
+            return Ok(refused);
         }
+        let asked = self.refusals.ask(group);
+        let outcome = self.decide(group, Mode::Check).await?;
+        if let Some(asked) = asked {
+            self.refusals.learn(group, &asked, &outcome);
+        }
+        Ok(outcome)
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
@@ -186,10 +188,9 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for part in by_caller(group) {
-            let keys = part.checks.iter().map(|check| self.namer.key(check));
-            let done = self.connection.delete(keys.collect()).await;
-            self.refusals.forget(part.checks.into_iter());
-            done?;
+            let keys = part.checks.iter().map(|check| self.namer.key(check)).collect();
+            let _forgetting = self.refusals.forget_after(part.checks);
+            self.connection.delete(keys).await?;
         }
         Ok(())
     }
@@ -204,9 +205,8 @@ impl Store for RedisStore {
                 arguments.push(taken);
             }
             let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
-            let done = self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await;
-            self.refusals.forget(caller.iter().map(Taken::check));
-            done?;
+            let _forgetting = self.refusals.forget_after(caller.iter().map(Taken::check).collect());
+            self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 //!
 //! Nothing waits for a batch to fill. With nothing under way a request is sent at once, by itself; under load one call
 //! decides about many, in the order in which they came and with one reading of the clock. A call for each would decide the
-//! same: the script judges each request with what those before it were charged. Only when several calls could be filled,
-//! another is sent while the first is under way.
+//! same: the script judges each request with what those before it were charged. Another is
+//! sent while the first is under way when several could be filled, or when the first takes longer than a millisecond.
 //!
 //! A cluster has one queue for each part of its slots, and one call for each caller who occurs in what was waiting: while a
 //! slot moves from one node to another, a call for several callers might find some of them here and some there.
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -27,11 +29,15 @@ use crate::error::StoreError;
 /// Most limits in one call, so that no call keeps other users of the server waiting: two or three tenths of a millisecond.
 const CAP: usize = 128;
 
-/// Most calls under way of one queue: one that the server works at, and one that is sent or answered.
-const MOST_UNDER_WAY: usize = 2;
+/// So long at least what comes waits for the call that is under way. A server nearby has answered by then; where the way is
+/// longer, several calls are on it.
+const PACE: Duration = Duration::from_millis(1);
 
-/// So many have to wait for the second. With fewer, two calls would only be smaller than one.
+/// When so many wait, another call is sent at once. With fewer, two calls would only be smaller than one.
 const CROWD: usize = 2 * CAP;
+
+/// Most calls under way of one queue.
+const MOST_UNDER_WAY: usize = 16;
 
 /// One who waits for a decision.
 struct Waiter {
@@ -90,35 +96,52 @@ impl Queues {
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, now: Now) {
     let mut under_way = JoinSet::new();
     let mut waiting = Vec::with_capacity(CAP);
+    let mut sent = Instant::now();
+    let lately = Arc::new(Lately::default());
     loop {
-        // What comes meanwhile waits, unless it is very much. A task ends by its deadline, and whoever waits for
-        // what was not answered is told.
-        while under_way.len() >= MOST_UNDER_WAY || (!under_way.is_empty() && queue.len() < CROWD) {
+        while !under_way.is_empty() && queue.len() < CROWD {
+            if timeout_at(sent + lately.pace(), under_way.join_next()).await.is_err() {
+                break;
+            }
+        }
+        // A task ends by its deadline, and whoever waits for what was not answered is told.
+        while under_way.len() >= MOST_UNDER_WAY {
             let _ = under_way.join_next().await;
         }
         if queue.recv_many(&mut waiting, CAP).await == 0 {
             return;
         }
-        let start = Instant::now();
-        for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= start) {
-            tell(answer, Err(shared.too_late()));
-        }
-        // Who no longer waits has nothing charged.
-        waiting.retain(|waiter| !waiter.answer.is_closed());
         // Who came first is first, however the threads took turns.
         waiting.sort_by_key(|waiter| waiter.until);
-        let mut calls = by_caller(mem::take(&mut waiting), shared.is_cluster());
-        if under_way.is_empty() && queue.is_empty() && calls.len() == 1 {
-            if let Some(waiters) = calls.pop() {
-                settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)).await;
-            }
-            continue;
+        for waiters in by_caller(mem::take(&mut waiting), shared.is_cluster()) {
+            let lately = Arc::clone(&lately);
+            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now), lately));
         }
-        for waiters in calls {
-            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now)));
-        }
+        sent = Instant::now();
         // They send before anybody who came later does.
         yield_now().await;
+        while under_way.try_join_next().is_some() {}
+    }
+}
+
+/// How long the last call that was answered took, in microseconds.
+#[derive(Default)]
+struct Lately(AtomicU64);
+
+impl Lately {
+    /// So long an answer will take, if nothing changes; never so long that nobody could wait for it.
+    fn takes(&self, deadline: Duration) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed)).min(deadline / 2)
+    }
+
+    /// How long to wait before another call is sent while one is under way: as many as may be under way are then evenly on
+    /// it, and nobody waits long for his turn.
+    fn pace(&self) -> Duration {
+        PACE.max(Duration::from_micros(self.0.load(Ordering::Relaxed) / MOST_UNDER_WAY as u64))
+    }
+
+    fn took(&self, time: Duration) {
+        self.0.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
@@ -136,43 +159,56 @@ fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
 }
 
 /// Has all judged, in their order, with as few calls as may be.
-async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, now: Now) {
+async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, now: Now, lately: Arc<Lately>) {
     let (mut batch, mut size) = (Vec::with_capacity(waiters.len()), 0);
     for waiter in waiters {
         let limits = waiter.request.limits.len();
         if size + limits > CAP && !batch.is_empty() {
-            settle(&shared, mem::take(&mut batch), now()).await;
+            settle(&shared, mem::take(&mut batch), &now, &lately).await;
             size = 0;
         }
         size += limits;
         batch.push(waiter);
     }
-    settle(&shared, batch, now()).await;
+    settle(&shared, batch, &now, &lately).await;
 }
 
 /// Asks one call for all who wait, who are in the order of their deadlines, and answers each by his own.
-async fn settle(shared: &Shared, waiters: Vec<Waiter>, now: u64) {
-    let range = shared.range(first_key(&waiters[0].request));
+async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, now: &Now, lately: &Lately) {
+    let start = Instant::now();
+    // For whom the answer would come too late is not asked, so that nobody is charged for nothing.
+    let answerable = start + lately.takes(shared.deadline());
+    for Waiter { answer, .. } in waiters.extract_if(.., |waiter| waiter.until <= answerable) {
+        tell(answer, Err(shared.too_late()));
+    }
+    // Nor for whom nobody waits any more.
+    waiters.retain(|waiter| !waiter.answer.is_closed());
+    let Some(first) = waiters.first() else { return };
+    let range = shared.range(first_key(&first.request));
     let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
     for Waiter { request, until, answer } in waiters {
         requests.push(request);
         waiting.push((until, answer));
     }
-    let question = Question::Run(wire::encode_check(now, &requests));
+    let question = Question::Run(wire::encode_check(now(), &requests));
     let progress = Progress::default();
     let mut asked = pin!(shared.call(&question, range, &progress));
-    let (mut waiting, mut gone) = (waiting.into_iter(), 0);
+    let (mut waiting, mut gone, mut is_noted) = (waiting.into_iter(), 0, false);
     let answer = loop {
         let Some(&(until, _)) = waiting.as_slice().first() else { return };
         if let Ok(answer) = timeout_at(until, asked.as_mut()).await {
             break answer;
         }
-        shared.late(range, &progress);
+        // One call is one failure, however many wait for it.
+        is_noted = is_noted || shared.late(range, &progress);
         gone += 1;
         if let Some((_, waiter)) = waiting.next() {
             tell(waiter, Err(shared.too_late()));
         }
     };
+    if answer.is_ok() {
+        lately.took(start.elapsed());
+    }
     let replies = answer.and_then(|value| {
         let replies = wire::decode_check(&value, &requests).ok_or(Failure::Protocol(wire::EXPECTED))?;
         Ok(replies.skip(gone).collect::<Vec<Reply>>())

@@ -274,13 +274,15 @@ impl Shared {
         Ok(value)
     }
 
-    /// One who waited for a call had no answer by his deadline.
-    pub(super) fn late(&self, range: usize, progress: &Progress) {
-        // Who came late, or waited for the connection for long, says nothing about it.
-        if let Some(&(number, at)) = progress.sent.get()
-            && at.elapsed() > self.timeouts.deadline / 2
-        {
-            self.fail(range, self.breaker.timeout(), number);
+    /// One who waited for a call had no answer by his deadline; whether that was the connection's fault. Who came late, or
+    /// waited for the connection for long, says nothing about it.
+    pub(super) fn late(&self, range: usize, progress: &Progress) -> bool {
+        match progress.sent.get() {
+            Some(&(number, at)) if at.elapsed() > self.timeouts.deadline / 2 => {
+                self.fail(range, self.breaker.timeout(), number);
+                true
+            }
+            _ => false,
         }
     }
 

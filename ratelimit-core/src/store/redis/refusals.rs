@@ -6,17 +6,19 @@
 //!
 //! Only the very same question gets the same answer, with the time that has passed taken off; and only when each count is
 //! asked for one unit. Then nothing is left under the violated limits until the first of their waits is over, so all that
-//! is said about them is exact. What the other limits of the group have left is as old as the refusal.
+//! is said about them is exact, unless a request under a higher `max` of the same count passes meanwhile: then the wait turns
+//! out longer. What the other limits of the group have left is as old as the refusal.
 //!
 //! Times are the difference between two readings of one monotonic clock of this process. A wait began when the server
 //! decided, which was after the question was asked and before the answer came: so it is over here no later than there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashTable;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 use crate::clock::{Clock, Timestamp};
 use crate::outcome::GroupOutcome;
@@ -35,18 +37,27 @@ pub(super) struct Refusals {
     /// Longest life of a refusal; zero turns them off.
     longest: Duration,
     key: [u8; 16],
-    shards: Box<[Mutex<HashTable<Refusal>>]>,
+    shards: Box<[Mutex<Shard>]>,
     /// Whether there was ever one: until then nothing is looked for.
     any: AtomicBool,
-    /// How often anything was forgotten.
-    forgotten: AtomicU64,
+}
+
+/// Those under one lock.
+#[derive(Debug, Default)]
+struct Shard {
+    table: HashTable<Refusal>,
+    /// Earlier than this none of them is over.
+    next_sweep: Timestamp,
+    /// How often anything was forgotten here.
+    forgotten: u64,
 }
 
 /// When a question was asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Asked {
     at: Timestamp,
-    forgotten: u64,
+    /// For each count of the group its digest, and how often something was forgotten where it is kept.
+    counts: SmallVec<[(u128, u64); 2]>,
 }
 
 #[derive(Debug)]
@@ -80,41 +91,30 @@ fn hash(digest: u128) -> u64 {
 
 impl Refusals {
     pub(super) fn new(clock: Arc<dyn Clock>, longest: Duration) -> Self {
-        Self {
-            clock,
-            longest,
-            key: random_key(),
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            any: AtomicBool::new(false),
-            forgotten: AtomicU64::new(0),
-        }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false) }
     }
 
-    fn shard(&self, count: u128) -> &Mutex<HashTable<Refusal>> {
+    fn shard(&self, count: u128) -> MutexGuard<'_, Shard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (count >> 96) as usize;
-        &self.shards[bits % SHARDS]
+        self.shards[bits % SHARDS].lock()
     }
 
-    /// The answer to a question, if it was refused before and the wait is not over; otherwise when it is to be asked.
-    pub(super) fn find(&self, group: &[Check<'_>]) -> Result<GroupOutcome, Asked> {
-        let forgotten = self.forgotten.load(Ordering::Acquire);
-        let at = if self.longest.is_zero() { Timestamp::default() } else { self.clock.now() };
-        self.known(group, at).ok_or(Asked { at, forgotten })
-    }
-
-    fn known(&self, group: &[Check<'_>], now: Timestamp) -> Option<GroupOutcome> {
+    /// The answer to this question, if it was refused before and the wait is not over.
+    pub(super) fn find(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
+        let now = self.clock.now();
         let mut question = None;
         group.iter().find_map(|check| {
             let count = check.digest(&self.key);
-            let mut shard = self.shard(count).lock();
-            let known = shard.find_entry(hash(count), |refusal| refusal.count == count).ok()?;
+            let mut shard = self.shard(count);
+            let known = shard.table.find_entry(hash(count), |refusal| refusal.count == count).ok()?;
             let refusal = known.get();
-            // A clock may only have gone back under a test.
+            // Learned since `now` was read, which costs one question more; or a test's clock went back.
             if now < refusal.came || refusal.until <= now {
                 known.remove();
                 return None;
@@ -124,52 +124,79 @@ impl Refusals {
         })
     }
 
+    /// To be called before a question is asked whose answer may be learned; `None` when it may not.
+    pub(super) fn ask(&self, group: &[Check<'_>]) -> Option<Asked> {
+        if self.longest.is_zero() || !asks_single_units(group) {
+            return None;
+        }
+        let counts = group.iter().map(|check| check.digest(&self.key));
+        let counts = counts.map(|count| (count, self.shard(count).forgotten)).collect();
+        Some(Asked { at: self.clock.now(), counts })
+    }
+
     /// Keeps the answer to a question, if it is a refusal.
-    pub(super) fn learn(&self, group: &[Check<'_>], asked: Asked, answer: &GroupOutcome) {
-        if answer.is_allowed() || self.longest.is_zero() || !asks_single_units(group) {
+    pub(super) fn learn(&self, group: &[Check<'_>], asked: &Asked, answer: &GroupOutcome) {
+        if answer.is_allowed() {
             return;
         }
-        let violated = || group.iter().zip(answer.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
-        let Some((check, _)) = violated().next() else { return };
-        let waits = violated().map(|(_, outcome)| outcome.retry_after());
+        let violated = || asked.counts.iter().zip(answer.outcomes()).filter(|(_, told)| !told.is_allowed());
+        let Some((&(count, forgotten), _)) = violated().next() else { return };
+        let waits = violated().map(|(_, told)| told.retry_after());
         let wait = waits.flatten().fold(self.longest, Duration::min);
         let (now, until) = (self.clock.now(), asked.at.after(wait));
         if until <= now {
             return;
         }
-        let count = check.digest(&self.key);
-        let refusal = Refusal {
-            count,
-            question: group_digest(group, &self.key),
-            came: now,
-            until,
-            answer: answer.clone(),
-        };
-        let mut shard = self.shard(count).lock();
+        let question = group_digest(group, &self.key);
+        let refusal = Refusal { count, question, came: now, until, answer: answer.clone() };
+        let mut shard = self.shard(count);
         // What was forgotten since may be what made the server refuse.
-        if self.forgotten.load(Ordering::Acquire) != asked.forgotten {
+        if shard.forgotten != forgotten {
             return;
         }
-        if let Some(known) = shard.find_mut(hash(count), |known| known.count == count) {
+        if let Some(known) = shard.table.find_mut(hash(count), |known| known.count == count) {
             *known = refusal;
-        } else {
-            if shard.len() >= MAX_PER_SHARD {
-                shard.retain(|refusal| now < refusal.until);
-            }
-            if shard.len() < MAX_PER_SHARD {
-                shard.insert_unique(hash(count), refusal, |refusal| hash(refusal.count));
-            }
+        } else if shard.has_room(now) {
+            shard.next_sweep = shard.next_sweep.min(until);
+            shard.table.insert_unique(hash(count), refusal, |refusal| hash(refusal.count));
         }
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets what is known of these counts, which have just changed.
-    pub(super) fn forget<'a>(&self, checks: impl Iterator<Item = Check<'a>>) {
-        self.forgotten.fetch_add(1, Ordering::Release);
-        for check in checks {
-            let count = check.digest(&self.key);
-            let mut shard = self.shard(count).lock();
-            if let Ok(known) = shard.find_entry(hash(count), |refusal| refusal.count == count) {
+    /// Forgets, when this value is dropped, what is known of these counts, which are about to change.
+    pub(super) fn forget_after<'a>(&'a self, checks: SmallVec<[Check<'a>; 2]>) -> Forgetting<'a> {
+        Forgetting { refusals: self, checks }
+    }
+}
+
+impl Shard {
+    /// Whether one more may be kept. Makes room first, if there may be any.
+    fn has_room(&mut self, now: Timestamp) -> bool {
+        if self.table.len() < MAX_PER_SHARD {
+            return true;
+        }
+        if now < self.next_sweep {
+            return false;
+        }
+        self.table.retain(|refusal| now < refusal.until);
+        self.next_sweep = self.table.iter().map(|refusal| refusal.until).min().unwrap_or(now);
+        self.table.len() < MAX_PER_SHARD
+    }
+}
+
+/// Counts that change while this is held. Whoever gives up waiting for that drops it as well.
+pub(super) struct Forgetting<'a> {
+    refusals: &'a Refusals,
+    checks: SmallVec<[Check<'a>; 2]>,
+}
+
+impl Drop for Forgetting<'_> {
+    fn drop(&mut self) {
+        for check in &self.checks {
+            let count = check.digest(&self.refusals.key);
+            let mut shard = self.refusals.shard(count);
+            shard.forgotten += 1;
+            if let Ok(known) = shard.table.find_entry(hash(count), |refusal| refusal.count == count) {
                 known.remove();
             }
         }
