@@ -182,15 +182,15 @@ fn run(
 fn the_memory_store_decides_what_the_model_decides() {
     let clock = FakeClock::default();
     // A process's own clock never goes back, and what has expired may be forgotten.
-    let story = story().prop_map(|(policies, mut events)| {
-        events
-            .iter_mut()
-            .for_each(|event| (event.step, event.jitter) = (event.step.max(0), event.jitter.max(0)));
+    let onward = story().prop_map(|(policies, mut events)| {
+        for event in &mut events {
+            (event.step, event.jitter) = (event.step.max(0), event.jitter.max(0));
+        }
         (policies, events)
     });
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-    run(story, &RateLimiter::with_memory(store), &clock, |outcome, expected| assert_eq!(outcome, expected));
+    run(onward, &RateLimiter::with_memory(store), &clock, |outcome, expected| assert_eq!(outcome, expected));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn the_redis_store_decides_what_the_model_decides() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     run(story(), &server.asking_limiter_at(&clock), &clock, |outcome, expected| {
-        assert_eq!(outcome, expected)
+        assert_eq!(outcome, expected);
     });
 }
 
