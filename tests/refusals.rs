@@ -88,6 +88,8 @@ async fn a_refusal_lives_no_longer_than_it_may() {
         }
     }
     let asking = server.asking_limiter_at(&clock);
+    // Once it has answered, its connection has been proved, which is a call as well.
+    let _ = asking.peek(&hourly, "a").await.unwrap();
     for _ in 0..3 {
         assert_eq!(passes(&server, &asking, &hourly, "a").await, (false, 1), "turned off");
     }
