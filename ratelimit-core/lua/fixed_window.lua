@@ -37,21 +37,6 @@ function fixed_window.charge(self, _, cost)
   self.count = self.count + cost
 end
 
-function fixed_window.remaining(self, policy)
-  return math.max(policy.max - self.count, 0)
-end
-
-function fixed_window.reset_after(self, policy)
-  return self.count == 0 and 0 or self.start + policy.window - now
-end
-
-function fixed_window.retry_after(self, policy, cost)
-  if cost > policy.max then
-    return nil
-  end
-  return self.start + policy.window - now
-end
-
 function fixed_window.refund(self, policy, cost, at)
   if self.start <= at and at - self.start < policy.window then
     self.count = math.max(self.count - cost, 0)
@@ -61,9 +46,9 @@ end
 function fixed_window.save(self, key, policy)
   if self.rewrite then
     local ttl = millis(self.start + policy.window - now)
-    redis.call('SET', KEYS[key], struct.pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
+    call('SET', KEYS[key], pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
   else
-    redis.call('SETRANGE', KEYS[key], '8', struct.pack('<I5', self.count))
+    call('SETRANGE', KEYS[key], '8', pack('<I5', self.count))
   end
 end
 

@@ -3,8 +3,8 @@
 --         one sub-window their sum without current and oldest, then these counts themselves, newest first (5 bytes each)
 -- Twin    src/algorithm/sliding_window_counter.rs, which explains the formulas; same names, same integer steps. Its
 --         `earlier` is here `between` (with the sum `whole_between`) and `oldest`.
--- Writes  one SET where a sub-window starts, one SETRANGE inside it. `between` is read only where a sub-window starts
---         and to tell a denied caller how long to wait, so a decision does not grow with the number of sub-windows.
+-- Writes  one SET where a sub-window starts, one SETRANGE inside it. `between` is read only where a sub-window starts, so
+--         a decision does not grow with the number of sub-windows.
 local sliding_window_counter = {}
 algorithms[2] = sliding_window_counter
 
@@ -115,56 +115,9 @@ function sliding_window_counter.charge(self, _, cost)
   self.used = self.used + cost
 end
 
--- The largest overlap at which `count` weighs nothing.
-local function weightless(length, count)
-  return (length - 1 - (length - 1) % count) / count
-end
-
-function sliding_window_counter.remaining(self, policy)
-  return math.max(policy.max - self.used, 0)
-end
-
-function sliding_window_counter.reset_after(self, policy)
-  local length = policy.window / policy.sub_windows
-  local j, newest = policy.sub_windows, self.current
-  if newest == 0 then
-    local counts = between(self, policy)
-    while j > 1 and newest == 0 do
-      newest = counts[policy.sub_windows - j + 1] or 0
-      j = j - 1
-    end
-    if newest == 0 then
-      j, newest = 0, self.oldest
-    end
-    if newest == 0 then
-      return 0
-    end
-  end
-  return math.max(self.start + (j + 1) * length - weightless(length, newest) - now, 0)
-end
-
--- The largest overlap at which `count` still weighs less than `allowance + 1`.
-local function overlap_at(allowance, length, count)
-  local quotient, remainder = mul_div(allowance + 1, length, count)
-  if remainder > 0 then
-    return quotient
-  end
-  return quotient - 1
-end
-
-function sliding_window_counter.retry_after(self, policy, cost)
-  local length = policy.window / policy.sub_windows
-  local allowance = policy.max - cost
-  if allowance < 0 then
-    return nil
-  end
-  local j, whole, last = 0, self.current + self.whole_between, self.oldest
-  while whole > allowance and j < policy.sub_windows do
-    j = j + 1
-    last = j < policy.sub_windows and (between(self, policy)[policy.sub_windows - j] or 0) or self.current
-    whole = whole - last
-  end
-  return self.start + (j + 1) * length - overlap_at(allowance - whole, length, last) - now
+-- How long to wait follows from every count, so here it shows whether they are ours.
+function sliding_window_counter.denied(self, policy)
+  between(self, policy)
 end
 
 function sliding_window_counter.refund(self, policy, cost, at)
@@ -187,67 +140,21 @@ function sliding_window_counter.refund(self, policy, cost, at)
   end
 end
 
--- What the functions above do for the most frequent of requests: one limit, which passes, inside a sub-window. All in one,
--- because in Lua calling them takes longer than what they do. Changes nothing and returns false for any other request.
-function sliding_window_counter.pass(states, key, policy, cost, reply, n)
-  local self, sub_windows = states[key], policy.sub_windows
-  local length = policy.window / sub_windows
-  if not self then
-    local value = stored[key]
-    if not value or #value ~= (sub_windows == 1 and 18 or 18 + 5 * sub_windows) then
-      return false
-    end
-    local tag, start, current, oldest, whole_between = struct.unpack('<BI7I5I5', value)
-    whole_between = sub_windows == 1 and 0 or struct.unpack('<I5', value, 19)
-    local overlap = length - (now - start)
-    if tag ~= 99 or overlap <= 0 or overlap > length then
-      return false
-    end
-    local used = current + whole_between
-    if oldest > 0 then
-      used = used + (mul_div(oldest, overlap, length))
-    end
-    if used == 0 or used + cost > policy.max then
-      return false
-    end
-    self = {
-      start = start,
-      current = current,
-      oldest = oldest,
-      whole_between = whole_between,
-      used = used,
-      stored = value,
-      policy = policy,
-      save = true,
-    }
-    states[key] = self
-  end
-  local current, used = self.current + cost, self.used + cost
-  if used > policy.max or current == 0 then
-    return false
-  end
-  self.current, self.used, self.save = current, used, true
-  reply[n + 1] = policy.max - used
-  reply[n + 2] = self.start + policy.window + length - weightless(length, current) - now
-  reply[n + 3] = -1
-  return true
-end
-
 function sliding_window_counter.save(self, key, policy)
   if self.stored ~= '' and not self.rewrite then
-    redis.call('SETRANGE', KEYS[key], '8', struct.pack('<I5', self.current))
+    call('SETRANGE', KEYS[key], '8', pack('<I5', self.current))
     return
   end
-  local value = struct.pack('<c1I7I5I5', 'c', self.start, self.current, self.oldest)
+  local value = pack('<c1I7I5I5', 'c', self.start, self.current, self.oldest)
   local n = policy.sub_windows - 1
   if n > 0 then
     local counts = between(self, policy)
     for i = 1, n do
       counts[i] = counts[i] or 0
     end
-    value = value .. struct.pack('<I5' .. string.rep('I5', n), self.whole_between, unpack(counts, 1, n))
+    value = value .. pack('<I5' .. string.rep('I5', n), self.whole_between, unpack(counts, 1, n))
   end
   local length = policy.window / policy.sub_windows
-  redis.call('SET', KEYS[key], value, 'PX', millis(self.start + length + policy.window - now))
+  call('SET', KEYS[key], value, 'PX', millis(self.start + length + policy.window - now))
 end
 

@@ -14,13 +14,13 @@ local CHUNK = 100 -- entries read at a time
 
 local function encode(time, units)
   if units == 1 then
-    return struct.pack('<I7', time)
+    return pack('<I7', time)
   end
   local bytes = 1
   while units >= 256 ^ bytes do
     bytes = bytes + 1
   end
-  return struct.pack('<I7I' .. bytes, time, units)
+  return pack('<I7I' .. bytes, time, units)
 end
 
 -- An entry that is not one of ours is taken for an old one of no units, and makes the whole value foreign.
@@ -43,7 +43,7 @@ local function from_front(self, from, visit)
   local i = from
   while i < stop do
     -- One more than the header, or what load has read already.
-    local chunk = i == 0 and { self.oldest } or redis.call('LRANGE', KEYS[self.key], i + 1, math.min(i + CHUNK, stop))
+    local chunk = i == 0 and { self.oldest } or call('LRANGE', KEYS[self.key], i + 1, math.min(i + CHUNK, stop))
     for _, entry in ipairs(chunk) do
       if visit(decode(self, entry)) then
         return true
@@ -56,7 +56,8 @@ end
 
 function sliding_window_log.load(key, policy)
   local head = redis.pcall('LRANGE', KEYS[key], 0, 1)
-  local self = { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0, policy = policy, save = false }
+  local self =
+    { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0, waits = {}, policy = policy, save = false }
   if head.err then
     return nil, not string.find(head.err, 'WRONGTYPE', 1, true) and head or nil
   elseif #head == 0 then
@@ -67,13 +68,13 @@ function sliding_window_log.load(key, policy)
     return nil
   end
   self.used, self.newest = struct.unpack('<I5I7', header, 2)
-  self.stored, self.oldest = redis.call('LLEN', KEYS[key]) - 1, head[2]
+  self.stored, self.oldest = call('LLEN', KEYS[key]) - 1, head[2]
   return self
 end
 
 local function push(self, time, units)
   if not self.added and self.stored - self.taken > self.expired and self.newest == time then
-    local _, before = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
+    local _, before = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
     self.taken = self.taken + 1
     self.added = { time, before + units }
   elseif self.added then
@@ -90,7 +91,7 @@ function sliding_window_log.settle(self, policy)
   if went_back then
     local future = 0
     while self.taken < self.stored do
-      local time, units = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
+      local time, units = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
       if time <= now then
         self.newest = time
         break
@@ -108,6 +109,7 @@ function sliding_window_log.settle(self, policy)
     self.expired = self.expired + 1
     self.used = self.used - units
   end)
+  self.found_used, self.found_newest = self.used, self.newest
   return went_back or self.expired > 0
 end
 
@@ -121,29 +123,33 @@ function sliding_window_log.charge(self, _, cost)
   end
 end
 
-function sliding_window_log.remaining(self, policy)
-  return math.max(policy.max - self.used, 0)
+-- Notes how many units have to leave until a cost fits.
+function sliding_window_log.denied(self, policy, cost)
+  if cost <= policy.max then
+    self.waits[#self.waits + 1] = self.used + cost - policy.max
+  end
 end
 
-function sliding_window_log.reset_after(self, policy)
-  return self.used == 0 and 0 or self.newest + policy.window + 1 - now
-end
-
-function sliding_window_log.retry_after(self, policy, cost)
-  local allowance = policy.max - cost
-  if allowance < 0 then
-    return nil
+-- What matters of the log as it was found: its header; then, for each number of units that somebody waits for, the time
+-- at which the last of them was admitted and the units until then that were not told before, 12 bytes.
+function sliding_window_log.tell(self)
+  local told, waits, next = {}, self.waits, 1
+  table.sort(waits)
+  local gone, untold = 0, 0
+  if waits[1] then
+    from_front(self, self.expired, function(time, units)
+      gone, untold = gone + units, untold + units
+      if gone < waits[next] then
+        return false
+      end
+      told[#told + 1], untold = pack('<I7I5', time, untold), 0
+      while waits[next] and waits[next] <= gone do
+        next = next + 1
+      end
+      return waits[next] == nil
+    end)
   end
-  local left, last = self.used, self.newest
-  from_front(self, self.expired, function(time, units)
-    left = left - units
-    last = time
-    return left <= allowance
-  end)
-  if left > allowance then
-    last = self.newest
-  end
-  return last + policy.window + 1 - now
+  return pack('<c1I5I7', 'l', self.found_used, self.found_newest) .. table.concat(told)
 end
 
 -- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
@@ -155,28 +161,28 @@ function sliding_window_log.refund(self, _, cost, at)
     if self.added[2] == 0 then
       self.added = nil
       if self.stored - self.taken > self.expired then
-        self.newest = decode(self, redis.call('LINDEX', KEYS[self.key], -1 - self.taken))
+        self.newest = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
       end
     end
     return
   end
   local i = -1 - self.taken
   while self.stored + i >= self.expired do
-    local time, units = decode(self, redis.call('LINDEX', KEYS[self.key], i))
+    local time, units = decode(self, call('LINDEX', KEYS[self.key], i))
     if time < at then
       return
     elseif time == at then
       local given_back = math.min(cost, units)
       self.used = self.used - given_back
       if given_back < units then
-        redis.call('LSET', KEYS[self.key], i, encode(time, units - given_back))
+        call('LSET', KEYS[self.key], i, encode(time, units - given_back))
         return
       end
-      redis.call('LSET', KEYS[self.key], i, '')
-      redis.call('LREM', KEYS[self.key], -1, '')
+      call('LSET', KEYS[self.key], i, '')
+      call('LREM', KEYS[self.key], -1, '')
       self.stored = self.stored - 1
       if i == -1 and not self.added and self.stored > self.expired then
-        self.newest = decode(self, redis.call('LINDEX', KEYS[self.key], -1))
+        self.newest = decode(self, call('LINDEX', KEYS[self.key], -1))
       end
       return
     end
@@ -187,25 +193,25 @@ end
 function sliding_window_log.save(self, number, policy)
   local key = KEYS[number]
   if self.used == 0 then
-    redis.call('DEL', key)
+    call('DEL', key)
     return
   end
   if self.taken > 0 then
-    redis.call('LTRIM', key, 0, -1 - self.taken)
+    call('LTRIM', key, 0, -1 - self.taken)
   end
-  local header = struct.pack('<c1I5I7', 'l', self.used, self.newest)
+  local header = pack('<c1I5I7', 'l', self.used, self.newest)
   if self.stored == 0 then
-    redis.call('RPUSH', key, header)
+    call('RPUSH', key, header)
   elseif self.expired > 0 then
     -- The last expired entry makes room for the header; all before it go.
-    redis.call('LTRIM', key, self.expired, -1)
-    redis.call('LSET', key, 0, header)
+    call('LTRIM', key, self.expired, -1)
+    call('LSET', key, 0, header)
   else
-    redis.call('LSET', key, 0, header)
+    call('LSET', key, 0, header)
   end
   if self.added then
-    redis.call('RPUSH', key, encode(self.added[1], self.added[2]))
-    redis.call('PEXPIRE', key, millis(policy.window + 1))
+    call('RPUSH', key, encode(self.added[1], self.added[2]))
+    call('PEXPIRE', key, millis(policy.window + 1))
   end
 end
 

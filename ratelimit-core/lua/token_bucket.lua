@@ -6,39 +6,6 @@
 local token_bucket = {}
 algorithms[4] = token_bucket
 
-local function plus(micros, fraction, other_micros, other_fraction, max)
-  fraction = fraction + other_fraction
-  micros = micros + other_micros
-  if fraction >= max then
-    return micros + 1, fraction - max
-  end
-  return micros, fraction
-end
-
-local function minus(micros, fraction, other_micros, other_fraction, max)
-  if fraction < other_fraction then
-    return micros - other_micros - 1, fraction + max - other_fraction
-  end
-  return micros - other_micros, fraction - other_fraction
-end
-
-local function later(micros, fraction, other_micros, other_fraction)
-  return micros > other_micros or (micros == other_micros and fraction > other_fraction)
-end
-
--- The time that `tokens` take to refill.
-local function refill(tokens, policy)
-  return mul_div(tokens, policy.window, policy.max)
-end
-
--- The time that a full bucket takes to refill, worked out once for each policy.
-local function full(policy)
-  if not policy.full_micros then
-    policy.full_micros, policy.full_fraction = refill(policy.burst, policy)
-  end
-  return policy.full_micros, policy.full_fraction
-end
-
 function token_bucket.load(key, policy)
   local value, failure = read_string(key)
   if value == '' then
@@ -79,26 +46,6 @@ function token_bucket.charge(self, policy, cost)
   self.tat_micros, self.tat_fraction = plus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
 end
 
-function token_bucket.reset_after(self)
-  return self.tat_micros + (self.tat_fraction > 0 and 1 or 0) - now
-end
-
-function token_bucket.remaining(self, policy)
-  local micros, fraction = full(policy)
-  micros, fraction = minus(now + micros, fraction, self.tat_micros, self.tat_fraction, policy.max)
-  local tokens, rest = mul_div(policy.max, micros, policy.window)
-  return tokens + math.floor((rest + fraction) / policy.window)
-end
-
-function token_bucket.retry_after(self, policy, cost)
-  if cost > policy.burst then
-    return nil
-  end
-  local micros, fraction = refill(policy.burst - cost, policy)
-  micros, fraction = minus(self.tat_micros, self.tat_fraction, micros, fraction, policy.max)
-  return micros + (fraction > 0 and 1 or 0) - now
-end
-
 function token_bucket.refund(self, policy, cost, at, valid_until)
   local micros, fraction = refill(cost, policy)
   -- `valid_until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
@@ -121,7 +68,8 @@ function token_bucket.refund(self, policy, cost, at, valid_until)
 end
 
 function token_bucket.save(self, key)
-  local value = struct.pack('<c1I7I5', 't', self.tat_micros, self.tat_fraction)
-  redis.call('SET', KEYS[key], value, 'PX', millis(token_bucket.reset_after(self)))
+  local value = pack('<c1I7I5', 't', self.tat_micros, self.tat_fraction)
+  local ttl = millis(self.tat_micros + (self.tat_fraction > 0 and 1 or 0) - now)
+  call('SET', KEYS[key], value, 'PX', ttl)
 end
 

@@ -19,6 +19,8 @@
 //! divides by parts (`lua/lib/mul_div.lua`).
 
 mod fixed_window;
+#[cfg(feature = "redis")]
+mod found;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod small;

@@ -28,6 +28,15 @@ pub(super) struct State {
     count: Count,
 }
 
+impl State {
+    pub(super) fn found(start: u64, count: u64) -> Self {
+        let mut state = Self::default();
+        state.start.set(start);
+        state.count.set(count);
+        state
+    }
+}
+
 impl Step for State {
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let window = policy.window_us();

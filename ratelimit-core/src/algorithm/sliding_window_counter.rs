@@ -67,6 +67,16 @@ impl SubWindows {
 }
 
 impl<E: AsRef<[Count]> + AsMut<[Count]>> State<E> {
+    /// The state that holds these; `earlier` newest first.
+    pub(super) fn found(mut self, start: u64, current: u64, earlier: impl Iterator<Item = u64>) -> Self {
+        self.start.set(start);
+        self.current.set(current);
+        for (count, found) in self.earlier.as_mut().iter_mut().zip(earlier) {
+            count.set(found);
+        }
+        self
+    }
+
     /// Moves every count `by` sub-windows into the past.
     fn roll(&mut self, by: usize) {
         let earlier = self.earlier.as_mut();

@@ -40,6 +40,13 @@ struct Entry {
 }
 
 impl State {
+    /// A log of these entries, of time and units, oldest first.
+    pub(super) fn found(entries: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut state = Self::default();
+        entries.for_each(|(time, units)| state.push(time, units));
+        state
+    }
+
     fn push(&mut self, time: u64, units: u64) {
         match self.entries.back_mut() {
             Some(newest) if newest.time == time => newest.units += units,

@@ -76,6 +76,12 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) fn found(micros: u64, fraction: u64) -> Self {
+        let mut state = Self::default();
+        state.set_tat(Rational { micros, fraction });
+        state
+    }
+
     fn tat(&self) -> Rational {
         Rational { micros: self.tat_micros.get(), fraction: self.tat_fraction.get() }
     }

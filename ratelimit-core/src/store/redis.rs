@@ -188,7 +188,7 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for part in by_caller(group) {
-            let keys = part.checks.iter().map(|check| self.namer.key(check)).collect();
+            let keys = part.checks.iter().map(|check| self.namer.key(check).into_name()).collect();
             let _forgetting = self.refusals.forget_after(part.checks);
             self.connection.delete(keys).await?;
         }
@@ -201,12 +201,12 @@ impl Store for RedisStore {
             let mut keys = Keys::new();
             let mut arguments = wire::RefundArguments::new(self.connection.now());
             for taken in caller {
-                keys.push(self.namer.key(&taken.check()));
+                keys.push(self.namer.key(&taken.check()).into_name());
                 arguments.push(taken);
             }
             let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
             let _forgetting = self.refusals.forget_after(caller.iter().map(Taken::check).collect());
-            self.connection.run(Call { script, keys, arguments: arguments.into_bytes() }).await?;
+            self.connection.run(Call { script, keys, arguments: smallvec![arguments.into_bytes()] }).await?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::{Progress, Question, Shared};
 use super::fault::Failure;
 use super::topology::{SLOT_RANGES, hash_tag};
-use super::wire::{self, Reply, Request};
+use super::wire::{self, Batch, Reply, Request};
 use crate::error::StoreError;
 
 /// Most limits in one call, so that no call keeps other users of the server waiting: two or three tenths of a millisecond.
@@ -190,7 +190,8 @@ async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, now: &Now, lately: &L
         requests.push(request);
         waiting.push((until, answer));
     }
-    let question = Question::Run(wire::encode_check(now(), &requests));
+    let (call, batch) = Batch::new(now(), requests);
+    let question = Question::Run(call);
     let progress = Progress::default();
     let mut asked = pin!(shared.call(&question, range, &progress));
     let (mut waiting, mut gone, mut is_noted) = (waiting.into_iter(), 0, false);
@@ -209,13 +210,10 @@ async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, now: &Now, lately: &L
     if answer.is_ok() {
         lately.took(start.elapsed());
     }
-    let replies = answer.and_then(|value| {
-        let replies = wire::decode_check(&value, &requests).ok_or(Failure::Protocol(wire::EXPECTED))?;
-        Ok(replies.skip(gone).collect::<Vec<Reply>>())
-    });
+    let replies = answer.and_then(|value| batch.decode(value).ok_or(Failure::Protocol(wire::EXPECTED)));
     match replies {
         Ok(replies) => {
-            for (reply, (_, waiter)) in replies.into_iter().zip(waiting) {
+            for (reply, (_, waiter)) in replies.into_iter().skip(gone).zip(waiting) {
                 tell(waiter, Ok(reply));
             }
         }
@@ -230,5 +228,5 @@ fn tell(waiter: Answer, answer: Result<Reply, Failure>) {
 
 /// The key that tells where in a cluster a request belongs.
 fn first_key(request: &Request) -> Option<&str> {
-    request.limits.first().map(|limit| limit.key.as_str())
+    request.limits.first().map(|limit| limit.key.name())
 }

@@ -167,13 +167,19 @@ pub(super) type Keys = SmallVec<[String; 2]>;
 pub(super) struct Call {
     pub(super) script: &'static Script,
     pub(super) keys: Keys,
-    pub(super) arguments: Vec<u8>,
+    pub(super) arguments: SmallVec<[Vec<u8>; 2]>,
 }
 
 impl Call {
     fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys.len()).arg(&self.keys[..]).arg(&self.arguments);
+        let strings = self.keys.iter().map(String::len).chain(self.arguments.iter().map(Vec::len));
+        let (count, size) = strings.fold((0, 0), |(count, size), length| (count + 1, size + length));
+        // All at once, instead of growing with each key.
+        let mut command = Cmd::with_capacity(3 + count, 64 + script.len() + size);
+        command.arg(name).arg(script).arg(self.keys.len()).arg(&self.keys[..]);
+        for argument in &self.arguments {
+            command.arg(argument);
+        }
         command
     }
 }
@@ -515,7 +521,7 @@ impl Shared {
         for range in tried {
             let (mut wire, deadline) = (wire.clone(), self.timeouts.deadline);
             let keys = Keys::from_iter([self.probes[range].clone()]);
-            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: Vec::new() });
+            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: SmallVec::new() });
             proofs.spawn(async move {
                 // A server that takes longer than decisions may wait is no use.
                 let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));

@@ -37,8 +37,8 @@ impl Namer {
         format!("{}probe:{number}", self.prefix)
     }
 
-    /// The name under which this check's count is kept.
-    pub(super) fn key(&self, check: &Check<'_>) -> String {
+    /// The key under which this check's count is kept.
+    pub(super) fn key(&self, check: &Check<'_>) -> Key {
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         let mut name = String::with_capacity(self.prefix.len() + check.policy().key().len() + 48);
         name.push_str(&self.prefix);
@@ -48,7 +48,37 @@ impl Namer {
         name.push_str(":{");
         push_base64(&mut name, &digest.as_bytes()[..16]);
         name.push('}');
-        name
+        let mut half = [0; 8];
+        half.copy_from_slice(&digest.as_bytes()[..8]);
+        Key { name, hash: u64::from_le_bytes(half) ^ check.policy().state_id() }
+    }
+}
+
+/// The name under which a count is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    name: String,
+    /// Told apart by this, keys need hardly ever be compared.
+    hash: u64,
+}
+
+impl Key {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn into_name(self) -> String {
+        self.name
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.name == other.name
     }
 }
 
@@ -99,7 +129,7 @@ mod tests {
     use super::*;
 
     fn name(policy: &Policy, partition: &str) -> String {
-        Namer::new("rl", "").unwrap().key(&Check::new(policy, partition))
+        Namer::new("rl", "").unwrap().key(&Check::new(policy, partition)).into_name()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The script texts: put together from the files in `lua/`, with only the algorithms that a group needs.
 //!
 //! A group of one algorithm, which is nearly every group, runs a script that holds only that one, since Redis runs
-//! through every definition at each call.
+//! through every definition at each call until the script returns.
 
 use std::sync::OnceLock;
 
@@ -26,15 +26,47 @@ impl Script {
 /// Sets of algorithms, one bit for each.
 const SETS: usize = 1 << ALGORITHMS.len();
 
-/// Text of each algorithm, and whether it divides.
-const ALGORITHMS: [(Algorithm, &str, bool); 4] = [
-    (Algorithm::FixedWindow, include_str!("../../../lua/fixed_window.lua"), false),
-    (Algorithm::SlidingWindowCounter, include_str!("../../../lua/sliding_window_counter.lua"), true),
-    (Algorithm::SlidingWindowLog, include_str!("../../../lua/sliding_window_log.lua"), false),
-    (Algorithm::TokenBucket, include_str!("../../../lua/token_bucket.lua"), true),
+/// The texts of an algorithm.
+struct Texts {
+    algorithm: Algorithm,
+    /// What both others call.
+    shared: &'static str,
+    /// All steps at once, for what is frequent and simple.
+    quick: &'static str,
+    /// The steps.
+    steps: &'static str,
+}
+
+const ALGORITHMS: [Texts; 4] = [
+    Texts {
+        algorithm: Algorithm::FixedWindow,
+        shared: "",
+        quick: include_str!("../../../lua/quick/fixed_window.lua"),
+        steps: include_str!("../../../lua/fixed_window.lua"),
+    },
+    Texts {
+        algorithm: Algorithm::SlidingWindowCounter,
+        shared: "",
+        quick: include_str!("../../../lua/quick/sliding_window_counter.lua"),
+        steps: include_str!("../../../lua/sliding_window_counter.lua"),
+    },
+    Texts {
+        algorithm: Algorithm::SlidingWindowLog,
+        shared: "",
+        quick: "",
+        steps: include_str!("../../../lua/sliding_window_log.lua"),
+    },
+    Texts {
+        algorithm: Algorithm::TokenBucket,
+        shared: include_str!("../../../lua/lib/refill.lua"),
+        quick: include_str!("../../../lua/quick/token_bucket.lua"),
+        steps: include_str!("../../../lua/token_bucket.lua"),
+    },
 ];
 const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
+const VALUES: &str = include_str!("../../../lua/lib/values.lua");
+const QUICK_CHECK: &str = include_str!("../../../lua/quick/check.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
@@ -42,13 +74,13 @@ const PROBE: &str = include_str!("../../../lua/probe.lua");
 /// The script that judges a group with these algorithms.
 pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, CHECK)
+    script(&SCRIPTS, algorithms, true, CHECK)
 }
 
 /// The script that gives back what was taken under these algorithms.
 pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, REFUND)
+    script(&SCRIPTS, algorithms, false, REFUND)
 }
 
 /// The script that proves that all others would work.
@@ -75,14 +107,20 @@ const fn bit(algorithm: Algorithm) -> usize {
 fn script(
     scripts: &'static [OnceLock<Script>; SETS],
     algorithms: impl Iterator<Item = Algorithm>,
+    is_check: bool,
     main: &str,
 ) -> &'static Script {
     let set = algorithms.fold(0, |set, algorithm| set | bit(algorithm));
     scripts[set].get_or_init(|| {
-        let chosen = || ALGORITHMS.iter().filter(|(algorithm, ..)| set & bit(*algorithm) != 0);
-        let mut text = String::from(PRELUDE);
-        text.push_str(if chosen().any(|(_, _, divides)| *divides) { MUL_DIV } else { "" });
-        text.extend(chosen().map(|(_, text, _)| *text));
+        let chosen = || ALGORITHMS.iter().filter(|texts| set & bit(texts.algorithm) != 0);
+        let mut text = [PRELUDE, MUL_DIV].concat();
+        text.extend(chosen().map(|texts| texts.shared));
+        if is_check {
+            text.extend(chosen().map(|texts| texts.quick));
+            text.push_str(QUICK_CHECK);
+        }
+        text.push_str(VALUES);
+        text.extend(chosen().map(|texts| texts.steps));
         text.push_str(main);
         Script::new(text)
     })
@@ -94,13 +132,13 @@ mod tests {
 
     /// The commands that a script calls.
     fn commands(text: &str) -> Vec<&str> {
-        let calls = text.split("redis.call('").skip(1).chain(text.split("redis.pcall('").skip(1));
-        calls.filter_map(|rest| rest.split('\'').next()).collect()
+        text.split("call('").skip(1).filter_map(|rest| rest.split('\'').next()).collect()
     }
 
     #[test]
     fn the_proof_tries_every_command_that_is_needed() {
-        let texts = ALGORITHMS.iter().map(|(_, text, _)| *text).chain([PRELUDE, MUL_DIV, CHECK, REFUND]);
+        let texts = ALGORITHMS.iter().flat_map(|texts| [texts.shared, texts.quick, texts.steps]);
+        let texts = texts.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
         let mut needed: Vec<&str> = texts.flat_map(commands).collect();
         needed.extend(["DEL", "TIME"]);
         assert!(needed.contains(&"SET") && needed.contains(&"RPUSH"), "{needed:?}");

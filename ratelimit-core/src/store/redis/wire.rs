@@ -1,26 +1,24 @@
 //! What goes to the scripts and what comes back; the one place that knows both formats.
 //!
-//! Both are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it converts many
-//! arguments, and answers with one faster than with an array. All numbers are integers below 2^53.
+//! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it converts many
+//! arguments. All numbers are integers below 2^53. A script answers which requests pass, and with what it found; what a
+//! client is told beyond that, whoever asked works out from it, with the same steps as in memory.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use smallvec::SmallVec;
+use hashbrown::HashTable;
+use redis::Value;
+use smallvec::{SmallVec, smallvec};
 
 use super::connection::{Call, Keys};
+use super::keys::Key;
 use super::scripts;
-use crate::algorithm::{Algorithm, Mode};
+use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::outcome::GroupOutcome;
 use crate::policy::{MAX_UNITS, Policy};
 use crate::store::{Check, Taken};
-
-/// So many limits are looked through one by one.
-const FEW: usize = 8;
-
-/// Largest integer up to which a double holds all.
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[allow(
     clippy::cast_precision_loss,
@@ -59,14 +57,14 @@ impl Rule {
 /// One limit of a request.
 #[derive(Debug)]
 pub(super) struct Limit {
-    /// Name under which its count is kept.
-    pub(super) key: String,
+    /// Under which its count is kept.
+    pub(super) key: Key,
     pub(super) rule: Rule,
     cost: u64,
 }
 
 impl Limit {
-    pub(super) fn new(key: String, check: &Check<'_>) -> Self {
+    pub(super) fn new(key: Key, check: &Check<'_>) -> Self {
         // Whatever is more than the largest limit is decided the same.
         Self { key, rule: Rule::of(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
     }
@@ -79,50 +77,123 @@ pub(super) struct Request {
     pub(super) limits: SmallVec<[Limit; 1]>,
 }
 
-/// Requests as `check.lua` takes them.
-pub(super) fn encode_check(now: u64, requests: &[Request]) -> Call {
-    let mut keys = Keys::new();
-    let mut rules: SmallVec<[Rule; 4]> = SmallVec::new();
-    let limits = || requests.iter().flat_map(|request| &request.limits);
-    let size = limits().count();
-    // What one request in a call of its own needs is found faster by looking through it.
-    let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(if size > FEW { size } else { 0 });
-    let mut body = Vec::with_capacity(8 * (requests.len() + 3 * size));
-    for request in requests {
-        #[allow(clippy::cast_precision_loss, reason = "a group is small")]
-        let size = request.limits.len() as f64;
-        body.extend_from_slice(&if request.mode == Mode::Peek { -size } else { size }.to_le_bytes());
-        for Limit { key, rule, cost } in &request.limits {
-            let known = if numbers.capacity() == 0 {
-                keys.iter().position(|other| other == key)
-            } else {
-                let next = keys.len();
-                let number = *numbers.entry(key).or_insert(next);
-                (number < next).then_some(number)
-            };
-            let key = known.unwrap_or_else(|| {
-                keys.push(key.clone());
-                keys.len() - 1
+/// Requests of one call, to be found again in its reply.
+pub(super) struct Batch {
+    requests: Vec<Numbered>,
+    keys: usize,
+}
+
+/// A request, with its limits by the number of their key.
+struct Numbered {
+    mode: Mode,
+    limits: SmallVec<[(u16, u64); 1]>,
+}
+
+/// What is asked about one key.
+struct Asked {
+    rule: u16,
+    total: u64,
+    /// Nothing but checks of this limit alone.
+    is_plain: bool,
+}
+
+impl Batch {
+    /// The call about these requests, as `check.lua` takes it.
+    pub(super) fn new(now: u64, requests: Vec<Request>) -> (Call, Self) {
+        let mut rules: SmallVec<[Rule; 4]> = SmallVec::new();
+        let mut keys: Vec<Key> = Vec::with_capacity(requests.len());
+        let mut asked: Vec<Asked> = Vec::with_capacity(requests.len());
+        let mut numbers: HashTable<u16> = HashTable::with_capacity(requests.len());
+        let mut body = Vec::with_capacity(32 * requests.len());
+        let numbered = requests.into_iter().map(|Request { mode, limits }| {
+            #[allow(clippy::cast_precision_loss, reason = "a group is small")]
+            let size = limits.len() as f64;
+            body.extend_from_slice(&if mode == Mode::Peek { -size } else { size }.to_le_bytes());
+            let is_plain = limits.len() == 1 && mode == Mode::Check;
+            let limits = limits.into_iter().map(|Limit { key, rule, cost }| {
+                let known = rules.iter().rposition(|other| *other == rule);
+                let rule = short(known.unwrap_or_else(|| {
+                    rules.push(rule);
+                    rules.len() - 1
+                }));
+                let (hash, next) = (key.hash(), short(keys.len()));
+                let slot =
+                    numbers.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
+                let number = *slot.or_insert(next).get();
+                if number == next {
+                    keys.push(key);
+                    asked.push(Asked { rule, total: cost, is_plain });
+                } else {
+                    let asked = &mut asked[usize::from(number)];
+                    asked.is_plain &= is_plain && asked.rule == rule;
+                    asked.total += cost;
+                }
+                push(&mut body, u64::from(number) + 1);
+                push(&mut body, u64::from(rule) + 1);
+                push(&mut body, cost);
+                (number, cost)
             });
-            let known = rules.iter().rposition(|other| other == rule);
-            let rule = known.unwrap_or_else(|| {
-                rules.push(*rule);
-                rules.len() - 1
-            });
-            push(&mut body, key as u64 + 1);
-            push(&mut body, rule as u64 + 1);
-            push(&mut body, *cost);
+            Numbered { mode, limits: limits.collect() }
+        });
+        let requests = numbered.collect();
+        let mut head = Vec::with_capacity(16 + 32 * rules.len() + 16 * asked.len());
+        push(&mut head, now);
+        push(&mut head, rules.len() as u64);
+        for rule in &rules {
+            rule.push(&mut head);
         }
+        for Asked { rule, total, is_plain } in asked {
+            push(&mut head, u64::from(rule) + 1);
+            if is_plain {
+                push(&mut head, total);
+            } else {
+                head.extend_from_slice(&(-1.0f64).to_le_bytes());
+            }
+        }
+        let script = scripts::check(rules.iter().map(|rule| rule.algorithm));
+        let keys: Keys = keys.into_iter().map(Key::into_name).collect();
+        let batch = Self { requests, keys: keys.len() };
+        (Call { script, keys, arguments: smallvec![head, body] }, batch)
     }
-    let mut arguments = Vec::with_capacity(16 + 32 * rules.len() + body.len());
-    push(&mut arguments, now);
-    push(&mut arguments, rules.len() as u64);
-    for rule in &rules {
-        rule.push(&mut arguments);
+
+    /// The reply of `check.lua`, for each request in their order; `None` when it has another shape.
+    pub(super) fn decode(&self, reply: Value) -> Option<Vec<Reply>> {
+        let keys = self.keys;
+        let Value::Array(mut found) = reply else { return None };
+        if found.len() != keys + 2 {
+            return None;
+        }
+        let (Some(Value::BulkString(verdicts)), Some(Value::Int(at))) = (found.pop(), found.pop()) else {
+            return None;
+        };
+        if !verdicts.is_empty() && verdicts.len() != self.requests.len() {
+            return None;
+        }
+        let at = Timestamp::from_micros(u64::try_from(at).ok()?);
+        let found = Arc::new(Found { at, values: found });
+        let mut charged = vec![0; keys];
+        let replies = self.requests.iter().enumerate().map(|(i, request)| {
+            let verdict = match verdicts.get(i) {
+                None | Some(b'1') => Verdict::Allowed,
+                Some(b'0') => Verdict::Denied,
+                Some(b'-') => Verdict::Foreign,
+                Some(_) => return None,
+            };
+            let limits = request.limits.iter().map(|&(key, _)| (key, charged[usize::from(key)])).collect();
+            if verdict == Verdict::Allowed && request.mode == Mode::Check {
+                for &(key, cost) in &request.limits {
+                    charged[usize::from(key)] += cost;
+                }
+            }
+            Some(Reply { found: Arc::clone(&found), verdict, mode: request.mode, limits })
+        });
+        replies.collect()
     }
-    arguments.extend_from_slice(&body);
-    let script = scripts::check(rules.iter().map(|rule| rule.algorithm));
-    Call { script, keys, arguments }
+}
+
+/// A number of something of which there are few in a call.
+fn short(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
 }
 
 /// ARGV of `refund.lua`.
@@ -147,68 +218,80 @@ impl RefundArguments {
     }
 }
 
-/// What `check.lua` says about one request.
-#[derive(Debug, PartialEq)]
-pub(super) struct Reply {
+/// What was found at the keys of a call, shared by all whose requests were in it.
+#[derive(Debug)]
+struct Found {
     at: Timestamp,
-    /// Of each limit: remaining, `reset_after`, `retry_after`.
-    limits: SmallVec<[[f64; 3]; 1]>,
+    values: Vec<Value>,
 }
 
-pub(super) const EXPECTED: &str = "a string of whole doubles, one and three a limit";
-
-/// Reply of `check.lua`, for each request in their order; `None` when it has another shape.
-pub(super) fn decode_check<'r>(
-    reply: &'r redis::Value,
-    requests: &'r [Request],
-) -> Option<impl Iterator<Item = Reply> + 'r> {
-    let redis::Value::BulkString(bytes) = reply else {
-        return None;
-    };
-    let size: usize = requests.iter().map(|request| request.limits.len()).sum();
-    if bytes.len() != 8 + 24 * size {
-        return None;
-    }
-    let mut numbers = bytes.chunks_exact(8).map(|chunk| {
-        let mut number = [0; 8];
-        number.copy_from_slice(chunk);
-        f64::from_le_bytes(number)
-    });
-    let at = Timestamp::from_micros(whole(numbers.next()?)?);
-    Some(requests.iter().map(move |request| {
-        // There are as many as are asked for: the length was right.
-        let mut next = || numbers.next().unwrap_or(f64::NAN);
-        Reply { at, limits: request.limits.iter().map(|_| [next(), next(), next()]).collect() }
-    }))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    Denied,
+    /// A value is not ours, so nothing was decided.
+    Foreign,
 }
+
+/// What `check.lua` says about one request.
+#[derive(Debug)]
+pub(super) struct Reply {
+    found: Arc<Found>,
+    verdict: Verdict,
+    mode: Mode,
+    /// Of each limit the number of its key, and the units that requests before this one took there.
+    limits: SmallVec<[(u16, u64); 1]>,
+}
+
+/// What a reply looks like.
+pub(super) const EXPECTED: &str = "what was found at each key, the instant, and verdicts that follow from it";
 
 impl Reply {
     /// The outcome for the group that was asked about.
     pub(super) fn into_outcome(self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
-        let mut allowed = true;
-        let mut outcomes = SmallVec::<[Outcome; 2]>::with_capacity(group.len());
-        for (check, [remaining, reset_after, retry_after]) in group.iter().zip(self.limits) {
-            let decision = match retry_after {
-                -1.0 => Decision::Allowed,
-                -2.0 => Decision::Never,
-                -3.0 => return Err(StoreError::ForeignState { policy: check.policy().key().to_owned() }),
-                wait => Decision::RetryAfterMicros(whole(wait).ok_or(PROTOCOL)?),
-            };
-            allowed &= decision == Decision::Allowed;
-            let remaining = whole(remaining).ok_or(PROTOCOL)?;
-            let reset_after = whole(reset_after).ok_or(PROTOCOL)?;
-            let limit = check.policy().capacity();
-            outcomes.push(Outcome::new(limit, check.units(), remaining, reset_after, decision));
+        let at = self.found.at;
+        let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
+            let mut state = self.state(check, *limit)?;
+            decide_one(check.policy(), check.units(), &mut state, at, self.mode)
+        } else {
+            let mut states: SmallVec<[State; 2]> = SmallVec::new();
+            let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
+            for (place, (check, limit)) in group.iter().zip(&self.limits).enumerate() {
+                let known = self.limits[..place].iter().position(|other| other.0 == limit.0);
+                let state = match known {
+                    Some(same) => members[same].state,
+                    None => {
+                        states.push(self.state(check, *limit)?);
+                        states.len() - 1
+                    }
+                };
+                members.push(Member { policy: check.policy(), cost: check.units(), state });
+            }
+            decide(&members, &mut states, at, self.mode)
+        };
+        match self.verdict {
+            Verdict::Allowed if outcome.is_allowed() => Ok(outcome),
+            Verdict::Denied if !outcome.is_allowed() => Ok(outcome),
+            _ => Err(PROTOCOL),
         }
-        Ok(GroupOutcome::new(self.at, allowed, outcomes))
     }
-}
 
-/// The number, if it is an integer that a double holds exactly.
-fn whole(number: f64) -> Option<u64> {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
-    (number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number)).then_some(number as u64)
+    /// The state about which this request was judged.
+    fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
+        let policy = check.policy();
+        let bytes = match &self.found.values[usize::from(key)] {
+            Value::Nil => Ok(None),
+            Value::BulkString(bytes) => Ok(Some(&bytes[..])),
+            _ => Err(()),
+        };
+        let state = bytes.ok().and_then(|bytes| State::found(policy, bytes));
+        let mut state = state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })?;
+        if charged > 0 {
+            state.charge(policy, self.found.at, charged);
+        }
+        Ok(state)
+    }
 }
 
 #[cfg(test)]
@@ -216,11 +299,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::store::redis::keys::Namer;
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
-        let limits = limits
-            .iter()
-            .map(|&(policy, key, cost)| Limit::new(key.to_owned(), &Check::new(policy, key).cost(cost)));
+        let namer = Namer::new("rl", "").unwrap();
+        let limits = limits.iter().map(|&(policy, caller, cost)| {
+            let check = Check::new(policy, caller).cost(cost);
+            Limit::new(namer.key(&check), &check)
+        });
         Request { mode, limits: limits.collect() }
     }
 
@@ -228,82 +316,142 @@ mod tests {
         bytes.chunks(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect()
     }
 
-    fn reply(numbers: &[f64]) -> redis::Value {
-        redis::Value::BulkString(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    /// Two windows as Redis holds them.
+    fn windows(start: u64, current: u64, oldest: u64) -> Value {
+        let (current, oldest) = (current.to_le_bytes(), oldest.to_le_bytes());
+        Value::BulkString([b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat())
     }
 
-    /// Decodes a reply to one request about one limit.
-    fn decode(reply: &redis::Value) -> Result<GroupOutcome, StoreError> {
-        let policy = Policy::new("user-api", 10, Duration::from_secs(60));
-        let requests = [request(&[(&policy, "a", 1)], Mode::Check)];
-        let decoded = decode_check(reply, &requests).and_then(|mut replies| replies.next());
+    fn reply(found: impl IntoIterator<Item = Value>, at: i64, verdicts: &str) -> Value {
+        let end = [Value::Int(at), Value::BulkString(verdicts.into())];
+        Value::Array(found.into_iter().chain(end).collect())
+    }
+
+    /// Decodes a reply to one request about one limit of 10 in a minute.
+    fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
+        let policy = Policy::new("user-api", 10, MINUTE);
+        let (_, batch) = Batch::new(0, vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+        let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
         decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
     }
 
     #[test]
     fn keys_and_policies_that_occur_again_are_sent_once() {
-        let (minute, second) =
-            (Policy::new("m", 10, Duration::from_secs(60)), Policy::new("s", 5, Duration::from_secs(1)));
-        let head = [7.0, 2.0, 2.0, 10.0, 6e7, 1.0, 2.0, 5.0, 1e6, 1.0];
-        let one_round =
-            [2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0, -1.0, 1.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1_000_000_000_001.0];
-        // Few are found by looking through them, and many by a table.
-        for rounds in [1, 2, 3, FEW, 40] {
+        let (minute, second) = (Policy::new("m", 10, MINUTE), Policy::new("s", 5, Duration::from_secs(1)));
+        for rounds in [1, 2, 40] {
             let requests = (0..rounds).flat_map(|_| {
                 [
                     request(&[(&minute, "a", 1), (&second, "b", 3)], Mode::Check),
-                    request(&[(&minute, "a", 1)], Mode::Peek),
                     request(&[(&minute, "c", u64::MAX)], Mode::Check),
+                    request(&[(&minute, "d", 1)], Mode::Peek),
+                    request(&[(&minute, "e", 2)], Mode::Check),
                 ]
             });
-            let call = encode_check(7, &requests.collect::<Vec<_>>());
-            assert_eq!(call.keys[..], ["a", "b", "c"]);
-            let expected: Vec<f64> = head.into_iter().chain(one_round.repeat(rounds)).collect();
-            assert_eq!(doubles(&call.arguments), expected, "{rounds}");
+            let (call, _) = Batch::new(7, requests.collect());
+            assert_eq!(call.keys.len(), 5);
+            assert!(
+                call.keys
+                    .iter()
+                    .zip(["m", "s", "m", "m", "m"])
+                    .all(|(key, policy)| { key.starts_with(&format!("rl1:{policy}:")) })
+            );
+            // What groups and peeks ask about is judged request by request.
+            let all = 1_000_000_000_001.0 * f64::from(rounds);
+            let head = [
+                [7.0, 2.0].as_slice(),
+                &[2.0, 10.0, 6e7, 1.0],
+                &[2.0, 5.0, 1e6, 1.0],
+                &[1.0, -1.0, 2.0, -1.0, 1.0, all, 1.0, -1.0, 1.0, 2.0 * f64::from(rounds)],
+            ];
+            assert_eq!(doubles(&call.arguments[0]), head.concat());
+            let round = [
+                [2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0].as_slice(),
+                &[1.0, 3.0, 1.0, 1_000_000_000_001.0],
+                &[-1.0, 4.0, 1.0, 1.0],
+                &[1.0, 5.0, 1.0, 2.0],
+            ];
+            assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds as usize));
         }
     }
 
     #[test]
-    fn each_request_gets_its_own_part_of_the_reply() {
-        let policy = Policy::new("k", 10, Duration::from_secs(60));
-        let requests = [
-            request(&[(&policy, "a", 1)], Mode::Check),
-            request(&[(&policy, "a", 1), (&policy, "b", 1)], Mode::Check),
+    fn a_count_under_two_limits_is_judged_request_by_request() {
+        let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
+        let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
+        let (call, _) = Batch::new(7, requests.into());
+        assert_eq!(call.keys.len(), 1);
+        assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
+    }
+
+    #[test]
+    fn each_request_is_told_what_those_before_it_left() {
+        let policy = Policy::new("k", 10, MINUTE);
+        let ask = |who, cost, mode| request(&[(&policy, who, cost)], mode);
+        let requests = vec![
+            ask("a", 3, Mode::Check),
+            ask("b", 1, Mode::Check),
+            ask("a", 1, Mode::Peek),
+            ask("a", 9, Mode::Check),
+            request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
+            ask("a", 1, Mode::Check),
         ];
-        let value = reply(&[9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
-        let replies: Vec<Reply> = decode_check(&value, &requests).unwrap().collect();
-        assert!(replies.iter().all(|reply| reply.at == Timestamp::from_micros(9)));
-        assert_eq!(replies[0].limits[..], [[1.0, 2.0, 3.0]]);
-        assert_eq!(replies[1].limits[..], [[4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
+        let (_, batch) = Batch::new(0, requests);
+        let replies =
+            batch.decode(reply([windows(60_000_000, 1, 0), Value::Nil], 90_000_000, "111011")).unwrap();
+        let told = |reply: Reply, group: &[(&str, u64)]| {
+            let group: Vec<_> =
+                group.iter().map(|(who, cost)| Check::new(&policy, *who).cost(*cost)).collect();
+            let outcome = reply.into_outcome(&group).unwrap();
+            assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
+            outcome.outcomes().iter().map(|told| (told.is_allowed(), told.remaining())).collect::<Vec<_>>()
+        };
+        let mut replies = replies.into_iter();
+        let mut next = |group: &[(&str, u64)]| told(replies.next().unwrap(), group);
+        assert_eq!(next(&[("a", 3)]), [(true, 6)]);
+        assert_eq!(next(&[("b", 1)]), [(true, 9)]);
+        assert_eq!(next(&[("a", 1)]), [(true, 6)]);
+        assert_eq!(next(&[("a", 9)]), [(false, 6)]);
+        assert_eq!(next(&[("b", 1), ("a", 2), ("a", 2)]), [(true, 8), (true, 2), (true, 2)]);
+        assert_eq!(next(&[("a", 1)]), [(true, 1)]);
     }
 
     #[test]
     fn a_reply_of_any_other_shape_is_a_protocol_error() {
-        let good = [1.0, 9.0, 60.0, -1.0];
-        assert!(decode(&reply(&good)).is_ok());
-        let bad: [&[f64]; 9] = [
-            &[],
-            &[1.0],
-            &good[..3],
-            &[1.0, 9.0, 60.0, -1.0, 0.0],
-            &[1.0, f64::NAN, 60.0, -1.0],
-            &[1.0, 9.5, 60.0, -1.0],
-            &[1.0, -9.0, 60.0, -1.0],
-            &[1e300, 9.0, 60.0, -1.0],
-            &[1.0, 9.0, 60.0, -4.0],
+        let full = || windows(60_000_000, 10, 0);
+        assert!(decode(reply([Value::Nil], 1, "")).unwrap().is_allowed());
+        assert!(decode(reply([Value::Nil], 1, "1")).unwrap().is_allowed());
+        assert!(!decode(reply([full()], 60_000_000, "0")).unwrap().is_allowed());
+        let bad = [
+            Value::Nil,
+            Value::Int(1),
+            Value::Array(vec![]),
+            reply([], 1, ""),
+            reply([Value::Nil, Value::Nil], 1, ""),
+            reply([Value::Nil], -1, ""),
+            reply([Value::Nil], 1, "11"),
+            reply([Value::Nil], 1, "x"),
+            Value::Array(vec![Value::Nil, Value::Nil, Value::BulkString(vec![])]),
+            Value::Array(vec![Value::Nil, Value::Int(1), Value::Nil]),
+            // Verdicts that do not follow from what was found.
+            reply([Value::Nil], 1, "0"),
+            reply([Value::Nil], 1, "-"),
+            reply([full()], 60_000_000, ""),
         ];
-        for numbers in bad {
-            let error = decode(&reply(numbers)).unwrap_err();
-            assert!(matches!(error, StoreError::Protocol { .. }), "{numbers:?}: {error}");
-        }
-        for value in [redis::Value::Nil, redis::Value::Int(1), redis::Value::Okay] {
-            assert!(matches!(decode(&value), Err(StoreError::Protocol { .. })));
+        for value in bad {
+            let error = decode(value.clone()).unwrap_err();
+            assert!(matches!(error, StoreError::Protocol { .. }), "{value:?}: {error}");
         }
     }
 
     #[test]
     fn a_foreign_value_is_told_by_its_policy() {
-        let error = decode(&reply(&[1.0, 0.0, 0.0, -3.0])).unwrap_err();
-        assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
+        let Value::BulkString(ours) = windows(1, 1, 1) else { unreachable!() };
+        let foreign = [&ours[1..], &[&ours[..], b"x"].concat(), b"hello", b""].map(|value| value.to_vec());
+        for value in foreign.map(Value::BulkString).into_iter().chain([Value::Int(0)]) {
+            for verdict in ["", "-"] {
+                let error = decode(reply([value.clone()], 1, verdict)).unwrap_err();
+                assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
+            }
+        }
     }
 }
