@@ -112,7 +112,7 @@ for key, total in pairs(left) do
   end
 end
 if not next(left) then
-  return stored
+  return reply('')
 end
 
 -- Some values show only while they are used that they are not ours. Of these nothing was written yet, so what was decided
@@ -144,10 +144,9 @@ for key = 1, #KEYS do
     if ttl < 0 or ttl > window then
       call('PEXPIRE', KEYS[key], window)
     end
-    stored[key] = 0
+    stored[key] = '!'
   elseif state and state.save then
     state.policy.step.save(state, key, state.policy)
   end
 end
-stored[#KEYS + 2] = verdicts
-return stored
+return reply(verdicts)

@@ -130,8 +130,9 @@ function sliding_window_log.denied(self, policy, cost)
   end
 end
 
--- What matters of the log as it was found: its header; then, for each number of units that somebody waits for, the time
--- at which the last of them was admitted and the units until then that were not told before, 12 bytes.
+-- What matters of the log as it was found: its header and a count (2 bytes); then so many times, one for each number of
+-- units that somebody waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
+-- before (5 bytes).
 function sliding_window_log.tell(self)
   local told, waits, next = {}, self.waits, 1
   table.sort(waits)
@@ -149,7 +150,7 @@ function sliding_window_log.tell(self)
       return waits[next] == nil
     end)
   end
-  return pack('<c1I5I7', 'l', self.found_used, self.found_newest) .. table.concat(told)
+  return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #told) .. table.concat(told)
 end
 
 -- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.

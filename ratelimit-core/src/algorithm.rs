@@ -20,7 +20,7 @@
 
 mod fixed_window;
 #[cfg(feature = "redis")]
-mod found;
+pub(crate) mod found;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod small;

@@ -7,9 +7,10 @@
 --         are others about it
 --         2: little-endian doubles, for each request: how many limits it has, negative to peek; and for each of them:
 --         numbers of its key and of its policy, and its cost
--- Reply   for each key what was found there: the string, or nil; of a log what matters of it (sliding_window_log.tell);
---         0 when the value is not ours, which now expires after one window. Then the instant in microseconds. Then '' when
---         all requests pass, or a character for each: '1' it passes, '0' it is denied, '-' it could not be judged
+-- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there,
+--         '.' when there was nothing, '!' when the value is not ours, which now expires after one window, and of a log what
+--         matters of it (sliding_window_log.tell); then, unless all requests pass, a character for each: '1' it passes, '0'
+--         it is denied, '-' it could not be judged
 local policies, first = {}, 3
 for i = 1, args[2] do
   policies[i] = {
@@ -36,8 +37,15 @@ for key = 1, #KEYS do
   end
 end
 
-stored[#KEYS + 1], stored[#KEYS + 2] = now, ''
+-- Quicker than an array, for the client as well.
+local function reply(verdicts)
+  for key = 1, #KEYS do
+    stored[key] = stored[key] or '.'
+  end
+  return pack('<d', now) .. table.concat(stored) .. verdicts
+end
+
 if not left then
-  return stored
+  return reply('')
 end
 

@@ -30,10 +30,22 @@ impl Reader<'_> {
     }
 }
 
+/// How many bytes the state takes that `bytes` begin with; `None` when they are too few to tell.
+pub(crate) fn size(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) -> Option<usize> {
+    match algorithm {
+        Algorithm::FixedWindow | Algorithm::TokenBucket => Some(13),
+        Algorithm::SlidingWindowCounter if sub_windows == 1 => Some(18),
+        Algorithm::SlidingWindowCounter => Some(18 + 5 * usize::try_from(sub_windows).ok()?),
+        Algorithm::SlidingWindowLog => {
+            let count = Reader(bytes.get(13..)?).next(2)?;
+            Some(15 + 12 * usize::try_from(count).ok()?)
+        }
+    }
+}
+
 impl State {
     /// The state that was found in Redis, or told of a log; `None` when it is not one of ours.
-    pub(crate) fn found(policy: &Policy, bytes: Option<&[u8]>) -> Option<Self> {
-        let Some(bytes) = bytes else { return Some(Self::new(policy)) };
+    pub(crate) fn found(policy: &Policy, bytes: &[u8]) -> Option<Self> {
         let (tag, bytes) = bytes.split_first()?;
         let mut reader = Reader(bytes);
         let inner = match (policy.algorithm(), tag) {
@@ -61,8 +73,9 @@ impl State {
             (Algorithm::SlidingWindowLog, b'l') => {
                 // Of the newer entries it is told how many units they are; nobody waits for one of them but the last.
                 let (mut untold, newest) = (reader.units()?, reader.micros()?);
+                let count = reader.next(2)?;
                 let mut entries = Vec::new();
-                while !reader.0.is_empty() {
+                for _ in 0..count {
                     let (time, units) = (reader.micros()?, reader.units()?);
                     untold = untold.checked_sub(units)?;
                     entries.push((time, units));
@@ -117,8 +130,9 @@ mod tests {
     #[test]
     fn the_newer_entries_of_a_log_are_one() {
         let policy = policy(LOG);
-        let told = bytes(b'l', &[(10, 5), (50_000_000, 7), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)]);
-        let state = State::found(&policy, Some(&told)).unwrap();
+        let told =
+            bytes(b'l', &[(10, 5), (50_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)]);
+        let state = State::found(&policy, &told).unwrap();
         for (cost, wait) in
             [(1, 31_000_001), (2, 31_000_001), (3, 33_000_001), (4, 80_000_001), (10, 80_000_001)]
         {
@@ -158,28 +172,13 @@ mod tests {
             (&policy(Algorithm::FixedWindow), bytes(b'f', &[(1, 7), (2, 6)]), false),
             (&policy(Algorithm::TokenBucket), bytes(b't', &[(1, 7), (9, 5)]), true),
             (&policy(Algorithm::TokenBucket), bytes(b't', &[(1, 7), (10, 5)]), false),
-            (&policy(LOG), bytes(b'l', &[(0, 5), (0, 7)]), true),
-            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (1, 7), (2, 5)]), true),
-            (&policy(LOG), bytes(b'l', &[(1, 5), (9, 7), (1, 7), (2, 5)]), false),
-            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (10, 7), (2, 5)]), false),
+            (&policy(LOG), bytes(b'l', &[(0, 5), (0, 7), (0, 2)]), true),
+            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (1, 2), (1, 7), (2, 5)]), true),
+            (&policy(LOG), bytes(b'l', &[(1, 5), (9, 7), (1, 2), (1, 7), (2, 5)]), false),
+            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (1, 2), (10, 7), (2, 5)]), false),
         ];
         for (policy, bytes, ours) in cases {
-            assert_eq!(
-                State::found(policy, Some(&bytes)).is_some(),
-                ours,
-                "{} {bytes:?}",
-                policy.algorithm()
-            );
-        }
-    }
-
-    #[test]
-    fn nobody_found_is_somebody_new() {
-        for algorithm in
-            [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, LOG, Algorithm::TokenBucket]
-        {
-            let policy = policy(algorithm);
-            assert_eq!(State::found(&policy, None), Some(State::new(&policy)));
+            assert_eq!(State::found(policy, &bytes).is_some(), ours, "{} {bytes:?}", policy.algorithm());
         }
     }
 }

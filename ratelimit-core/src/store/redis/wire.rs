@@ -4,6 +4,7 @@
 //! arguments. All numbers are integers below 2^53. A script answers which requests pass, and with what it found; what a
 //! client is told beyond that, whoever asked works out from it, with the same steps as in memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -13,12 +14,15 @@ use smallvec::{SmallVec, smallvec};
 use super::connection::{Call, Keys};
 use super::keys::Key;
 use super::scripts;
-use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one};
+use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one, found};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::{MAX_UNITS, Policy};
 use crate::store::{Check, Taken};
+
+/// Largest integer up to which a double holds all.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[allow(
     clippy::cast_precision_loss,
@@ -44,6 +48,11 @@ impl Rule {
         let shape =
             if algorithm == Algorithm::TokenBucket { policy.capacity() } else { policy.sub_windows() };
         Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
+    }
+
+    /// Size of the state under this rule that `bytes` begin with.
+    fn state_size(&self, bytes: &[u8]) -> Option<usize> {
+        found::size(self.algorithm, self.shape, bytes)
     }
 
     fn push(&self, bytes: &mut Vec<u8>) {
@@ -80,7 +89,9 @@ pub(super) struct Request {
 /// Requests of one call, to be found again in its reply.
 pub(super) struct Batch {
     requests: Vec<Numbered>,
-    keys: usize,
+    rules: SmallVec<[Rule; 4]>,
+    /// One for each key.
+    asked: Vec<Asked>,
 }
 
 /// A request, with its limits by the number of their key.
@@ -142,36 +153,42 @@ impl Batch {
         for rule in &rules {
             rule.push(&mut head);
         }
-        for Asked { rule, total, is_plain } in asked {
-            push(&mut head, u64::from(rule) + 1);
-            if is_plain {
-                push(&mut head, total);
+        for Asked { rule, total, is_plain } in &asked {
+            push(&mut head, u64::from(*rule) + 1);
+            if *is_plain {
+                push(&mut head, *total);
             } else {
                 head.extend_from_slice(&(-1.0f64).to_le_bytes());
             }
         }
         let script = scripts::check(rules.iter().map(|rule| rule.algorithm));
         let keys: Keys = keys.into_iter().map(Key::into_name).collect();
-        let batch = Self { requests, keys: keys.len() };
+        let batch = Self { requests, rules, asked };
         (Call { script, keys, arguments: smallvec![head, body] }, batch)
     }
 
     /// The reply of `check.lua`, for each request in their order; `None` when it has another shape.
     pub(super) fn decode(&self, reply: Value) -> Option<Vec<Reply>> {
-        let keys = self.keys;
-        let Value::Array(mut found) = reply else { return None };
-        if found.len() != keys + 2 {
-            return None;
+        let Value::BulkString(bytes) = reply else { return None };
+        let (at, mut rest) = bytes.split_first_chunk()?;
+        let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
+        let mut places = Vec::with_capacity(self.asked.len());
+        for asked in &self.asked {
+            let size = match rest.first()? {
+                b'.' | b'!' => 1,
+                _ => self.rules[usize::from(asked.rule)].state_size(rest)?,
+            };
+            let start = bytes.len() - rest.len();
+            rest = rest.get(size..)?;
+            places.push(start..start + size);
         }
-        let (Some(Value::BulkString(verdicts)), Some(Value::Int(at))) = (found.pop(), found.pop()) else {
-            return None;
-        };
+        let verdicts = rest;
         if !verdicts.is_empty() && verdicts.len() != self.requests.len() {
             return None;
         }
-        let at = Timestamp::from_micros(u64::try_from(at).ok()?);
-        let found = Arc::new(Found { at, values: found });
-        let mut charged = vec![0; keys];
+        let verdicts = verdicts.to_vec();
+        let found = Arc::new(Found { at, bytes, places });
+        let mut charged = vec![0; self.asked.len()];
         let replies = self.requests.iter().enumerate().map(|(i, request)| {
             let verdict = match verdicts.get(i) {
                 None | Some(b'1') => Verdict::Allowed,
@@ -189,6 +206,12 @@ impl Batch {
         });
         replies.collect()
     }
+}
+
+/// The number, if it is an integer that a double holds exactly.
+fn whole(number: f64) -> Option<u64> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
+    (number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number)).then_some(number as u64)
 }
 
 /// A number of something of which there are few in a call.
@@ -222,7 +245,10 @@ impl RefundArguments {
 #[derive(Debug)]
 struct Found {
     at: Timestamp,
-    values: Vec<Value>,
+    /// The reply.
+    bytes: Vec<u8>,
+    /// Where in it the state of each key is.
+    places: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,7 +270,7 @@ pub(super) struct Reply {
 }
 
 /// What a reply looks like.
-pub(super) const EXPECTED: &str = "what was found at each key, the instant, and verdicts that follow from it";
+pub(super) const EXPECTED: &str = "the instant, what was found at each key, and verdicts that follow from it";
 
 impl Reply {
     /// The outcome for the group that was asked about.
@@ -280,12 +306,10 @@ impl Reply {
     /// The state about which this request was judged.
     fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
         let policy = check.policy();
-        let bytes = match &self.found.values[usize::from(key)] {
-            Value::Nil => Ok(None),
-            Value::BulkString(bytes) => Ok(Some(&bytes[..])),
-            _ => Err(()),
+        let state = match &self.found.bytes[self.found.places[usize::from(key)].clone()] {
+            b"." => Some(State::new(policy)),
+            bytes => State::found(policy, bytes),
         };
-        let state = bytes.ok().and_then(|bytes| State::found(policy, bytes));
         let mut state = state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })?;
         if charged > 0 {
             state.charge(policy, self.found.at, charged);
@@ -317,14 +341,13 @@ mod tests {
     }
 
     /// Two windows as Redis holds them.
-    fn windows(start: u64, current: u64, oldest: u64) -> Value {
+    fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
         let (current, oldest) = (current.to_le_bytes(), oldest.to_le_bytes());
-        Value::BulkString([b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat())
+        [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
     }
 
-    fn reply(found: impl IntoIterator<Item = Value>, at: i64, verdicts: &str) -> Value {
-        let end = [Value::Int(at), Value::BulkString(verdicts.into())];
-        Value::Array(found.into_iter().chain(end).collect())
+    fn reply(found: &[&[u8]], at: f64, verdicts: &str) -> Value {
+        Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_bytes()].concat())
     }
 
     /// Decodes a reply to one request about one limit of 10 in a minute.
@@ -397,7 +420,7 @@ mod tests {
         ];
         let (_, batch) = Batch::new(0, requests);
         let replies =
-            batch.decode(reply([windows(60_000_000, 1, 0), Value::Nil], 90_000_000, "111011")).unwrap();
+            batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
         let told = |reply: Reply, group: &[(&str, u64)]| {
             let group: Vec<_> =
                 group.iter().map(|(who, cost)| Check::new(&policy, *who).cost(*cost)).collect();
@@ -417,25 +440,27 @@ mod tests {
 
     #[test]
     fn a_reply_of_any_other_shape_is_a_protocol_error() {
-        let full = || windows(60_000_000, 10, 0);
-        assert!(decode(reply([Value::Nil], 1, "")).unwrap().is_allowed());
-        assert!(decode(reply([Value::Nil], 1, "1")).unwrap().is_allowed());
-        assert!(!decode(reply([full()], 60_000_000, "0")).unwrap().is_allowed());
+        let full = windows(60_000_000, 10, 0);
+        assert!(decode(reply(&[b"."], 1.0, "")).unwrap().is_allowed());
+        assert!(decode(reply(&[b"."], 1.0, "1")).unwrap().is_allowed());
+        assert!(!decode(reply(&[&full], 60_000_000.0, "0")).unwrap().is_allowed());
         let bad = [
             Value::Nil,
             Value::Int(1),
             Value::Array(vec![]),
-            reply([], 1, ""),
-            reply([Value::Nil, Value::Nil], 1, ""),
-            reply([Value::Nil], -1, ""),
-            reply([Value::Nil], 1, "11"),
-            reply([Value::Nil], 1, "x"),
-            Value::Array(vec![Value::Nil, Value::Nil, Value::BulkString(vec![])]),
-            Value::Array(vec![Value::Nil, Value::Int(1), Value::Nil]),
+            Value::BulkString(vec![]),
+            reply(&[], 1.0, ""),
+            reply(&[&full[..17]], 1.0, ""),
+            reply(&[b"."], -1.0, ""),
+            reply(&[b"."], 1.5, ""),
+            reply(&[b"."], f64::NAN, ""),
+            reply(&[b"."], 1e300, ""),
+            reply(&[b"."], 1.0, "11"),
+            reply(&[b"."], 1.0, "x"),
             // Verdicts that do not follow from what was found.
-            reply([Value::Nil], 1, "0"),
-            reply([Value::Nil], 1, "-"),
-            reply([full()], 60_000_000, ""),
+            reply(&[b"."], 1.0, "0"),
+            reply(&[b"."], 1.0, "-"),
+            reply(&[&full], 60_000_000.0, ""),
         ];
         for value in bad {
             let error = decode(value.clone()).unwrap_err();
@@ -445,11 +470,10 @@ mod tests {
 
     #[test]
     fn a_foreign_value_is_told_by_its_policy() {
-        let Value::BulkString(ours) = windows(1, 1, 1) else { unreachable!() };
-        let foreign = [&ours[1..], &[&ours[..], b"x"].concat(), b"hello", b""].map(|value| value.to_vec());
-        for value in foreign.map(Value::BulkString).into_iter().chain([Value::Int(0)]) {
+        let other = [b"f", &windows(1, 1, 1)[1..]].concat();
+        for found in [&other[..], b"!"] {
             for verdict in ["", "-"] {
-                let error = decode(reply([value.clone()], 1, verdict)).unwrap_err();
+                let error = decode(reply(&[found], 1.0, verdict)).unwrap_err();
                 assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
             }
         }
