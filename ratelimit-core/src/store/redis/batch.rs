@@ -2,8 +2,8 @@
 //!
 //! Nothing waits for a batch to fill. With nothing under way a request is sent at once, by itself; under load one call
 //! decides about many, in the order in which they came and with one reading of the clock. A call for each would decide the
-//! same: the script judges each request with what those before it were charged. Another is
-//! sent while the first is under way when several could be filled, or when the first takes longer than a millisecond.
+//! same: the script judges each request with what those before it were charged. Another is sent while the first is under
+//! way when half of one could be filled, or when the first takes longer than a millisecond.
 //!
 //! A cluster has one queue for each part of its slots, and one call for each caller who occurs in what was waiting: while a
 //! slot moves from one node to another, a call for several callers might find some of them here and some there.
@@ -26,15 +26,16 @@ use super::topology::{SLOT_RANGES, hash_tag};
 use super::wire::{self, Batch, Reply, Request};
 use crate::error::StoreError;
 
-/// Most limits in one call, so that no call keeps other users of the server waiting: two or three tenths of a millisecond.
+/// Most limits in one call, so that no call keeps other users of the server waiting: one or two tenths of a millisecond.
 const CAP: usize = 128;
 
 /// So long at least what comes waits for the call that is under way. A server nearby has answered by then; where the way is
 /// longer, several calls are on it.
 const PACE: Duration = Duration::from_millis(1);
 
-/// When so many wait, another call is sent at once. With fewer, two calls would only be smaller than one.
-const CROWD: usize = 2 * CAP;
+/// When so many wait, another call is sent at once, so that the server has it when it is done with the last. With fewer, two
+/// calls would only be smaller than one.
+const CROWD: usize = CAP / 2;
 
 /// Most calls under way of one queue.
 const MOST_UNDER_WAY: usize = 16;

@@ -13,7 +13,7 @@
 //! decided, which was after the question was asked and before the answer came: so it is over here no later than there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashTable;
@@ -30,6 +30,9 @@ const SHARDS: usize = 16;
 /// Most refusals under one lock; when there are more, the rest is asked of the server, as everybody is.
 const MAX_PER_SHARD: usize = 1_000;
 
+/// Parts of the counts; a power of two.
+const PARTS: usize = 64;
+
 /// The refusals that this process knows of.
 #[derive(Debug)]
 pub(super) struct Refusals {
@@ -40,6 +43,8 @@ pub(super) struct Refusals {
     shards: Box<[Mutex<Shard>]>,
     /// Whether there was ever one: until then nothing is looked for.
     any: AtomicBool,
+    /// How often anything was forgotten, for parts of the counts that are told apart without a digest.
+    forgotten: [AtomicU64; PARTS],
 }
 
 /// Those under one lock.
@@ -48,16 +53,14 @@ struct Shard {
     table: HashTable<Refusal>,
     /// Earlier than this none of them is over.
     next_sweep: Timestamp,
-    /// How often anything was forgotten here.
-    forgotten: u64,
 }
 
 /// When a question was asked.
 #[derive(Debug)]
 pub(super) struct Asked {
     at: Timestamp,
-    /// For each count of the group its digest, and how often something was forgotten where it is kept.
-    counts: SmallVec<[(u128, u64); 2]>,
+    /// For each count of the group how often something was forgotten in its part.
+    forgotten: SmallVec<[u64; 2]>,
 }
 
 #[derive(Debug)]
@@ -92,7 +95,8 @@ fn hash(digest: u128) -> u64 {
 impl Refusals {
     pub(super) fn new(clock: Arc<dyn Clock>, longest: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false) }
+        let forgotten = [const { AtomicU64::new(0) }; PARTS];
+        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false), forgotten }
     }
 
     fn shard(&self, count: u128) -> MutexGuard<'_, Shard> {
@@ -100,6 +104,14 @@ impl Refusals {
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (count >> 96) as usize;
         self.shards[bits % SHARDS].lock()
+    }
+
+    /// How often anything was forgotten in the part that a count is in. Anything that spreads callers a little will do: where
+    /// two meet, the one may have to ask once more because the other was forgotten.
+    fn forgotten(&self, check: &Check<'_>) -> &AtomicU64 {
+        let ends = check.partition().iter().rev().take(2);
+        let part = ends.fold(check.partition().len(), |part, byte| part * 31 + usize::from(*byte));
+        &self.forgotten[part % PARTS]
     }
 
     /// The answer to this question, if it was refused before and the wait is not over.
@@ -129,9 +141,8 @@ impl Refusals {
         if self.longest.is_zero() || !asks_single_units(group) {
             return None;
         }
-        let counts = group.iter().map(|check| check.digest(&self.key));
-        let counts = counts.map(|count| (count, self.shard(count).forgotten)).collect();
-        Some(Asked { at: self.clock.now(), counts })
+        let forgotten = group.iter().map(|check| self.forgotten(check).load(Ordering::Acquire)).collect();
+        Some(Asked { at: self.clock.now(), forgotten })
     }
 
     /// Keeps the answer to a question, if it is a refusal.
@@ -139,9 +150,11 @@ impl Refusals {
         if answer.is_allowed() {
             return;
         }
-        let violated = || asked.counts.iter().zip(answer.outcomes()).filter(|(_, told)| !told.is_allowed());
-        let Some((&(count, forgotten), _)) = violated().next() else { return };
-        let waits = violated().map(|(_, told)| told.retry_after());
+        let told = || group.iter().zip(answer.outcomes());
+        let violated = || told().zip(&asked.forgotten).filter(|((_, told), _)| !told.is_allowed());
+        let Some(((check, _), &forgotten)) = violated().next() else { return };
+        let count = check.digest(&self.key);
+        let waits = violated().map(|((_, told), _)| told.retry_after());
         let wait = waits.flatten().fold(self.longest, Duration::min);
         let (now, until) = (self.clock.now(), asked.at.after(wait));
         if until <= now {
@@ -151,7 +164,7 @@ impl Refusals {
         let refusal = Refusal { count, question, came: now, until, answer: answer.clone() };
         let mut shard = self.shard(count);
         // What was forgotten since may be what made the server refuse.
-        if shard.forgotten != forgotten {
+        if self.forgotten(check).load(Ordering::Acquire) != forgotten {
             return;
         }
         if let Some(known) = shard.table.find_mut(hash(count), |known| known.count == count) {
@@ -195,7 +208,7 @@ impl Drop for Forgetting<'_> {
         for check in &self.checks {
             let count = check.digest(&self.refusals.key);
             let mut shard = self.refusals.shard(count);
-            shard.forgotten += 1;
+            self.refusals.forgotten(check).fetch_add(1, Ordering::Release);
             if let Ok(known) = shard.table.find_entry(hash(count), |refusal| refusal.count == count) {
                 known.remove();
             }

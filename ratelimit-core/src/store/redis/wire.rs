@@ -285,12 +285,11 @@ impl Reply {
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
             for (place, (check, limit)) in group.iter().zip(&self.limits).enumerate() {
                 let known = self.limits[..place].iter().position(|other| other.0 == limit.0);
-                let state = match known {
-                    Some(same) => members[same].state,
-                    None => {
-                        states.push(self.state(check, *limit)?);
-                        states.len() - 1
-                    }
+                let state = if let Some(same) = known {
+                    members[same].state
+                } else {
+                    states.push(self.state(check, *limit)?);
+                    states.len() - 1
                 };
                 members.push(Member { policy: check.policy(), cost: check.units(), state });
             }
@@ -361,7 +360,7 @@ mod tests {
     #[test]
     fn keys_and_policies_that_occur_again_are_sent_once() {
         let (minute, second) = (Policy::new("m", 10, MINUTE), Policy::new("s", 5, Duration::from_secs(1)));
-        for rounds in [1, 2, 40] {
+        for rounds in [1u16, 2, 40] {
             let requests = (0..rounds).flat_map(|_| {
                 [
                     request(&[(&minute, "a", 1), (&second, "b", 3)], Mode::Check),
@@ -393,7 +392,7 @@ mod tests {
                 &[-1.0, 4.0, 1.0, 1.0],
                 &[1.0, 5.0, 1.0, 2.0],
             ];
-            assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds as usize));
+            assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
         }
     }
 
