@@ -145,7 +145,7 @@ fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::of(req).add(limiter::nearest(req), &[limit.check(&[])], &outcome);
+    Quotas::add(req, limiter::nearest(req), &[limit.check(&[])], &outcome);
     Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 

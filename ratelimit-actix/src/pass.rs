@@ -99,7 +99,7 @@ pub(crate) async fn decide(
     let limiter = limiter::nearest(req);
     match limiter.check_all(checks).await {
         Ok(outcome) => {
-            Quotas::of(req).add(limiter, checks, &outcome);
+            Quotas::add(req, limiter, checks, &outcome);
             if outcome.is_allowed() {
                 Ok(Some(outcome))
             } else {
@@ -120,27 +120,32 @@ impl Pass {
     pub async fn extract<T: FromRequest>(&mut self) -> Result<T, HttpResponse> {
         match T::from_request(&self.req, &mut self.payload).await {
             Ok(arguments) => Ok(arguments),
-            Err(error) => Err(self.tell(HttpResponse::from_error(error))),
+            Err(error) => {
+                let mut response = HttpResponse::from_error(error);
+                self.tell(&mut response);
+                Err(response)
+            }
         }
     }
 
     /// Turns what the handler returned, an error as well, into its answer, with the quota.
     pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
-        let response = returned.respond_to(&self.req).map_into_boxed_body();
-        self.tell(response)
+        let mut response = returned.respond_to(&self.req).map_into_boxed_body();
+        self.tell(&mut response);
+        response
     }
 
-    /// Adds the quota.
-    fn tell(&self, response: HttpResponse) -> HttpResponse {
-        tell(&self.req, response)
+    /// Adds the quota. Fields of the same name that the handler set are replaced: they would contradict what is counted.
+    fn tell(&self, response: &mut HttpResponse) {
+        Quotas::tell_of(&self.req, response.headers_mut());
     }
 
     /// Gives back what an answer of this status does not count for, and tells what is left then.
     ///
     /// For handlers with `count`, instead of nothing, around [`respond`](Self::respond) and what
     /// [`extract`](Self::extract) failed with.
-    pub async fn settle(self, mut response: HttpResponse) -> HttpResponse {
-        let Some(charge) = self.charge else { return response };
+    pub async fn settle(mut self, mut response: HttpResponse) -> HttpResponse {
+        let Some(charge) = self.charge.take() else { return response };
         let Settled::Refunded(left) = charge.settle(&self.req, response.status()).await else {
             return response;
         };
@@ -152,15 +157,7 @@ impl Pass {
                 response.headers_mut().remove(name);
             }
         }
-        tell(&self.req, response)
+        self.tell(&mut response);
+        response
     }
-}
-
-/// Adds what was decided about a request. Fields of the same name that the handler set are replaced: they would
-/// contradict what is counted.
-fn tell(req: &HttpRequest, mut response: HttpResponse) -> HttpResponse {
-    if let Some(quotas) = Quotas::known(req) {
-        quotas.tell(RateLimitConfig::nearest(req), response.headers_mut());
-    }
-    response
 }

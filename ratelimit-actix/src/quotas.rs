@@ -1,5 +1,7 @@
 //! What was decided about one request, by all limits around its handler: kept in the request, told to the client.
 
+mod kept;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Ready, ready};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
-use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use actix_web::{FromRequest, HttpRequest};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
@@ -85,6 +87,9 @@ struct Decided {
     quotas: SmallVec<[Quota; 1]>,
 }
 
+/// Most requests are decided about once.
+type List = SmallVec<[Decided; 1]>;
+
 /// What is left for the caller of this request, under each of its limits: those of the middleware around the handler
 /// and those of the handler.
 ///
@@ -108,30 +113,27 @@ struct Decided {
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
+pub struct Quotas(Rc<RefCell<List>>);
 
 impl Quotas {
-    /// Those of a request; empty ones are put into it if there are none yet.
-    pub(crate) fn of(req: &HttpRequest) -> Self {
-        let mut extensions = req.extensions_mut();
-        if let Some(quotas) = extensions.get::<Self>() {
-            return quotas.clone();
-        }
-        let quotas = Self::default();
-        extensions.insert(quotas.clone());
-        quotas
-    }
-
     /// Those of a request, if anything was decided about it.
     pub(crate) fn known(req: &HttpRequest) -> Option<Self> {
-        req.extensions().get::<Self>().cloned()
+        kept::share(req)
     }
 
-    /// Adds what was decided about a group.
-    pub(crate) fn add(&self, limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) {
-        let quotas = checks.iter().zip(outcome.outcomes());
-        let quotas = quotas.map(|(check, told)| Quota::new(check, told.clone())).collect();
-        self.0.borrow_mut().push(Decided { limiter: limiter.clone(), quotas });
+    /// Adds what was decided about a group to those of a request.
+    pub(crate) fn add(
+        req: &HttpRequest,
+        limiter: &RateLimiter,
+        checks: &[Check<'_>],
+        outcome: &GroupOutcome,
+    ) {
+        kept::add(req, Decided::new(limiter, checks, outcome));
+    }
+
+    /// Sets the header fields that say what was decided about a request, if anything was.
+    pub(crate) fn tell_of(req: &HttpRequest, headers: &mut HeaderMap) {
+        kept::look(req, |decided| tell(decided, RateLimitConfig::nearest(req), headers));
     }
 
     /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
@@ -146,14 +148,12 @@ impl Quotas {
 
     /// Calls `look` with all of them, the outermost limits first.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
-        let decided = self.0.borrow();
-        let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
-        look(&quotas)
+        with(&self.0.borrow(), look)
     }
 
     /// Sets the header fields that say so.
     pub(crate) fn tell(&self, config: &RateLimitConfig, headers: &mut HeaderMap) {
-        self.with(|quotas| headers::write(config.header_styles(), quotas, headers));
+        tell(&self.0.borrow(), config, headers);
     }
 
     /// One for each limit, the outermost first, in the order in which they are written.
@@ -191,7 +191,34 @@ impl Quotas {
     }
 }
 
+/// Calls `look` with all quotas.
+fn with<R>(decided: &List, look: impl FnOnce(&[&Quota]) -> R) -> R {
+    // Nearly always there is one.
+    if let [Decided { quotas, .. }] = &decided[..]
+        && let [quota] = &quotas[..]
+    {
+        return look(&[quota]);
+    }
+    let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
+    look(&quotas)
+}
+
+fn tell(decided: &List, config: &RateLimitConfig, headers: &mut HeaderMap) {
+    with(decided, |quotas| headers::write(config.header_styles(), quotas, headers));
+}
+
 impl Decided {
+    fn new(limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) -> Self {
+        let quotas = match (checks, outcome.outcomes()) {
+            // Made in its place, since it is large.
+            ([check], [told]) => SmallVec::from_buf([Quota::new(check, told.clone())]),
+            (checks, told) => {
+                checks.iter().zip(told).map(|(check, told)| Quota::new(check, told.clone())).collect()
+            }
+        };
+        Self { limiter: limiter.clone(), quotas }
+    }
+
     fn update(&mut self, outcome: &GroupOutcome) {
         for (quota, told) in self.quotas.iter_mut().zip(outcome.outcomes()) {
             quota.outcome = told.clone();

@@ -2,7 +2,8 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::{number, push_parameter, seconds, window_seconds};
+use super::number::{number, recurring};
+use super::{push_parameter, seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
 pub(super) static NAMES: [HeaderName; 4] = [
@@ -17,9 +18,9 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, Header
     let Some(quota) = tightest(quotas) else { return };
     let [limit, remaining, reset, policy] = &NAMES;
     let outcome = quota.outcome();
-    set(limit, number(outcome.limit()));
+    set(limit, recurring(outcome.limit()));
     set(remaining, number(outcome.remaining()));
-    set(reset, number(seconds(outcome.reset_after())));
+    set(reset, recurring(seconds(outcome.reset_after())));
     if let Ok(policies) = HeaderValue::try_from(policies(quotas)) {
         set(policy, policies);
     }

@@ -2,7 +2,8 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::{number, seconds};
+use super::number::{number, recurring};
+use super::seconds;
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when all of it is back.
@@ -27,7 +28,7 @@ pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(&Head
         Reset::DeltaSeconds => seconds(outcome.reset_after()),
     };
     let [limit_name, remaining_name, reset_name] = &NAMES;
-    set(limit_name, number(outcome.limit()));
+    set(limit_name, recurring(outcome.limit()));
     set(remaining_name, number(outcome.remaining()));
-    set(reset_name, number(reset));
+    set(reset_name, recurring(reset));
 }

@@ -37,14 +37,19 @@ thread_local! {
 
 /// A number, in decimal.
 pub(crate) fn number(number: u64) -> HeaderValue {
-    match usize::try_from(number) {
-        Ok(small) if small < SMALL => {
-            let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };
-            let digits = str::from_utf8(&DIGITS[from..3 * small + 3]).unwrap_or_default();
-            HeaderValue::from_static(digits)
-        }
-        _ => remembered(number),
-    }
+    small(number).unwrap_or_else(|| digits(number))
+}
+
+/// A number that is likely to be asked for again, in decimal. One that is not would only drive others out.
+pub(crate) fn recurring(number: u64) -> HeaderValue {
+    small(number).unwrap_or_else(|| remembered(number))
+}
+
+fn small(number: u64) -> Option<HeaderValue> {
+    let small = usize::try_from(number).ok().filter(|&small| small < SMALL)?;
+    let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };
+    let digits = str::from_utf8(&DIGITS[from..3 * small + 3]).unwrap_or_default();
+    Some(HeaderValue::from_static(digits))
 }
 
 fn remembered(number: u64) -> HeaderValue {
@@ -73,6 +78,7 @@ mod tests {
         let large = [1000, 1001, 1016, 1000, 9_999, 1_790_000_000, u64::MAX - 1, u64::MAX];
         for n in (0..1100).chain(large).chain(large) {
             assert_eq!(number(n).to_str().unwrap(), n.to_string());
+            assert_eq!(recurring(n), number(n));
         }
     }
 }
