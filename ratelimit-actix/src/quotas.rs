@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
 use crate::headers;
+use crate::limiter;
 
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
@@ -80,15 +81,15 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
 }
 
+/// The answer to one question.
+type Group = SmallVec<[Quota; 1]>;
+
 /// One question to a limiter, and its answer.
 #[derive(Clone, Debug)]
 struct Decided {
     limiter: RateLimiter,
-    quotas: SmallVec<[Quota; 1]>,
+    quotas: Group,
 }
-
-/// Most requests are decided about once.
-type List = SmallVec<[Decided; 1]>;
 
 /// What is left for the caller of this request, under each of its limits: those of the middleware around the handler
 /// and those of the handler.
@@ -113,7 +114,7 @@ type List = SmallVec<[Decided; 1]>;
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Quotas(Rc<RefCell<List>>);
+pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
 
 impl Quotas {
     /// Those of a request, if anything was decided about it.
@@ -121,19 +122,18 @@ impl Quotas {
         kept::share(req)
     }
 
-    /// Adds what was decided about a group to those of a request.
-    pub(crate) fn add(
-        req: &HttpRequest,
-        limiter: &RateLimiter,
-        checks: &[Check<'_>],
-        outcome: &GroupOutcome,
-    ) {
-        kept::add(req, Decided::new(limiter, checks, outcome));
+    /// Adds what the nearest limiter has decided about a group to those of a request.
+    pub(crate) fn add(req: &HttpRequest, checks: &[Check<'_>], outcome: &GroupOutcome) {
+        kept::add(req, group(checks, outcome));
     }
 
     /// Sets the header fields that say what was decided about a request, if anything was.
     pub(crate) fn tell_of(req: &HttpRequest, headers: &mut HeaderMap) {
-        kept::look(req, |decided| tell(decided, RateLimitConfig::nearest(req), headers));
+        kept::look(req, |quotas| tell(quotas, RateLimitConfig::nearest(req), headers));
+    }
+
+    fn push(&self, decided: Decided) {
+        self.0.borrow_mut().push(decided);
     }
 
     /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
@@ -148,12 +148,14 @@ impl Quotas {
 
     /// Calls `look` with all of them, the outermost limits first.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
-        with(&self.0.borrow(), look)
+        let decided = self.0.borrow();
+        let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
+        look(&quotas)
     }
 
     /// Sets the header fields that say so.
     pub(crate) fn tell(&self, config: &RateLimitConfig, headers: &mut HeaderMap) {
-        tell(&self.0.borrow(), config, headers);
+        self.with(|quotas| tell(quotas, config, headers));
     }
 
     /// One for each limit, the outermost first, in the order in which they are written.
@@ -191,32 +193,23 @@ impl Quotas {
     }
 }
 
-/// Calls `look` with all quotas.
-fn with<R>(decided: &List, look: impl FnOnce(&[&Quota]) -> R) -> R {
-    // Nearly always there is one.
-    if let [Decided { quotas, .. }] = &decided[..]
-        && let [quota] = &quotas[..]
-    {
-        return look(&[quota]);
+fn group(checks: &[Check<'_>], outcome: &GroupOutcome) -> Group {
+    match (checks, outcome.outcomes()) {
+        // Made in its place, since it is large.
+        ([check], [told]) => SmallVec::from_buf([Quota::new(check, told.clone())]),
+        (checks, told) => {
+            checks.iter().zip(told).map(|(check, told)| Quota::new(check, told.clone())).collect()
+        }
     }
-    let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
-    look(&quotas)
 }
 
-fn tell(decided: &List, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    with(decided, |quotas| headers::write(config.header_styles(), quotas, headers));
+fn tell(quotas: &[&Quota], config: &RateLimitConfig, headers: &mut HeaderMap) {
+    headers::write(config.header_styles(), quotas, headers);
 }
 
 impl Decided {
-    fn new(limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) -> Self {
-        let quotas = match (checks, outcome.outcomes()) {
-            // Made in its place, since it is large.
-            ([check], [told]) => SmallVec::from_buf([Quota::new(check, told.clone())]),
-            (checks, told) => {
-                checks.iter().zip(told).map(|(check, told)| Quota::new(check, told.clone())).collect()
-            }
-        };
-        Self { limiter: limiter.clone(), quotas }
+    fn new(req: &HttpRequest, quotas: Group) -> Self {
+        Self { limiter: limiter::nearest(req).clone(), quotas }
     }
 
     fn update(&mut self, outcome: &GroupOutcome) {

@@ -7,11 +7,12 @@ use super::seconds;
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when all of it is back.
-pub(super) static NAMES: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit"),
-    HeaderName::from_static("x-ratelimit-remaining"),
-    HeaderName::from_static("x-ratelimit-reset"),
-];
+pub(super) static NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
+
+// Constants, since a copy of one is made without a call.
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What `X-RateLimit-Reset` means.
 #[derive(Clone, Copy)]
@@ -20,15 +21,14 @@ pub(super) enum Reset {
     DeltaSeconds,
 }
 
-pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(HeaderName, HeaderValue)) {
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();
     let reset = match reset {
         Reset::UnixSeconds => quota.reset_unix_seconds(),
         Reset::DeltaSeconds => seconds(outcome.reset_after()),
     };
-    let [limit_name, remaining_name, reset_name] = &NAMES;
-    set(limit_name, recurring(outcome.limit()));
-    set(remaining_name, number(outcome.remaining()));
-    set(reset_name, recurring(reset));
+    set(LIMIT, recurring(outcome.limit()));
+    set(REMAINING, number(outcome.remaining()));
+    set(RESET, recurring(reset));
 }
