@@ -64,11 +64,10 @@ async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<C
     let checks = callers.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?)));
     let may_refund = limits.iter().any(Limit::may_refund);
     let outcome = decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>(), may_refund).await?;
-    Ok(outcome.map(|outcome| {
-        let applied = callers.into_iter();
-        let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
-        Box::new(Charge::new(applied.collect(), outcome))
-    }))
+    let Some(outcome) = outcome else { return Ok(None) };
+    let applied = callers.into_iter();
+    let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
+    Ok(Some(Box::new(Charge::new(applied.collect(), outcome))))
 }
 
 /// The answer to a request that may not go on. Boxed, so that requests that do carry nothing of it around.
@@ -98,17 +97,15 @@ pub(crate) async fn decide(
     if checks.is_empty() {
         return Ok(None);
     }
-    match limiter::nearest(req).check_all(checks).await {
-        Ok(outcome) => {
-            Quotas::add(req, checks, &outcome);
-            if outcome.is_allowed() {
-                Ok(keep.then(|| Box::new(outcome)))
-            } else {
-                Err(Box::new(Rejection::RateLimited(RateLimited::new(req, outcome))))
-            }
-        }
+    let Ok(outcome) = limiter::nearest(req).check_all(checks).await else {
         // The limiter has logged why.
-        Err(_) => Err(Box::new(Rejection::Unavailable(Unavailable::new(req)))),
+        return Err(Box::new(Rejection::Unavailable(Unavailable::new(req))));
+    };
+    Quotas::add(req, checks, &outcome);
+    if outcome.is_allowed() {
+        Ok(keep.then(|| Box::new(outcome)))
+    } else {
+        Err(Box::new(Rejection::RateLimited(RateLimited::new(req, outcome))))
     }
 }
 

@@ -2,8 +2,7 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::number::{number, recurring};
-use super::{push_parameter, seconds, window_seconds};
+use super::{number, push_parameter, seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
 pub(super) static NAMES: [HeaderName; 4] = [LIMIT, REMAINING, RESET, POLICY];
@@ -17,9 +16,9 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderValue)) {
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();
-    set(LIMIT, recurring(outcome.limit()));
+    set(LIMIT, number::limit(outcome.limit()));
     set(REMAINING, number(outcome.remaining()));
-    set(RESET, recurring(seconds(outcome.reset_after())));
+    set(RESET, number::reset(seconds(outcome.reset_after())));
     if let Ok(policies) = HeaderValue::try_from(policies(quotas)) {
         set(POLICY, policies);
     }

@@ -2,8 +2,7 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::number::{number, recurring};
-use super::seconds;
+use super::{number, seconds};
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when all of it is back.
@@ -28,7 +27,9 @@ pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(Heade
         Reset::UnixSeconds => quota.reset_unix_seconds(),
         Reset::DeltaSeconds => seconds(outcome.reset_after()),
     };
-    set(LIMIT, recurring(outcome.limit()));
-    set(REMAINING, number(outcome.remaining()));
-    set(RESET, recurring(reset));
+    let (limit, remaining, reset) =
+        (number::limit(outcome.limit()), number(outcome.remaining()), number::reset(reset));
+    set(LIMIT, limit);
+    set(REMAINING, remaining);
+    set(RESET, reset);
 }
