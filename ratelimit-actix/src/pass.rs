@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use actix_web::dev::Payload;
+use actix_web::http::header::HeaderMap;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
@@ -120,7 +121,7 @@ impl Pass {
             Ok(arguments) => Ok(arguments),
             Err(error) => {
                 let mut response = HttpResponse::from_error(error);
-                self.tell(&mut response);
+                self.tell(response.headers_mut());
                 Err(response)
             }
         }
@@ -128,14 +129,14 @@ impl Pass {
 
     /// Turns what the handler returned, an error as well, into its answer, with the quota.
     pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
-        let mut response = returned.respond_to(&self.req).map_into_boxed_body();
-        self.tell(&mut response);
-        response
+        let mut response = returned.respond_to(&self.req);
+        self.tell(response.headers_mut());
+        response.map_into_boxed_body()
     }
 
     /// Adds the quota. Fields of the same name that the handler set are replaced: they would contradict what is counted.
-    fn tell(&self, response: &mut HttpResponse) {
-        Quotas::tell_of(&self.req, response.headers_mut());
+    fn tell(&self, headers: &mut HeaderMap) {
+        Quotas::tell_of(&self.req, headers);
     }
 
     /// Gives back what an answer of this status does not count for, and tells what is left then.
@@ -155,7 +156,7 @@ impl Pass {
                 response.headers_mut().remove(name);
             }
         }
-        self.tell(&mut response);
+        self.tell(response.headers_mut());
         response
     }
 }

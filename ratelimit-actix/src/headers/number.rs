@@ -51,7 +51,7 @@ pub(super) fn reset(number: u64) -> HeaderValue {
 }
 
 fn small(number: u64) -> Option<HeaderValue> {
-    let small = usize::try_from(number).ok().filter(|&small| small < SMALL)?;
+    let small = usize::try_from(number).ok().filter(|small| *small < SMALL)?;
     let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };
     let digits = str::from_utf8(&DIGITS[from..3 * small + 3]).unwrap_or_default();
     Some(HeaderValue::from_static(digits))
