@@ -11,7 +11,6 @@ use smallvec::SmallVec;
 use crate::config::RateLimitConfig;
 use crate::key::Key;
 use crate::limit::{By, Limit};
-use crate::limiter;
 use crate::pass::{self, Pass};
 use crate::quotas::Quotas;
 use crate::rejection::{MissingCaller, RateLimited, Rejection};
@@ -77,7 +76,7 @@ impl Group {
 
     /// A part of a caller that needs no closure.
     pub fn part(&self, by: By) -> Key {
-        by.caller(&self.req)
+        by.caller(&self.req, RateLimitConfig::nearest(&self.req))
     }
 
     /// `skip`.
@@ -107,8 +106,10 @@ impl Group {
     /// The answer for a request that may not go on.
     pub async fn decide(self) -> Result<Pass, HttpResponse> {
         let Self { req, payload, choices } = self;
-        let decided = decide(&req, choices).await;
-        pass::finish(req, payload, decided).await
+        match decide(&req, choices).await {
+            Ok(charge) => Ok(Pass { req, payload, charge }),
+            Err(rejection) => Err(pass::refuse(&req, payload, rejection).await),
+        }
     }
 }
 
@@ -116,12 +117,13 @@ async fn decide(
     req: &HttpRequest,
     choices: SmallVec<[Choice; 2]>,
 ) -> Result<Option<Box<Charge>>, Box<Rejection>> {
+    let config = RateLimitConfig::nearest(req);
     let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
     for Choice { limit, skipped, caller, max, cost } in choices {
         if skipped {
             continue;
         }
-        let caller = caller.map_or_else(|| limit.caller(req), |caller| limit.known(caller));
+        let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.known(caller));
         let Ok(caller) = caller else {
             return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req))));
         };
@@ -134,10 +136,10 @@ async fn decide(
         applied.push(Applied { limit, policy, key, cost });
     }
     let checks = applied.iter().map(Applied::check).collect::<SmallVec<[_; 2]>>();
-    let outcome = pass::decide(req, &checks).await?;
-    drop(checks);
     let may_refund = applied.iter().any(|applied| applied.limit.may_refund());
-    Ok(outcome.filter(|_| may_refund).map(|outcome| Box::new(Charge::new(applied, outcome))))
+    let outcome = pass::decide(req, &checks, may_refund).await?;
+    drop(checks);
+    Ok(outcome.map(|outcome| Box::new(Charge::new(applied, outcome))))
 }
 
 /// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
@@ -145,7 +147,7 @@ fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::of(req).add(limiter::nearest(req), &[limit.check(&[])], &outcome);
+    Quotas::add(req, &[limit.check(&[])], &outcome);
     Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 

@@ -49,8 +49,8 @@ impl HeaderStyle {
 pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
     // A table that grows moves all its fields, which are large.
     headers.reserve(styles.iter().map(|style| style.names().len()).sum());
-    let mut set = |name: &HeaderName, value| {
-        headers.insert(name.clone(), value);
+    let mut set = |name, value| {
+        headers.insert(name, value);
     };
     for style in styles {
         match style {

@@ -11,7 +11,7 @@ use actix_web::HttpRequest;
 
 use crate::config::RateLimitConfig;
 use crate::forwarded::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
-use crate::key::{IntoKey, Key};
+use crate::key::Key;
 
 /// The address of the client: of the peer that made the connection or, if that is a [trusted proxy], of whom it
 /// forwards for.
@@ -32,19 +32,21 @@ pub fn client_ip(req: &HttpRequest) -> Option<IpAddr> {
 ///
 /// For key functions that fall back to the address.
 pub fn client_key(req: &HttpRequest) -> Key {
-    let config = RateLimitConfig::nearest(req);
-    match client_ip_by(req, config) {
-        Some(address) => Key::address(config.ipv6_prefix().group(address)),
-        None => None::<IpAddr>.into_key(),
-    }
+    key_by(req, RateLimitConfig::nearest(req))
 }
 
 /// The caller of a limit that counts by address.
-pub(crate) fn caller(req: &HttpRequest) -> Key {
-    if req.peer_addr().is_none() {
+pub(crate) fn caller(req: &HttpRequest, config: &RateLimitConfig) -> Key {
+    let key = key_by(req, config);
+    if key.is_nobody() {
         explain_missing_peer();
     }
-    client_key(req)
+    key
+}
+
+fn key_by(req: &HttpRequest, config: &RateLimitConfig) -> Key {
+    let address = client_ip_by(req, config);
+    address.map_or(Key::nobody(), |address| Key::address(config.ipv6_prefix().group(address)))
 }
 
 fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {

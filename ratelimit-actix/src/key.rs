@@ -46,7 +46,10 @@ impl Key {
     /// An address, as it stands.
     pub(crate) fn address(address: IpAddr) -> Self {
         match address {
-            IpAddr::V4(address) => Self::encode(Kind::Ipv4, &address.octets()),
+            IpAddr::V4(address) => {
+                let [a, b, c, d] = address.octets();
+                Self(Some(SmallVec::from_slice(&[Kind::Ipv4 as u8, a, b, c, d])))
+            }
             IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
         }
     }

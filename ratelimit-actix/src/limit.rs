@@ -7,6 +7,7 @@ use actix_web::http::StatusCode;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Check, Policy, PolicyBuilder};
 
+use crate::config::RateLimitConfig;
 use crate::identity;
 use crate::key::Key;
 use crate::parameter::path_key;
@@ -117,8 +118,8 @@ impl Limit {
     }
 
     /// Whom a request counts for under this limit; `None` when it is not checked for want of a caller.
-    pub(crate) fn caller(&self, req: &HttpRequest) -> Result<Option<Key>, Nobody> {
-        self.known(self.by.caller(req))
+    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Result<Option<Key>, Nobody> {
+        self.known(self.by.caller(req, config))
     }
 
     /// The same for a caller that was found in another way.
@@ -182,10 +183,10 @@ pub enum By {
 }
 
 impl By {
-    /// Whom a request counts for.
-    pub(crate) fn caller(&self, req: &HttpRequest) -> Key {
+    /// Whom a request counts for, under the settings that are nearest to it.
+    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Key {
         match self {
-            Self::Ip => identity::caller(req),
+            Self::Ip => identity::caller(req, config),
             Self::Global => Key::global(),
             Self::Path(name) => path_key(req, name),
             Self::Header(name) => match req.headers().get(*name) {
@@ -193,7 +194,7 @@ impl By {
                 _ => Key::nobody(),
             },
             Self::Function(key) => key(req),
-            Self::Parts(parts) => Key::join(parts.iter().map(|part| part.caller(req))),
+            Self::Parts(parts) => Key::join(parts.iter().map(|part| part.caller(req, config))),
         }
     }
 }

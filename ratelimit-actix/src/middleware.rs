@@ -81,7 +81,11 @@ struct Limit {
 
 impl Limit {
     fn by_address(policy: Policy) -> Self {
-        Self { policy, caller: Arc::new(identity::caller), on_missing: OnMissing::Reject }
+        Self {
+            policy,
+            caller: Arc::new(|req| identity::caller(req, RateLimitConfig::nearest(req))),
+            on_missing: OnMissing::Reject,
+        }
     }
 }
 
@@ -218,7 +222,7 @@ impl Settings {
         let checks = callers.iter();
         let checks = checks
             .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)));
-        decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>()).await.map(drop)
+        decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>(), false).await.map(drop)
     }
 }
 
@@ -261,7 +265,7 @@ where
         Box::pin(async move {
             if let Err(rejection) = settings.check(req.request()).await {
                 let (req, payload) = req.into_parts();
-                let response = Box::pin(refuse(&req, payload, rejection)).await.map_into_right_body();
+                let response = refuse(&req, payload, rejection).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));
             }
             let Some(quotas) = Quotas::known(req.request()) else {

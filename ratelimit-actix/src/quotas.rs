@@ -1,5 +1,7 @@
 //! What was decided about one request, by all limits around its handler: kept in the request, told to the client.
 
+mod kept;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Ready, ready};
@@ -8,12 +10,13 @@ use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
-use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use actix_web::{FromRequest, HttpRequest};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
 use crate::headers;
+use crate::limiter;
 
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
@@ -78,11 +81,14 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
 }
 
+/// The answer to one question.
+type Group = SmallVec<[Quota; 1]>;
+
 /// One question to a limiter, and its answer.
 #[derive(Clone, Debug)]
 struct Decided {
     limiter: RateLimiter,
-    quotas: SmallVec<[Quota; 1]>,
+    quotas: Group,
 }
 
 /// What is left for the caller of this request, under each of its limits: those of the middleware around the handler
@@ -111,27 +117,23 @@ struct Decided {
 pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
 
 impl Quotas {
-    /// Those of a request; empty ones are put into it if there are none yet.
-    pub(crate) fn of(req: &HttpRequest) -> Self {
-        let mut extensions = req.extensions_mut();
-        if let Some(quotas) = extensions.get::<Self>() {
-            return quotas.clone();
-        }
-        let quotas = Self::default();
-        extensions.insert(quotas.clone());
-        quotas
-    }
-
     /// Those of a request, if anything was decided about it.
     pub(crate) fn known(req: &HttpRequest) -> Option<Self> {
-        req.extensions().get::<Self>().cloned()
+        kept::share(req)
     }
 
-    /// Adds what was decided about a group.
-    pub(crate) fn add(&self, limiter: &RateLimiter, checks: &[Check<'_>], outcome: &GroupOutcome) {
-        let quotas = checks.iter().zip(outcome.outcomes());
-        let quotas = quotas.map(|(check, told)| Quota::new(check, told.clone())).collect();
-        self.0.borrow_mut().push(Decided { limiter: limiter.clone(), quotas });
+    /// Adds what the nearest limiter has decided about a group to those of a request.
+    pub(crate) fn add(req: &HttpRequest, checks: &[Check<'_>], outcome: &GroupOutcome) {
+        kept::add(req, group(checks, outcome));
+    }
+
+    /// Sets the header fields that say what was decided about a request, if anything was.
+    pub(crate) fn tell_of(req: &HttpRequest, headers: &mut HeaderMap) {
+        kept::look(req, |quotas| tell(quotas, RateLimitConfig::nearest(req), headers));
+    }
+
+    fn push(&self, decided: Decided) {
+        self.0.borrow_mut().push(decided);
     }
 
     /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
@@ -153,7 +155,7 @@ impl Quotas {
 
     /// Sets the header fields that say so.
     pub(crate) fn tell(&self, config: &RateLimitConfig, headers: &mut HeaderMap) {
-        self.with(|quotas| headers::write(config.header_styles(), quotas, headers));
+        self.with(|quotas| tell(quotas, config, headers));
     }
 
     /// One for each limit, the outermost first, in the order in which they are written.
@@ -191,7 +193,25 @@ impl Quotas {
     }
 }
 
+fn group(checks: &[Check<'_>], outcome: &GroupOutcome) -> Group {
+    match (checks, outcome.outcomes()) {
+        // Made in its place, since it is large.
+        ([check], [told]) => SmallVec::from_buf([Quota::new(check, told.clone())]),
+        (checks, told) => {
+            checks.iter().zip(told).map(|(check, told)| Quota::new(check, told.clone())).collect()
+        }
+    }
+}
+
+fn tell(quotas: &[&Quota], config: &RateLimitConfig, headers: &mut HeaderMap) {
+    headers::write(config.header_styles(), quotas, headers);
+}
+
 impl Decided {
+    fn new(req: &HttpRequest, quotas: Group) -> Self {
+        Self { limiter: limiter::nearest(req).clone(), quotas }
+    }
+
     fn update(&mut self, outcome: &GroupOutcome) {
         for (quota, told) in self.quotas.iter_mut().zip(outcome.outcomes()) {
             quota.outcome = told.clone();

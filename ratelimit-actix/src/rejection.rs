@@ -33,7 +33,7 @@ pub struct RateLimited {
 impl RateLimited {
     /// For a request whose `outcome` has been added to its [`Quotas`].
     pub(crate) fn new(req: &HttpRequest, outcome: GroupOutcome) -> Self {
-        Self { outcome, quotas: Quotas::of(req), face: Face::of(req) }
+        Self { outcome, quotas: Quotas::known(req).unwrap_or_default(), face: Face::of(req) }
     }
 
     /// What was decided about each limit of the handler that was asked, in the order in which they are written.
@@ -180,9 +180,7 @@ pub(crate) fn answer(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
     };
     let retry_after = rejection.retry_after();
     let mut response = HttpResponse::from_error(handler(rejection, req));
-    if let Some(quotas) = Quotas::known(req) {
-        quotas.tell(config, response.headers_mut());
-    }
+    Quotas::tell_of(req, response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
     {

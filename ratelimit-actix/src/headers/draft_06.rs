@@ -5,23 +5,22 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use super::{number, push_parameter, seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
-pub(super) static NAMES: [HeaderName; 4] = [
-    HeaderName::from_static("ratelimit-limit"),
-    HeaderName::from_static("ratelimit-remaining"),
-    HeaderName::from_static("ratelimit-reset"),
-    HeaderName::from_static("ratelimit-policy"),
-];
+pub(super) static NAMES: [HeaderName; 4] = [LIMIT, REMAINING, RESET, POLICY];
+
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// The tightest limit in three numbers, and the quotas of all with their windows.
-pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderValue)) {
     let Some(quota) = tightest(quotas) else { return };
-    let [limit, remaining, reset, policy] = &NAMES;
     let outcome = quota.outcome();
-    set(limit, number(outcome.limit()));
-    set(remaining, number(outcome.remaining()));
-    set(reset, number(seconds(outcome.reset_after())));
+    set(LIMIT, number::limit(outcome.limit()));
+    set(REMAINING, number(outcome.remaining()));
+    set(RESET, number::reset(seconds(outcome.reset_after())));
     if let Ok(policies) = HeaderValue::try_from(policies(quotas)) {
-        set(policy, policies);
+        set(POLICY, policies);
     }
 }
 

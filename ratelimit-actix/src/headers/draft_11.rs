@@ -9,10 +9,12 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use super::{push_parameter, retry_after_seconds, seconds, unique_names, window_seconds};
 use crate::quotas::Quota;
 
-pub(super) static NAMES: [HeaderName; 2] =
-    [HeaderName::from_static("ratelimit"), HeaderName::from_static("ratelimit-policy")];
+pub(super) static NAMES: [HeaderName; 2] = [LIMIT, POLICY];
 
-pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderValue)) {
     if quotas.is_empty() {
         return;
     }
@@ -34,11 +36,10 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(&HeaderName, Header
             push_parameter(&mut policies, "w", window);
         }
     }
-    let [limit_name, policy_name] = &NAMES;
     // Names of policies are printable ASCII, so these cannot fail.
     if let (Ok(limits), Ok(policies)) = (HeaderValue::try_from(limits), HeaderValue::try_from(policies)) {
-        set(limit_name, limits);
-        set(policy_name, policies);
+        set(LIMIT, limits);
+        set(POLICY, policies);
     }
 }
 

@@ -6,11 +6,12 @@ use super::{number, seconds};
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when all of it is back.
-pub(super) static NAMES: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit"),
-    HeaderName::from_static("x-ratelimit-remaining"),
-    HeaderName::from_static("x-ratelimit-reset"),
-];
+pub(super) static NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
+
+// Constants, since a copy of one is made without a call.
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What `X-RateLimit-Reset` means.
 #[derive(Clone, Copy)]
@@ -19,15 +20,16 @@ pub(super) enum Reset {
     DeltaSeconds,
 }
 
-pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(&HeaderName, HeaderValue)) {
+pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(HeaderName, HeaderValue)) {
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();
     let reset = match reset {
         Reset::UnixSeconds => quota.reset_unix_seconds(),
         Reset::DeltaSeconds => seconds(outcome.reset_after()),
     };
-    let [limit_name, remaining_name, reset_name] = &NAMES;
-    set(limit_name, number(outcome.limit()));
-    set(remaining_name, number(outcome.remaining()));
-    set(reset_name, number(reset));
+    let (limit, remaining, reset) =
+        (number::limit(outcome.limit()), number(outcome.remaining()), number::reset(reset));
+    set(LIMIT, limit);
+    set(REMAINING, remaining);
+    set(RESET, reset);
 }

@@ -26,36 +26,51 @@ static DIGITS: [u8; 3 * SMALL] = {
     digits
 };
 
-/// Numbers that a thread remembers: of each remainder the last.
-const REMEMBERED: usize = 16;
+/// Numbers that a thread remembers: of each remainder the last, and its value once it has come again.
+struct Remembered<const N: usize>([Option<(u64, Option<HeaderValue>)>; N]);
 
 thread_local! {
-    // The same limit, and the same instant of reset, go to one client after another.
-    static LAST: RefCell<[Option<(u64, HeaderValue)>; REMEMBERED]> =
-        const { RefCell::new([const { None }; REMEMBERED]) };
+    // The same limits are told to one client after another, and the same instants, of which there are more.
+    static LIMITS: RefCell<Remembered<16>> = const { RefCell::new(Remembered([const { None }; 16])) };
+    static RESETS: RefCell<Remembered<64>> = const { RefCell::new(Remembered([const { None }; 64])) };
 }
 
 /// A number, in decimal.
 pub(crate) fn number(number: u64) -> HeaderValue {
-    match usize::try_from(number) {
-        Ok(small) if small < SMALL => {
-            let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };
-            let digits = str::from_utf8(&DIGITS[from..3 * small + 3]).unwrap_or_default();
-            HeaderValue::from_static(digits)
-        }
-        _ => remembered(number),
-    }
+    small(number).unwrap_or_else(|| digits(number))
 }
 
-fn remembered(number: u64) -> HeaderValue {
-    LAST.with_borrow_mut(|last| {
+/// The size of a quota, in decimal.
+pub(super) fn limit(number: u64) -> HeaderValue {
+    small(number).unwrap_or_else(|| LIMITS.with_borrow_mut(|limits| limits.get(number)))
+}
+
+/// When a quota is back, in decimal.
+pub(super) fn reset(number: u64) -> HeaderValue {
+    small(number).unwrap_or_else(|| RESETS.with_borrow_mut(|resets| resets.get(number)))
+}
+
+fn small(number: u64) -> Option<HeaderValue> {
+    let small = usize::try_from(number).ok().filter(|small| *small < SMALL)?;
+    let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };
+    let digits = str::from_utf8(&DIGITS[from..3 * small + 3]).unwrap_or_default();
+    Some(HeaderValue::from_static(digits))
+}
+
+impl<const N: usize> Remembered<N> {
+    fn get(&mut self, number: u64) -> HeaderValue {
         #[allow(clippy::cast_possible_truncation, reason = "a remainder")]
-        let place = &mut last[(number % REMEMBERED as u64) as usize];
+        let place = &mut self.0[(number % N as u64) as usize];
         match place {
-            Some((known, value)) if *known == number => value.clone(),
-            _ => place.insert((number, digits(number))).1.clone(),
+            Some((known, Some(value))) if *known == number => value.clone(),
+            Some((known, value)) if *known == number => value.insert(digits(number)).clone(),
+            // To be shared, a value takes one allocation more, which is too much for one that does not come again.
+            _ => {
+                *place = Some((number, None));
+                digits(number)
+            }
         }
-    })
+    }
 }
 
 fn digits(number: u64) -> HeaderValue {
@@ -71,8 +86,10 @@ mod tests {
     #[test]
     fn every_number_is_written_in_decimal() {
         let large = [1000, 1001, 1016, 1000, 9_999, 1_790_000_000, u64::MAX - 1, u64::MAX];
-        for n in (0..1100).chain(large).chain(large) {
+        for n in (0..1100).chain(large).chain(large).chain(large) {
             assert_eq!(number(n).to_str().unwrap(), n.to_string());
+            assert_eq!(limit(n), number(n));
+            assert_eq!(reset(n), number(n));
         }
     }
 }
