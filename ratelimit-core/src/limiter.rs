@@ -1,8 +1,10 @@
 //! The limiter: what an application holds and asks.
 
 use std::num::NonZeroU32;
+use std::slice;
 use std::sync::{Arc, OnceLock};
 
+use crate::algorithm::Mode;
 use crate::error::StoreError;
 use crate::failure::{Ask, Fallback};
 use crate::outcome::{GroupOutcome, Outcome};
@@ -200,8 +202,13 @@ impl RateLimiter {
     /// # Cancel safety
     ///
     /// A call that is dropped has taken the unit or not; it never takes a part of a group.
-    pub async fn check(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
-        self.check_n(policy, partition, 1).await
+    pub fn check(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> impl Future<Output = Result<Outcome, StoreError>> {
+        // The very future, since another one around it would be moved once more.
+        self.check_n(policy, partition, 1)
     }
 
     /// Takes `cost` units, all or none; 0 takes nothing, and more than the limit never passes.
@@ -235,7 +242,14 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        only(&self.decide(&[Check::new(policy, &partition).cost(cost)]).await?)
+        let check = Check::new(policy, &partition).cost(cost);
+        match &self.inner.store {
+            // Without the detour over a group, which takes as long as the decision.
+            Backend::Memory(store) => {
+                Ok(at_once(&[check], || store.decide_one(&check, Mode::Check), slice::from_ref))
+            }
+            _ => only(&self.decide(&[check]).await?),
+        }
     }
 
     /// Judges several limits at once: all pass and all are charged, or nothing is.
@@ -298,25 +312,41 @@ impl RateLimiter {
     }
 
     async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        #[cfg(feature = "redis")]
-        if let Backend::Redis(store) = &self.inner.store
-            && let Some(refused) = store.refused(group)
-        {
-            #[cfg(feature = "metrics")]
-            {
-                crate::metrics::refused_locally();
-                crate::metrics::decided(group, &refused);
+        match &self.inner.store {
+            Backend::Memory(store) => {
+                Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes))
             }
-            return Ok(refused);
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => {
+                if let Some(refused) = store.refused(group) {
+                    #[cfg(feature = "metrics")]
+                    {
+                        crate::metrics::refused_locally();
+                        crate::metrics::decided(group, refused.outcomes());
+                    }
+                    return Ok(refused);
+                }
+                // Boxed, so that whoever asks the memory carries nothing of it around.
+                Box::pin(self.decided(group, Store::check(&**store, group))).await
+            }
+            Backend::Custom(store) => self.decided(group, store.check(group)).await,
         }
+    }
+
+    /// What the store says, or the failure policies in its place.
+    async fn decided(
+        &self,
+        group: &[Check<'_>],
+        answer: impl Future<Output = Result<GroupOutcome, StoreError>>,
+    ) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
-        match ask!(self, check(group)) {
+        match answer.await {
             Ok(outcome) => {
                 #[cfg(feature = "metrics")]
                 {
                     stopwatch.decided();
-                    crate::metrics::decided(group, &outcome);
+                    crate::metrics::decided(group, outcome.outcomes());
                 }
                 self.inner.fallback.store_answered();
                 Ok(outcome)
@@ -372,6 +402,20 @@ impl RateLimiter {
 
 fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
+}
+
+/// Decides in memory.
+#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
+fn at_once<T>(group: &[Check<'_>], decide: impl FnOnce() -> T, outcomes: impl FnOnce(&T) -> &[Outcome]) -> T {
+    #[cfg(feature = "metrics")]
+    let stopwatch = crate::metrics::Stopwatch::start();
+    let decided = decide();
+    #[cfg(feature = "metrics")]
+    {
+        stopwatch.decided();
+        crate::metrics::decided(group, outcomes(&decided));
+    }
+    decided
 }
 
 /// The outcome of a group of one.
