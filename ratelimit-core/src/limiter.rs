@@ -64,7 +64,7 @@ macro_rules! ask {
         match &$limiter.inner.store {
             Backend::Memory(store) => Store::$method(store, $argument).await,
             #[cfg(feature = "redis")]
-            // Boxed, so that whoever asks the memory carries nothing of it around.
+            // In a box, so that whoever asks the memory carries nothing of it around.
             Backend::Redis(store) => Box::pin(Store::$method(&**store, $argument)).await,
             Backend::Custom(store) => store.$method($argument).await,
         }
@@ -243,13 +243,20 @@ impl RateLimiter {
         cost: u64,
     ) -> Result<Outcome, StoreError> {
         let check = Check::new(policy, &partition).cost(cost);
-        match &self.inner.store {
-            // Without the detour over a group, which takes as long as the decision.
-            Backend::Memory(store) => {
-                Ok(at_once(&[check], || store.decide_one(&check, Mode::Check), slice::from_ref))
-            }
-            _ => only(&self.decide(&[check]).await?),
+        // Without the detour over a group, which takes as long as the decision.
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(at_once(&[check], || store.decide_one(&check, Mode::Check), slice::from_ref));
         }
+        if let Some(refused) = self.refused(&[check]) {
+            return only(&refused);
+        }
+        // In a box with all that it needs: a future is copied until it is polled, and copying a large one takes longer
+        // than a decision in memory.
+        let ask = async move {
+            let group = [Check::new(policy, &partition).cost(cost)];
+            only(&self.ask(&group).await?)
+        };
+        Box::pin(ask).await
     }
 
     /// Judges several limits at once: all pass and all are charged, or nothing is.
@@ -312,36 +319,47 @@ impl RateLimiter {
     }
 
     async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match &self.inner.store {
-            Backend::Memory(store) => {
-                Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes))
-            }
-            #[cfg(feature = "redis")]
-            Backend::Redis(store) => {
-                if let Some(refused) = store.refused(group) {
-                    #[cfg(feature = "metrics")]
-                    {
-                        crate::metrics::refused_locally();
-                        crate::metrics::decided(group, refused.outcomes());
-                    }
-                    return Ok(refused);
-                }
-                // Boxed, so that whoever asks the memory carries nothing of it around.
-                Box::pin(self.decided(group, Store::check(&**store, group))).await
-            }
-            Backend::Custom(store) => self.decided(group, store.check(group)).await,
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
+        }
+        match self.refused(group) {
+            Some(refused) => Ok(refused),
+            // In a box, so that whoever asks the memory carries nothing of it around.
+            None => Box::pin(self.ask(group)).await,
         }
     }
 
-    /// What the store says, or the failure policies in its place.
-    async fn decided(
-        &self,
-        group: &[Check<'_>],
-        answer: impl Future<Output = Result<GroupOutcome, StoreError>>,
-    ) -> Result<GroupOutcome, StoreError> {
+    /// The answer to what was denied a moment ago.
+    #[cfg(feature = "redis")]
+    fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let Backend::Redis(store) = &self.inner.store else { return None };
+        let refused = store.refused(group)?;
+        #[cfg(feature = "metrics")]
+        {
+            crate::metrics::refused_locally();
+            crate::metrics::decided(group, refused.outcomes());
+        }
+        Some(refused)
+    }
+
+    /// The answer to what was denied a moment ago, which only the store in Redis keeps.
+    #[cfg(not(feature = "redis"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    fn refused(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
+        None
+    }
+
+    /// Asks a store that may take its time.
+    async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
-        match answer.await {
+        let answer = match &self.inner.store {
+            Backend::Memory(store) => Store::check(store, group).await,
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => Store::check(&**store, group).await,
+            Backend::Custom(store) => store.check(group).await,
+        };
+        match answer {
             Ok(outcome) => {
                 #[cfg(feature = "metrics")]
                 {

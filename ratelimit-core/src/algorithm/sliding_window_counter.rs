@@ -167,7 +167,11 @@ impl<E: Earlier> State<E> {
 
     fn used(&self, now: u64) -> u64 {
         let overlap = self.length - (now - self.start);
-        self.ahead().next().map_or(0, |(whole, oldest)| whole + mul_div(oldest, overlap, self.length).0)
+        self.ahead().next().map_or(0, |(whole, oldest)| match oldest {
+            // A division takes longer than the rest of most steps.
+            0 => whole,
+            _ => whole + mul_div(oldest, overlap, self.length).0,
+        })
     }
 }
 
@@ -204,13 +208,16 @@ impl<E: Earlier> Step for State<E> {
     }
 
     fn resets_at(&self) -> u64 {
-        // Sub-windows until the newest count leaves, and that count.
-        let newest =
-            (0u64..).zip([self.current].into_iter().chain(self.earlier())).find(|(_, count)| *count > 0);
-        newest.map_or(0, |(age, count)| {
-            let ends = self.start + (self.earlier.counts().len() as u64 + 1 - age) * self.length;
-            ends - overlap(0, self.length, count)
-        })
+        let windows = self.earlier.counts().len() as u64 + 1;
+        let (age, newest) = match self.current {
+            0 => match (1..windows).zip(self.earlier()).find(|(_, count)| *count > 0) {
+                Some(found) => found,
+                None => return 0,
+            },
+            current => (0, current),
+        };
+        // Less than the overlap at which it weighs 1.
+        self.start + (windows - age) * self.length - (self.length - 1) / newest
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -111,6 +111,7 @@ impl State {
     }
 
     /// Opens a state to be judged at `now`; true when it was taken out and has to be put back in any case.
+    #[inline]
     pub(super) fn open(&mut self, policy: &Policy, now: u64) -> (Open, bool) {
         match &mut self.0 {
             Kept::FixedWindow { forget_at, count } => {
@@ -164,6 +165,7 @@ impl Open {
     }
 
     /// What is to be kept of it.
+    #[inline]
     pub(super) fn close(self) -> State {
         State(match self {
             Self::FixedWindow(state) => {

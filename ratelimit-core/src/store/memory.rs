@@ -100,16 +100,19 @@ impl MemoryStore {
         let now = self.clock.now();
         let digest = self.digest(check);
         let mut shard = self.shards[self.shard_of(digest)].lock();
-        if let Some(outcome) = shard.decide_known(digest, check, now, mode) {
-            return outcome;
+        if let Some(entry) = shard.find(digest) {
+            return entry.decide(check, now, mode);
         }
         if shard.has_room(0, now, self.max_per_shard) {
             return shard.decide_new(digest, check, now, mode);
         }
         drop(shard);
         let (mut pool, digest) = (self.overflow(now), overflow_digest(check.policy()));
-        let known = pool.decide_known(digest, check, now, mode);
-        known.unwrap_or_else(|| pool.decide_new(digest, check, now, mode)).pooled()
+        let outcome = match pool.find(digest) {
+            Some(entry) => entry.decide(check, now, mode),
+            None => pool.decide_new(digest, check, now, mode),
+        };
+        outcome.pooled()
     }
 
     pub(crate) fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
@@ -250,6 +253,16 @@ struct Entry {
     state: State,
 }
 
+impl Entry {
+    #[inline]
+    fn decide(&mut self, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
+        match mode {
+            Mode::Check => decide_one(check.policy(), check.units(), &mut self.state, now, mode),
+            Mode::Peek => decide_one(check.policy(), check.units(), &mut self.state.clone(), now, mode),
+        }
+    }
+}
+
 const _: () = assert!(size_of::<Entry>() == 32, "with a byte of the table's own, all that a caller costs");
 
 /// In two halves, since 128 bits in one would be aligned to more than the rest of an entry.
@@ -294,22 +307,6 @@ impl Shard {
         let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.state.expires_at()).collect();
         let sixteenth = expiries.len() / 16;
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
-    }
-
-    /// Decides about a caller who is known; `None` when he is not.
-    fn decide_known(
-        &mut self,
-        digest: Digest,
-        check: &Check<'_>,
-        now: Timestamp,
-        mode: Mode,
-    ) -> Option<Outcome> {
-        let entry = self.find(digest)?;
-        if mode == Mode::Check {
-            return Some(decide_one(check.policy(), check.units(), &mut entry.state, now, mode));
-        }
-        let mut state = entry.state.clone();
-        Some(decide_one(check.policy(), check.units(), &mut state, now, mode))
     }
 
     /// Decides about a caller who is not known, and keeps what is charged.
