@@ -116,7 +116,7 @@ pub(crate) fn decide_one(
     let (mut open, taken) = state.open(policy, at);
     let (outcome, keep) = each!(&mut open, state => judge(state, policy, at, cost, mode));
     if keep || taken {
-        *state = open.close();
+        state.close(open);
     }
     outcome.decided_at(now)
 }
@@ -199,7 +199,7 @@ pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode
     let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
     for state in shared {
         if state.keep {
-            states[state.state] = state.open.close();
+            states[state.state].close(state.open);
         }
     }
     outcome

@@ -65,8 +65,8 @@ impl<'a> Check<'a> {
     /// A digest that stands for this count: the same for checks that share it, whatever their `max` and cost.
     ///
     /// It is keyed (`SipHash`-1-3, 128 bits), so that nobody who does not know the key can choose callers that collide.
-    /// Only the caller's name is hashed. To that the policy's number is added bit by bit: one caller's digests differ
-    /// as the numbers do, and those of two are as unlikely to meet as before.
+    /// The caller's name alone is hashed, and the policy's number joined by exclusive or: one caller's digests differ
+    /// whenever the numbers do, and those of two callers meet no more often than random numbers.
     pub fn digest(&self, key: &[u8; 16]) -> u128 {
         let caller: u128 = keyed(key).hash(self.partition).into();
         let policy = u128::from(self.policy.state_id());
