@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(charge(&mut state, &policy, start, 1), MAX_UNITS - most - 1);
         assert!(!two_windows(&state));
         // Half a window later, half of it counts; and it ends when it would have ended in place.
-        let half = (most + 1) / 2;
+        let half = most.div_ceil(2);
         assert_eq!(charge(&mut state, &policy, start + window + window / 2, 5), MAX_UNITS - half - 5);
         let end = start + 3 * window - (window - 1) / 5;
         assert_eq!(state.expires_at().as_micros(), end);
