@@ -293,7 +293,14 @@ impl RateLimiter {
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        self.decide(group).await
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
+        }
+        match self.refused(group) {
+            Some(refused) => Ok(refused),
+            // In a box, so that whoever asks the memory carries nothing of it around.
+            None => Box::pin(self.ask(group)).await,
+        }
     }
 
     /// What would be decided now about one unit; takes nothing.
@@ -315,17 +322,6 @@ impl RateLimiter {
         match ask!(self, peek(group)) {
             Ok(outcome) => Ok(outcome),
             Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Peek, error)).await,
-        }
-    }
-
-    async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        if let Backend::Memory(store) = &self.inner.store {
-            return Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
-        }
-        match self.refused(group) {
-            Some(refused) => Ok(refused),
-            // In a box, so that whoever asks the memory carries nothing of it around.
-            None => Box::pin(self.ask(group)).await,
         }
     }
 
