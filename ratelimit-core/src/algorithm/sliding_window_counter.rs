@@ -216,7 +216,7 @@ impl<E: Earlier> Step for State<E> {
             },
             current => (0, current),
         };
-        // Less than the overlap at which it weighs 1.
+        // That is `overlap` with an allowance of 0, in one division.
         self.start + (windows - age) * self.length - (self.length - 1) / newest
     }
 

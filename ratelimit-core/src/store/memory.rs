@@ -29,9 +29,10 @@ const CALLERS_PER_SHARD: usize = 64;
 ///
 /// * Callers are kept under a 128-bit digest with a random key, so neither their names stay in memory nor can anybody
 ///   choose names that collide.
-/// * Callers whose state says nothing any more are dropped when room is needed. One who still counts for something is
-///   never dropped: when the table is full of them, new callers share one count per policy, which is limited like any
-///   other. So a flood of made-up callers cannot wash out anybody's count.
+/// * Callers whose state says nothing any more are dropped when room is needed; under the counter over two windows, up to
+///   a twelfth of the window after that. One who still counts for something is never dropped: when the table is full of
+///   them, new callers share one count per policy, which is limited like any other. So a flood of made-up callers cannot
+///   wash out anybody's count.
 /// * All instants come from one [monotonic clock](SystemClock).
 #[derive(Debug)]
 pub struct MemoryStore {
