@@ -10,12 +10,12 @@
 //! Every algorithm is a state with the same few functions, which a decision calls in this order:
 //!
 //! 1. `settle` brings the state to `now`: windows roll, what has expired goes, a clock that went back is absorbed;
-//! 2. `fits` says whether a cost would pass;
+//! 2. `left` says how many units would pass: a cost fits when it is no more, and what then remains is the difference;
 //! 3. `charge` takes it, once every limit of the group has said yes;
-//! 4. `remaining`, `reset_after` and `retry_after` report.
+//! 4. `resets_at` and `retry_after` report.
 //!
-//! A Lua file of the same name in `lua/` does the same steps with the same names inside Redis. Neither knows a clock,
-//! a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
+//! A Lua file of the same name in `lua/` does the same steps with the same names inside Redis, where `left` is `fits` and
+//! `remaining`. Neither knows a clock, a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
 //! divides by parts (`lua/lib/mul_div.lua`).
 
 mod fixed_window;
@@ -24,9 +24,13 @@ pub(crate) mod found;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod small;
+mod state;
 mod token_bucket;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
+
+pub use self::state::State;
+use self::state::{Open, each};
 
 use crate::clock::Timestamp;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
@@ -67,150 +71,38 @@ impl std::fmt::Display for Algorithm {
 
 /// What an algorithm's state can do. All instants and waits are in microseconds.
 trait Step {
-    /// Whether settling would change nothing; when in doubt, false.
-    fn is_settled(&self, _policy: &Policy, _now: u64) -> bool {
-        false
-    }
     /// Brings the state to `now`; true when that has to be kept even if nothing is charged, because the clock went
     /// back or because finding out again would cost as much again.
     fn settle(&mut self, policy: &Policy, now: u64) -> bool;
-    /// Whether `cost` would pass at `now`, in a settled state.
-    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool;
-    /// Takes `cost`, which fits.
+    /// The most that a request may cost to pass at `now`, in a settled state. `None` when not even one that costs nothing
+    /// passes: more is counted than the policy admits, since it was charged under a larger `max`.
+    fn left(&self, policy: &Policy, now: u64) -> Option<u64>;
+    /// Takes `cost`, which fits; then so much less is left.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
-    /// How many requests of cost 1 would pass at `now`.
-    fn remaining(&self, policy: &Policy, now: u64) -> u64;
     /// The instant from which nothing of what was charged counts any more; 0 when nothing was.
-    fn resets_at(&self, policy: &Policy) -> u64;
+    fn resets_at(&self) -> u64;
     /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
     /// Gives back what was charged at `at` and counts `until`, as far as it still does, and nothing else.
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
 }
 
-/// What is kept for one caller under one policy.
-///
-/// A store keeps it, hands it to [`decide`] and writes back what comes out; it never looks inside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State(Inner);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Inner {
-    FixedWindow(fixed_window::State),
-    TwoWindows(sliding_window_counter::TwoWindows),
-    // Boxed: these would make every other state larger.
-    SubWindows(Box<sliding_window_counter::SubWindows>),
-    SlidingWindowLog(Box<sliding_window_log::State>),
-    TokenBucket(token_bucket::State),
-}
-
-/// Runs the same on whichever state it is; without a call through a table, so that it becomes one piece of code.
-macro_rules! each {
-    ($inner:expr, $state:ident => $what:expr) => {
-        match $inner {
-            Inner::FixedWindow($state) => $what,
-            Inner::TwoWindows($state) => $what,
-            Inner::SubWindows(boxed) => {
-                let $state = &mut **boxed;
-                $what
-            }
-            Inner::SlidingWindowLog(boxed) => {
-                let $state = &mut **boxed;
-                $what
-            }
-            Inner::TokenBucket($state) => $what,
-        }
-    };
-}
-
-impl State {
-    /// The state of a caller who has not been seen.
-    pub fn new(policy: &Policy) -> Self {
-        Self(match policy.algorithm() {
-            Algorithm::FixedWindow => Inner::FixedWindow(fixed_window::State::default()),
-            Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
-                Inner::TwoWindows(sliding_window_counter::TwoWindows::new())
-            }
-            Algorithm::SlidingWindowCounter => {
-                Inner::SubWindows(Box::new(sliding_window_counter::SubWindows::new(policy.sub_windows())))
-            }
-            Algorithm::SlidingWindowLog => Inner::SlidingWindowLog(Box::default()),
-            Algorithm::TokenBucket => Inner::TokenBucket(token_bucket::State::default()),
-        })
-    }
-
-    fn step(&self) -> &dyn Step {
-        match &self.0 {
-            Inner::FixedWindow(state) => state,
-            Inner::TwoWindows(state) => state,
-            Inner::SubWindows(state) => &**state,
-            Inner::SlidingWindowLog(state) => &**state,
-            Inner::TokenBucket(state) => state,
-        }
-    }
-
-    fn step_mut(&mut self) -> &mut dyn Step {
-        match &mut self.0 {
-            Inner::FixedWindow(state) => state,
-            Inner::TwoWindows(state) => state,
-            Inner::SubWindows(state) => &mut **state,
-            Inner::SlidingWindowLog(state) => &mut **state,
-            Inner::TokenBucket(state) => state,
-        }
-    }
-
-    /// The instant from which this state says no more than a new one would, so that it can be forgotten.
-    pub fn expires_at(&self, policy: &Policy) -> Timestamp {
-        Timestamp::from_micros(self.step().resets_at(policy))
-    }
-
-    /// Gives back `cost` units that were charged at `at` and count `until`, as far as they still do; false when they
-    /// no longer do, and nothing was changed.
-    ///
-    /// What the algorithm has already given back by itself is not given back twice, and nothing reaches units that
-    /// were charged in a later window.
-    pub fn refund(
-        &mut self,
-        policy: &Policy,
-        now: Timestamp,
-        at: Timestamp,
-        until: Timestamp,
-        cost: u64,
-    ) -> bool {
-        let counts = now < until;
-        if counts {
-            let step = self.step_mut();
-            step.settle(policy, now.as_micros());
-            step.refund(policy, now.as_micros(), at.as_micros(), until.as_micros(), cost);
-        }
-        counts
-    }
-
-    /// A copy to go back to when nothing is charged; `None` when there is nothing to go back to, and for the log, whose
-    /// settling is always kept.
-    fn backup(&self, policy: &Policy, now: u64) -> Option<Self> {
-        match &self.0 {
-            Inner::SlidingWindowLog(_) => None,
-            Inner::SubWindows(state) if state.is_settled(policy, now) => None,
-            _ => Some(self.clone()),
-        }
-    }
-}
-
 /// The steps of a decision about one limit. Returns the outcome, and whether the state has to be kept.
 fn judge(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
     let mut keep = state.settle(policy, now);
-    let decision = if state.fits(policy, now, cost) {
+    let left = state.left(policy, now);
+    let mut remaining = left.unwrap_or(0);
+    let decision = if left.is_some_and(|left| cost <= left) {
         if mode == Mode::Check {
             state.charge(policy, now, cost);
+            remaining -= cost;
             keep = true;
         }
         Decision::Allowed
     } else {
         state.retry_after(policy, now, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
     };
-    let remaining = state.remaining(policy, now);
-    let reset_after = state.resets_at(policy).saturating_sub(now);
+    let reset_after = state.resets_at().saturating_sub(now);
     (Outcome::new(policy.capacity(), cost, remaining, reset_after, decision), keep)
 }
 
@@ -221,14 +113,14 @@ pub(crate) fn decide_one(
     state: &mut State,
     now: Timestamp,
     mode: Mode,
-) -> GroupOutcome {
+) -> Outcome {
     let at = now.as_micros();
-    let backup = state.backup(policy, at);
-    let (outcome, keep) = each!(&mut state.0, state => judge(state, policy, at, cost, mode));
-    if let (Some(backup), false) = (backup, keep) {
-        *state = backup;
+    let (mut open, taken) = state.open(policy, at);
+    let (outcome, keep) = each!(&mut open, state => judge(state, policy, at, cost, mode));
+    if keep || taken {
+        state.close(open);
     }
-    GroupOutcome::of_one(now, outcome)
+    outcome.decided_at(now)
 }
 
 /// Whether a decision takes what it admits.
@@ -264,57 +156,68 @@ pub struct Member<'a> {
 pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return decide_one(member.policy, member.cost, state, now, mode);
+        return GroupOutcome::of_one(decide_one(member.policy, member.cost, state, now, mode));
     }
-    let mut backups: SmallVec<[Option<State>; 2]> = smallvec![None; states.len()];
-    for member in members {
-        let backup = &mut backups[member.state];
-        if backup.is_none() {
-            *backup = states[member.state].backup(member.policy, at);
-        }
+    let mut shared: SmallVec<[Shared<'_>; 2]> = SmallVec::new();
+    let places: SmallVec<[usize; 2]> = members
+        .iter()
+        .map(|member| {
+            let known = shared.iter().position(|other| other.state == member.state);
+            let place = known.unwrap_or_else(|| {
+                let (open, keep) = states[member.state].open(member.policy, at);
+                shared.push(Shared { state: member.state, policy: member.policy, open, cost: 0, keep });
+                shared.len() - 1
+            });
+            shared[place].cost = shared[place].cost.saturating_add(member.cost);
+            place
+        })
+        .collect();
+    for state in &mut shared {
+        state.keep |= state.open.step_mut().settle(state.policy, at);
     }
-    let mut keep: SmallVec<[bool; 2]> = smallvec![false; states.len()];
-    for member in members {
-        keep[member.state] |= states[member.state].step_mut().settle(member.policy, at);
-    }
-    let total = |state: usize| {
-        members.iter().filter(|m| m.state == state).fold(0, |sum: u64, m| sum.saturating_add(m.cost))
-    };
-    let fits = |m: &Member<'_>, states: &[State]| states[m.state].step().fits(m.policy, at, total(m.state));
-    let allowed = members.iter().all(|m| fits(m, states));
+    let left = |member: &Member<'_>, state: &Shared<'_>| state.open.step().left(member.policy, at);
+    let left: SmallVec<[Option<u64>; 2]> =
+        members.iter().zip(&places).map(|(member, place)| left(member, &shared[*place])).collect();
+    let fits = |left: Option<u64>, cost: u64| left.is_some_and(|left| cost <= left);
+    let allowed = left.iter().zip(&places).all(|(left, place)| fits(*left, shared[*place].cost));
     let charged = allowed && mode == Mode::Check;
     if charged {
-        for (i, member) in members.iter().enumerate() {
-            if members[..i].iter().all(|earlier| earlier.state != member.state) {
-                states[member.state].step_mut().charge(member.policy, at, total(member.state));
-            }
+        for state in &mut shared {
+            state.open.step_mut().charge(state.policy, at, state.cost);
+            state.keep = true;
         }
     }
-    let outcomes = members.iter().map(|member| {
-        let step = states[member.state].step();
-        let cost = total(member.state);
-        let decision = if allowed || step.fits(member.policy, at, cost) {
+    let outcomes = members.iter().zip(&places).zip(&left).map(|((member, place), left)| {
+        let (cost, step) = (shared[*place].cost, shared[*place].open.step());
+        let decision = if fits(*left, cost) {
             Decision::Allowed
         } else {
             step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
         };
-        Outcome::new(
-            member.policy.capacity(),
-            member.cost,
-            step.remaining(member.policy, at),
-            step.resets_at(member.policy).saturating_sub(at),
-            decision,
-        )
+        let remaining = left.unwrap_or(0) - if charged { cost } else { 0 };
+        let reset_after = step.resets_at().saturating_sub(at);
+        Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision)
     });
     let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
-    if !charged {
-        for ((state, backup), keep) in states.iter_mut().zip(backups).zip(keep) {
-            if let (Some(backup), false) = (backup, keep) {
-                *state = backup;
-            }
+    for state in shared {
+        if state.keep {
+            states[state.state].close(state.open);
         }
     }
     outcome
+}
+
+/// A state that members of a group have in common.
+struct Shared<'a> {
+    /// Which of the states.
+    state: usize,
+    /// That of the first member; those of the others differ at most in what they admit.
+    policy: &'a Policy,
+    open: Open,
+    /// Of all members together.
+    cost: u64,
+    /// Whether it has to be put back even if nothing is charged.
+    keep: bool,
 }
 
 /// `a * b / c`, rounded down, and the remainder.

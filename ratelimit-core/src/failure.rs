@@ -129,9 +129,9 @@ impl Fallback {
         #[cfg(feature = "metrics")]
         if ask == Ask::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
             if let Ok(outcome) = &decided {
-                crate::metrics::decided(group, outcome);
+                crate::metrics::decided(group, outcome.outcomes());
             }
-            crate::metrics::degraded(group, decided.as_ref().ok());
+            crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
             if self.outage.may_measure() {
                 crate::metrics::fallback_holds(self.local.len());
             }

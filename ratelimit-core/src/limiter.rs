@@ -1,8 +1,10 @@
 //! The limiter: what an application holds and asks.
 
 use std::num::NonZeroU32;
+use std::slice;
 use std::sync::{Arc, OnceLock};
 
+use crate::algorithm::Mode;
 use crate::error::StoreError;
 use crate::failure::{Ask, Fallback};
 use crate::outcome::{GroupOutcome, Outcome};
@@ -62,7 +64,7 @@ macro_rules! ask {
         match &$limiter.inner.store {
             Backend::Memory(store) => Store::$method(store, $argument).await,
             #[cfg(feature = "redis")]
-            // Boxed, so that whoever asks the memory carries nothing of it around.
+            // In a box, so that whoever asks the memory carries nothing of it around.
             Backend::Redis(store) => Box::pin(Store::$method(&**store, $argument)).await,
             Backend::Custom(store) => store.$method($argument).await,
         }
@@ -200,8 +202,13 @@ impl RateLimiter {
     /// # Cancel safety
     ///
     /// A call that is dropped has taken the unit or not; it never takes a part of a group.
-    pub async fn check(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
-        self.check_n(policy, partition, 1).await
+    pub fn check(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> impl Future<Output = Result<Outcome, StoreError>> {
+        // The very future, since another one around it would be moved once more.
+        self.check_n(policy, partition, 1)
     }
 
     /// Takes `cost` units, all or none; 0 takes nothing, and more than the limit never passes.
@@ -235,7 +242,21 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        only(&self.decide(&[Check::new(policy, &partition).cost(cost)]).await?)
+        let check = Check::new(policy, &partition).cost(cost);
+        // Without the detour over a group, which takes as long as the decision.
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(at_once(&[check], || store.decide_one(&check, Mode::Check), slice::from_ref));
+        }
+        if let Some(refused) = self.refused(&[check]) {
+            return only(&refused);
+        }
+        // In a box with all that it needs: a future is copied until it is polled, and copying a large one takes longer
+        // than a decision in memory.
+        let ask = async move {
+            let group = [Check::new(policy, &partition).cost(cost)];
+            only(&self.ask(&group).await?)
+        };
+        Box::pin(ask).await
     }
 
     /// Judges several limits at once: all pass and all are charged, or nothing is.
@@ -272,7 +293,14 @@ impl RateLimiter {
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        self.decide(group).await
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
+        }
+        match self.refused(group) {
+            Some(refused) => Ok(refused),
+            // In a box, so that whoever asks the memory carries nothing of it around.
+            None => Box::pin(self.ask(group)).await,
+        }
     }
 
     /// What would be decided now about one unit; takes nothing.
@@ -297,26 +325,42 @@ impl RateLimiter {
         }
     }
 
-    async fn decide(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        #[cfg(feature = "redis")]
-        if let Backend::Redis(store) = &self.inner.store
-            && let Some(refused) = store.refused(group)
+    /// The answer to what was denied a moment ago.
+    #[cfg(feature = "redis")]
+    fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let Backend::Redis(store) = &self.inner.store else { return None };
+        let refused = store.refused(group)?;
+        #[cfg(feature = "metrics")]
         {
-            #[cfg(feature = "metrics")]
-            {
-                crate::metrics::refused_locally();
-                crate::metrics::decided(group, &refused);
-            }
-            return Ok(refused);
+            crate::metrics::refused_locally();
+            crate::metrics::decided(group, refused.outcomes());
         }
+        Some(refused)
+    }
+
+    /// The answer to what was denied a moment ago, which only the store in Redis keeps.
+    #[cfg(not(feature = "redis"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    fn refused(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
+        None
+    }
+
+    /// Asks a store that may take its time.
+    async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
-        match ask!(self, check(group)) {
+        let answer = match &self.inner.store {
+            Backend::Memory(store) => Store::check(store, group).await,
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => Store::check(&**store, group).await,
+            Backend::Custom(store) => store.check(group).await,
+        };
+        match answer {
             Ok(outcome) => {
                 #[cfg(feature = "metrics")]
                 {
                     stopwatch.decided();
-                    crate::metrics::decided(group, &outcome);
+                    crate::metrics::decided(group, outcome.outcomes());
                 }
                 self.inner.fallback.store_answered();
                 Ok(outcome)
@@ -372,6 +416,20 @@ impl RateLimiter {
 
 fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
+}
+
+/// Decides in memory.
+#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
+fn at_once<T>(group: &[Check<'_>], decide: impl FnOnce() -> T, outcomes: impl FnOnce(&T) -> &[Outcome]) -> T {
+    #[cfg(feature = "metrics")]
+    let stopwatch = crate::metrics::Stopwatch::start();
+    let decided = decide();
+    #[cfg(feature = "metrics")]
+    {
+        stopwatch.decided();
+        crate::metrics::decided(group, outcomes(&decided));
+    }
+    decided
 }
 
 /// The outcome of a group of one.

@@ -22,7 +22,7 @@ use metrics::{
 };
 
 use crate::error::StoreError;
-use crate::outcome::GroupOutcome;
+use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
 use crate::store::Check;
 
@@ -93,20 +93,17 @@ fn name(policy: &Policy) -> SharedString {
     }
 }
 
-fn outcomes<'a>(
+fn labels<'a>(
     group: &'a [Check<'_>],
-    outcome: &'a GroupOutcome,
+    outcomes: &'a [Outcome],
 ) -> impl Iterator<Item = (&'a Policy, &'static str)> {
     let told = |allowed| if allowed { "allowed" } else { "denied" };
-    group
-        .iter()
-        .zip(outcome.outcomes())
-        .map(move |(check, outcome)| (check.policy(), told(outcome.is_allowed())))
+    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), told(outcome.is_allowed())))
 }
 
 /// A group was judged, by the store or without it.
-pub(crate) fn decided(group: &[Check<'_>], outcome: &GroupOutcome) {
-    for (policy, outcome) in outcomes(group, outcome) {
+pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome]) {
+    for (policy, outcome) in labels(group, outcomes) {
         counter!(DECISIONS, "policy" => name(policy), "outcome" => outcome).increment(1);
     }
 }
@@ -127,7 +124,7 @@ pub(crate) fn failed(error: &StoreError) {
 }
 
 /// A group was judged without the store; `None` when that was denied to all.
-pub(crate) fn degraded(group: &[Check<'_>], outcome: Option<&GroupOutcome>) {
+pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     let one = |policy: &Policy, outcome: &'static str| {
         let on_error = match policy.on_error() {
             OnError::Local => "local",
@@ -137,8 +134,8 @@ pub(crate) fn degraded(group: &[Check<'_>], outcome: Option<&GroupOutcome>) {
         counter!(DEGRADED, "policy" => name(policy), "on_error" => on_error, "outcome" => outcome)
             .increment(1);
     };
-    match outcome {
-        Some(outcome) => outcomes(group, outcome).for_each(|(policy, outcome)| one(policy, outcome)),
+    match decided {
+        Some(outcomes) => labels(group, outcomes).for_each(|(policy, outcome)| one(policy, outcome)),
         None => group.iter().for_each(|check| one(check.policy(), "unavailable")),
     }
 }

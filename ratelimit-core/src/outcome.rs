@@ -47,6 +47,18 @@ impl Outcome {
         }
     }
 
+    /// The same, decided at this instant.
+    pub(crate) const fn decided_at(mut self, at: Timestamp) -> Self {
+        self.at = at;
+        self
+    }
+
+    /// The same, charged to a count that callers share for want of room.
+    pub(crate) const fn pooled(mut self) -> Self {
+        self.pooled = true;
+        self
+    }
+
     /// Whether it was charged to a count that callers share for want of room.
     pub(crate) const fn is_pooled(&self) -> bool {
         self.pooled
@@ -124,9 +136,8 @@ impl GroupOutcome {
     }
 
     /// An outcome about one limit.
-    pub(crate) fn of_one(at: Timestamp, mut outcome: Outcome) -> Self {
-        outcome.at = at;
-        let allowed = outcome.is_allowed();
+    pub(crate) fn of_one(outcome: Outcome) -> Self {
+        let (at, allowed) = (outcome.at, outcome.is_allowed());
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);
         Self { at, allowed, degraded: false, outcomes }

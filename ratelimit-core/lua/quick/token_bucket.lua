@@ -2,6 +2,9 @@
 -- Twin of the steps in ../token_bucket.lua, which describes the state.
 takes[4] = function(key, policy, total)
   local value = stored[key]
+  if total > policy.burst then
+    return false
+  end
   local tag, tat_micros, tat_fraction = 116, 0, 0
   if value then
     if #value ~= 13 then

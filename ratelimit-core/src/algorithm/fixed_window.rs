@@ -1,8 +1,8 @@
 //! Fixed window: one count, which starts anew at every multiple of the window since the epoch.
 //!
 //! ```text
-//! fits         count + cost <= max
-//! remaining    max - count
+//! left         max - count
+//! fits         cost <= left
 //! reset_after  start + window - now      (0 when nothing is counted)
 //! retry_after  start + window - now      (never when cost > max)
 //! ```
@@ -17,62 +17,48 @@
 //! Twin: `lua/fixed_window.lua`.
 
 use super::Step;
-use super::small::{Count, Micros};
 use crate::policy::Policy;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
+    pub(super) window: u64,
     /// First instant of the window that is counted.
-    start: Micros,
+    pub(super) start: u64,
     /// Units admitted since.
-    count: Count,
-}
-
-impl State {
-    pub(super) fn found(start: u64, count: u64) -> Self {
-        let mut state = Self::default();
-        state.start.set(start);
-        state.count.set(count);
-        state
-    }
+    pub(super) count: u64,
 }
 
 impl Step for State {
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
-        let window = policy.window_us();
-        let went_back = self.count.get() > 0 && now < self.start.get();
+    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+        let went_back = self.count > 0 && now < self.start;
         if went_back {
-            self.start.set(now);
-        } else if self.count.get() == 0 || now - self.start.get() >= window {
-            self.start.set(now - now % window);
-            self.count.set(0);
+            self.start = now;
+        } else if self.count == 0 || now - self.start >= self.window {
+            self.start = now - now % self.window;
+            self.count = 0;
         }
         went_back
     }
 
-    fn fits(&self, policy: &Policy, _now: u64, cost: u64) -> bool {
-        self.count.get().saturating_add(cost) <= policy.max()
+    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+        policy.max().checked_sub(self.count)
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.count.set(self.count.get() + cost);
+        self.count += cost;
     }
 
-    fn remaining(&self, policy: &Policy, _now: u64) -> u64 {
-        policy.max().saturating_sub(self.count.get())
-    }
-
-    fn resets_at(&self, policy: &Policy) -> u64 {
-        if self.count.get() == 0 { 0 } else { self.start.get() + policy.window_us() }
+    fn resets_at(&self) -> u64 {
+        if self.count == 0 { 0 } else { self.start + self.window }
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        (cost <= policy.max()).then(|| self.start.get() + policy.window_us() - now)
+        (cost <= policy.max()).then(|| self.start + self.window - now)
     }
 
-    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.start.get() <= at && at - self.start.get() < policy.window_us() {
-            self.count.set(self.count.get().saturating_sub(cost));
+    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
+        if self.start <= at && at - self.start < self.window {
+            self.count = self.count.saturating_sub(cost);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! States as Redis holds them: the bytes that the files in `lua/` describe under "State".
 
-use super::{
-    Inner, State, fixed_window, sliding_window_counter as counter, sliding_window_log, token_bucket,
-};
-use crate::algorithm::Algorithm;
+use super::state::{Open, each};
+use super::token_bucket::{self, Rational};
+use super::{Algorithm, State, Step, fixed_window, sliding_window_counter as counter, sliding_window_log};
 use crate::clock::Timestamp;
 use crate::policy::Policy;
+
+/// What a script says where nothing is stored.
+const NOTHING: &[u8] = b".";
 
 /// Reads little-endian integers one after the other.
 struct Reader<'b>(&'b [u8]);
@@ -44,19 +46,43 @@ pub(crate) fn size(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) -> Opti
 }
 
 impl State {
-    /// The state that was found in Redis, or told of a log; `None` when it is not one of ours.
-    pub(crate) fn found(policy: &Policy, bytes: &[u8]) -> Option<Self> {
+    /// The state that was found in Redis, or told of a log, with what was charged since at the same instant, which passed;
+    /// `None` when it is not one of ours.
+    pub(crate) fn found(policy: &Policy, bytes: &[u8], now: Timestamp, charged: u64) -> Option<Self> {
+        let mut open = Open::found(policy, bytes)?;
+        // All who share a bucket share its size, so no more can have passed. A window's count may be shared with a larger limit.
+        let most = if policy.algorithm() == Algorithm::TokenBucket { policy.capacity() } else { u64::MAX };
+        let charged = charged.min(most);
+        each!(&mut open, state => {
+            state.settle(policy, now.as_micros());
+            state.charge(policy, now.as_micros(), charged);
+        });
+        let mut state = Self::new(policy);
+        state.close(open);
+        Some(state)
+    }
+}
+
+impl Open {
+    fn found(policy: &Policy, bytes: &[u8]) -> Option<Self> {
+        if bytes == NOTHING {
+            return Some(State::new(policy).open(policy, 0).0);
+        }
         let (tag, bytes) = bytes.split_first()?;
         let mut reader = Reader(bytes);
-        let inner = match (policy.algorithm(), tag) {
-            (Algorithm::FixedWindow, b'f') => {
-                Inner::FixedWindow(fixed_window::State::found(reader.micros()?, reader.units()?))
-            }
+        let open = match (policy.algorithm(), tag) {
+            (Algorithm::FixedWindow, b'f') => Self::FixedWindow(fixed_window::State {
+                window: policy.window_us(),
+                start: reader.micros()?,
+                count: reader.units()?,
+            }),
             (Algorithm::SlidingWindowCounter, b'c') => {
                 let (start, current, oldest) = (reader.micros()?, reader.units()?, reader.units()?);
                 if policy.sub_windows() == 1 {
                     let earlier = std::iter::once(oldest);
-                    Inner::TwoWindows(counter::TwoWindows::new().found(start, current, earlier))
+                    Self::TwoWindows(
+                        counter::TwoWindows::open(policy, 0, 0, 0).found(start, current, earlier),
+                    )
                 } else {
                     let whole_between = reader.units()?;
                     let between: Option<Vec<u64>> =
@@ -66,8 +92,8 @@ impl State {
                         return None;
                     }
                     earlier.push(oldest);
-                    let new = counter::SubWindows::new(policy.sub_windows());
-                    Inner::SubWindows(Box::new(new.found(start, current, earlier.into_iter())))
+                    let new = counter::SubWindows::new(policy);
+                    Self::SubWindows(Box::new(new.found(start, current, earlier.into_iter())))
                 }
             }
             (Algorithm::SlidingWindowLog, b'l') => {
@@ -86,25 +112,21 @@ impl State {
                 if !entries.is_sorted_by_key(|(time, _)| *time) {
                     return None;
                 }
-                Inner::SlidingWindowLog(Box::new(sliding_window_log::State::found(entries.into_iter())))
+                Self::SlidingWindowLog(Box::new(sliding_window_log::State::found(
+                    policy,
+                    entries.into_iter(),
+                )))
             }
             (Algorithm::TokenBucket, b't') => {
                 let (micros, fraction) = (reader.micros()?, reader.units()?);
                 if fraction >= policy.max() {
                     return None;
                 }
-                Inner::TokenBucket(token_bucket::State::found(micros, fraction))
+                Self::TokenBucket(token_bucket::State { tat: Rational { micros, fraction } })
             }
             _ => return None,
         };
-        reader.0.is_empty().then_some(Self(inner))
-    }
-
-    /// Charges what others took at this instant, which passed.
-    pub(crate) fn charge(&mut self, policy: &Policy, now: Timestamp, units: u64) {
-        let step = self.step_mut();
-        step.settle(policy, now.as_micros());
-        step.charge(policy, now.as_micros(), units);
+        reader.0.is_empty().then_some(open)
     }
 }
 
@@ -114,6 +136,9 @@ mod tests {
 
     use super::*;
     use crate::algorithm::{Mode, decide_one};
+
+    const LOG: Algorithm = Algorithm::SlidingWindowLog;
+    const NOW: Timestamp = Timestamp::from_micros(50_000_000);
 
     fn policy(algorithm: Algorithm) -> Policy {
         Policy::builder("k").algorithm(algorithm).max(10).window(Duration::from_secs(60)).build()
@@ -125,26 +150,23 @@ mod tests {
         [tag].into_iter().chain(numbers).collect()
     }
 
-    const LOG: Algorithm = Algorithm::SlidingWindowLog;
-
     #[test]
     fn the_newer_entries_of_a_log_are_one() {
         let policy = policy(LOG);
-        let told =
-            bytes(b'l', &[(10, 5), (50_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)]);
-        let state = State::found(&policy, &told).unwrap();
-        for (cost, wait) in
-            [(1, 31_000_001), (2, 31_000_001), (3, 33_000_001), (4, 80_000_001), (10, 80_000_001)]
-        {
-            let outcome = decide_one(
-                &policy,
-                cost,
-                &mut state.clone(),
-                Timestamp::from_micros(30_000_000 + 20_000_000),
-                Mode::Check,
-            );
-            let told = &outcome.outcomes()[0];
-            assert_eq!(told.retry_after(), Some(Duration::from_micros(wait - 20_000_000)), "{cost}");
+        let told = [(9, 5), (40_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)];
+        let told = bytes(b'l', &told);
+        // The tenth unit was charged at this instant.
+        for (cost, end) in [
+            (1, 61_000_001),
+            (2, 61_000_001),
+            (3, 63_000_001),
+            (4, 100_000_001),
+            (9, 100_000_001),
+            (10, 110_000_001),
+        ] {
+            let mut state = State::found(&policy, &told, NOW, 1).unwrap();
+            let told = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
+            assert_eq!(told.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
             assert_eq!(told.reset_after(), Duration::from_micros(60_000_001));
         }
     }
@@ -152,33 +174,57 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_told_apart() {
         let windows = |tag| bytes(tag, &[(1, 7), (2, 5), (3, 5)]);
-        let six = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
+        let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
         let sub_windows = |sum| bytes(b'c', &[(1, 7), (2, 5), (3, 5), (sum, 5), (4, 5), (5, 5)]);
-        let counter = policy(Algorithm::SlidingWindowCounter);
-        let short = |mut bytes: Vec<u8>| {
-            bytes.pop();
-            bytes
-        };
+        let (counter, fixed) = (policy(Algorithm::SlidingWindowCounter), policy(Algorithm::FixedWindow));
+        let (bucket, log) = (policy(Algorithm::TokenBucket), policy(LOG));
+        let entry = |used, time| bytes(b'l', &[(used, 5), (9, 7), (1, 2), (time, 7), (2, 5)]);
         let cases = [
             (&counter, windows(b'c'), true),
             (&counter, windows(b'f'), false),
-            (&counter, short(windows(b'c')), false),
+            (&counter, windows(b'c')[..17].to_vec(), false),
             (&counter, sub_windows(9), false),
             (&counter, Vec::new(), false),
-            (&six, sub_windows(9), true),
-            (&six, sub_windows(8), false),
-            (&six, windows(b'c'), false),
-            (&policy(Algorithm::FixedWindow), bytes(b'f', &[(1, 7), (2, 5)]), true),
-            (&policy(Algorithm::FixedWindow), bytes(b'f', &[(1, 7), (2, 6)]), false),
-            (&policy(Algorithm::TokenBucket), bytes(b't', &[(1, 7), (9, 5)]), true),
-            (&policy(Algorithm::TokenBucket), bytes(b't', &[(1, 7), (10, 5)]), false),
-            (&policy(LOG), bytes(b'l', &[(0, 5), (0, 7), (0, 2)]), true),
-            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (1, 2), (1, 7), (2, 5)]), true),
-            (&policy(LOG), bytes(b'l', &[(1, 5), (9, 7), (1, 2), (1, 7), (2, 5)]), false),
-            (&policy(LOG), bytes(b'l', &[(3, 5), (9, 7), (1, 2), (10, 7), (2, 5)]), false),
+            (&counter, b"!".to_vec(), false),
+            (&counter, NOTHING.to_vec(), true),
+            (&three, sub_windows(9), true),
+            (&three, sub_windows(8), false),
+            (&three, windows(b'c'), false),
+            (&three, NOTHING.to_vec(), true),
+            (&fixed, bytes(b'f', &[(1, 7), (2, 5)]), true),
+            (&fixed, bytes(b'f', &[(1, 7), (2, 6)]), false),
+            (&bucket, bytes(b't', &[(1, 7), (9, 5)]), true),
+            (&bucket, bytes(b't', &[(1, 7), (10, 5)]), false),
+            (&log, bytes(b'l', &[(0, 5), (0, 7), (0, 2)]), true),
+            (&log, bytes(b'l', &[(0, 5), (0, 7)]), false),
+            (&log, entry(3, 1), true),
+            (&log, entry(1, 1), false),
+            (&log, entry(3, 10), false),
         ];
         for (policy, bytes, ours) in cases {
-            assert_eq!(State::found(policy, &bytes).is_some(), ours, "{} {bytes:?}", policy.algorithm());
+            let found = State::found(policy, &bytes, NOW, 0);
+            assert_eq!(found.is_some(), ours, "{} {bytes:?}", policy.algorithm());
+        }
+    }
+
+    #[test]
+    fn no_number_is_too_large() {
+        let most = (u64::MAX >> 8, u64::MAX >> 24);
+        let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
+        let cases = [
+            (policy(Algorithm::FixedWindow), bytes(b'f', &[(most.0, 7), (most.1, 5)])),
+            (policy(Algorithm::SlidingWindowCounter), bytes(b'c', &[(most.0, 7), (most.1, 5), (most.1, 5)])),
+            (policy(Algorithm::SlidingWindowCounter), bytes(b'c', &[(1, 7), (most.1, 5), (most.1, 5)])),
+            (three, bytes(b'c', &[(most.0, 7), (most.1, 5), (most.1, 5), (most.1, 5), (most.1, 5), (0, 5)])),
+            (policy(LOG), bytes(b'l', &[(most.1, 5), (most.0, 7), (1, 2), (0, 7), (1, 5)])),
+            (policy(Algorithm::TokenBucket), bytes(b't', &[(most.0, 7), (9, 5)])),
+        ];
+        for (policy, bytes) in cases {
+            for charged in [0, 128 * crate::policy::MAX_UNITS] {
+                let mut state = State::found(&policy, &bytes, NOW, charged).unwrap();
+                let told = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
+                assert!(!told.is_allowed(), "{}", policy.algorithm());
+            }
         }
     }
 }

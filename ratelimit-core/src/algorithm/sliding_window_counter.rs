@@ -8,8 +8,8 @@
 //! overlap      length - (now - start)
 //! whole        current + the S - 1 sub-windows before it
 //! used         whole + floor(oldest * overlap / length)
-//! fits         used + cost <= max
-//! remaining    max - used
+//! left         max - used
+//! fits         cost <= left
 //! ```
 //!
 //! Waits follow from letting time pass without requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
@@ -32,80 +32,155 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use super::small::{Count, Micros};
+use super::small::Count;
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
 /// `E` is where the earlier counts are: in place for one sub-window, which most policies have, otherwise in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<E> {
+    /// Of a sub-window.
+    length: u64,
     /// First instant of the current sub-window.
-    start: Micros,
+    start: u64,
     /// Units admitted in it.
-    current: Count,
+    current: u64,
     /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
     earlier: E,
 }
 
 /// The counter over two windows.
-pub(super) type TwoWindows = State<[Count; 1]>;
+pub(super) type TwoWindows = State<[u64; 1]>;
 
-/// The counter over more.
+/// The counter over any number of them, in few bytes.
 pub(super) type SubWindows = State<Box<[Count]>>;
 
 impl TwoWindows {
-    pub(super) fn new() -> Self {
-        Self { start: Micros::ZERO, current: Count::ZERO, earlier: [Count::ZERO] }
+    /// The state with these counts that can be forgotten [at](Self::forget_at) this instant.
+    pub(super) fn open(policy: &Policy, forget_at: u64, current: u64, earlier: u64) -> Self {
+        let length = policy.window_us();
+        Self { length, start: forget_at - lasts(length, current, earlier), current, earlier: [earlier] }
+    }
+
+    /// An instant from which nothing counts any more: `resets_at`, or later by less than a twelfth of the window, for
+    /// want of a division.
+    pub(super) fn forget_at(&self) -> u64 {
+        self.start + lasts(self.length, self.current, self.earlier[0])
+    }
+
+    /// The count of the window and that of the one before.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.current, self.earlier[0])
+    }
+}
+
+/// How long after the start of the current window something counts at most.
+fn lasts(length: u64, current: u64, earlier: u64) -> u64 {
+    // As in `resets_at`, but divided by the next power of two instead of the count.
+    let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();
+    match (current, earlier) {
+        (0, 0) => 0,
+        (0, count) => length - overlap(count),
+        (count, _) => 2 * length - overlap(count),
     }
 }
 
 impl SubWindows {
-    pub(super) fn new(sub_windows: u64) -> Self {
-        let sub_windows = usize::try_from(sub_windows).unwrap_or(usize::MAX);
-        Self { start: Micros::ZERO, current: Count::ZERO, earlier: vec![Count::ZERO; sub_windows].into() }
+    pub(super) fn new(policy: &Policy) -> Self {
+        let sub_windows = usize::try_from(policy.sub_windows()).unwrap_or(usize::MAX);
+        let earlier = vec![Count::default(); sub_windows].into();
+        Self { length: policy.sub_window_us(), start: 0, current: 0, earlier }
+    }
+
+    /// Whether settling would change nothing; when in doubt, false.
+    pub(super) fn is_settled(&self, now: u64) -> bool {
+        self.current > 0 && self.start <= now && now - self.start < self.length
     }
 }
 
-impl<E: AsRef<[Count]> + AsMut<[Count]>> State<E> {
-    /// The state that holds these; `earlier` newest first.
+impl From<TwoWindows> for SubWindows {
+    fn from(State { length, start, current, earlier }: TwoWindows) -> Self {
+        Self { length, start, current, earlier: earlier.map(Count::from).into() }
+    }
+}
+
+/// Where the earlier counts are; at least one.
+pub(super) trait Earlier {
+    type Count: Copy + Default + From<u64> + Into<u64>;
+    fn counts(&self) -> &[Self::Count];
+    fn counts_mut(&mut self) -> &mut [Self::Count];
+}
+
+impl Earlier for [u64; 1] {
+    type Count = u64;
+
+    fn counts(&self) -> &[u64] {
+        self
+    }
+
+    fn counts_mut(&mut self) -> &mut [u64] {
+        self
+    }
+}
+
+impl Earlier for Box<[Count]> {
+    type Count = Count;
+
+    fn counts(&self) -> &[Count] {
+        self
+    }
+
+    fn counts_mut(&mut self) -> &mut [Count] {
+        self
+    }
+}
+
+impl<E: Earlier> State<E> {
+    /// The same with these counts; `earlier` newest first.
     pub(super) fn found(mut self, start: u64, current: u64, earlier: impl Iterator<Item = u64>) -> Self {
-        self.start.set(start);
-        self.current.set(current);
-        for (count, found) in self.earlier.as_mut().iter_mut().zip(earlier) {
-            count.set(found);
+        (self.start, self.current) = (start, current);
+        for (count, found) in self.earlier.counts_mut().iter_mut().zip(earlier) {
+            *count = found.into();
         }
         self
     }
 
     /// Moves every count `by` sub-windows into the past.
     fn roll(&mut self, by: usize) {
-        let earlier = self.earlier.as_mut();
-        let kept = earlier.len();
-        if by > kept {
-            earlier.fill(Count::ZERO);
+        let earlier = self.earlier.counts_mut();
+        if by > earlier.len() {
+            earlier.fill(E::Count::default());
         } else if by > 0 {
             earlier.rotate_right(by);
-            earlier[..by].fill(Count::ZERO);
-            earlier[by - 1] = self.current;
+            earlier[..by].fill(E::Count::default());
+            earlier[by - 1] = self.current.into();
         } else {
             return;
         }
-        self.current = Count::ZERO;
+        self.current = 0;
+    }
+
+    /// The earlier counts, newest first.
+    fn earlier(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.earlier.counts().iter().map(|count| (*count).into())
     }
 
     /// `whole(j)` and `oldest(j)` for `j` from 0 to `S`.
     fn ahead(&self) -> impl Iterator<Item = (u64, u64)> {
-        let earlier = self.earlier.as_ref();
-        let mut whole = self.current.get() + earlier.iter().map(|count| count.get()).sum::<u64>();
-        earlier.iter().rev().chain([&self.current]).map(move |oldest| {
-            whole -= oldest.get();
-            (whole, oldest.get())
+        let mut whole = self.current + self.earlier().sum::<u64>();
+        self.earlier().rev().chain([self.current]).map(move |oldest| {
+            whole -= oldest;
+            (whole, oldest)
         })
     }
 
-    fn used(&self, length: u64, now: u64) -> u64 {
-        let overlap = length - (now - self.start.get());
-        self.ahead().next().map_or(0, |(whole, oldest)| whole + mul_div(oldest, overlap, length).0)
+    fn used(&self, now: u64) -> u64 {
+        let overlap = self.length - (now - self.start);
+        self.ahead().next().map_or(0, |(whole, oldest)| match oldest {
+            // A division takes longer than the rest of most steps.
+            0 => whole,
+            _ => whole + mul_div(oldest, overlap, self.length).0,
+        })
     }
 }
 
@@ -115,65 +190,59 @@ fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
     if remainder > 0 { quotient } else { quotient - 1 }
 }
 
-impl<E: AsRef<[Count]> + AsMut<[Count]>> Step for State<E> {
-    fn is_settled(&self, policy: &Policy, now: u64) -> bool {
-        self.current.get() > 0 && self.start.get() <= now && now - self.start.get() < policy.sub_window_us()
-    }
-
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
-        let length = policy.sub_window_us();
-        let went_back = now < self.start.get();
+impl<E: Earlier> Step for State<E> {
+    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+        let went_back = now < self.start;
         if went_back {
-            self.start.set(now);
-        } else if now - self.start.get() >= length {
-            let rolled = (now - self.start.get()) / length;
-            self.start.set(self.start.get() + rolled * length);
+            self.start = now;
+        } else if now - self.start >= self.length {
+            let rolled = (now - self.start) / self.length;
+            self.start += rolled * self.length;
             self.roll(usize::try_from(rolled).unwrap_or(usize::MAX));
         }
-        if self.used(length, now) == 0 {
-            self.start.set(now - now % length);
-            self.current = Count::ZERO;
-            self.earlier.as_mut().fill(Count::ZERO);
+        if self.current == 0 && self.used(now) == 0 {
+            self.start = now - now % self.length;
+            self.earlier.counts_mut().fill(E::Count::default());
             return false;
         }
         went_back
     }
 
-    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
-        self.used(policy.sub_window_us(), now).saturating_add(cost) <= policy.max()
+    fn left(&self, policy: &Policy, now: u64) -> Option<u64> {
+        policy.max().checked_sub(self.used(now))
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.current.set(self.current.get() + cost);
+        self.current += cost;
     }
 
-    fn remaining(&self, policy: &Policy, now: u64) -> u64 {
-        policy.max().saturating_sub(self.used(policy.sub_window_us(), now))
-    }
-
-    fn resets_at(&self, policy: &Policy) -> u64 {
-        let length = policy.sub_window_us();
-        let newest = (0u64..).zip(self.ahead()).filter(|(_, (_, oldest))| *oldest > 0).last();
-        newest.map_or(0, |(j, (_, oldest))| self.start.get() + (j + 1) * length - overlap(0, length, oldest))
+    fn resets_at(&self) -> u64 {
+        let windows = self.earlier.counts().len() as u64 + 1;
+        let (age, newest) = match self.current {
+            0 => match (1..windows).zip(self.earlier()).find(|(_, count)| *count > 0) {
+                Some(found) => found,
+                None => return 0,
+            },
+            current => (0, current),
+        };
+        // That is `overlap` with an allowance of 0, in one division.
+        self.start + (windows - age) * self.length - (self.length - 1) / newest
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        let length = policy.sub_window_us();
         let allowance = policy.max().checked_sub(cost)?;
         let (j, (whole, oldest)) = (0u64..).zip(self.ahead()).find(|(_, (whole, _))| *whole <= allowance)?;
-        Some(self.start.get() + (j + 1) * length - overlap(allowance - whole, length, oldest) - now)
+        Some(self.start + (j + 1) * self.length - overlap(allowance - whole, self.length, oldest) - now)
     }
 
-    fn refund(&mut self, policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        let length = policy.sub_window_us();
-        let count = if at < self.start.get() {
-            let back = usize::try_from((self.start.get() - at).div_ceil(length) - 1).unwrap_or(usize::MAX);
-            self.earlier.as_mut().get_mut(back)
-        } else {
-            (at - self.start.get() < length).then_some(&mut self.current)
-        };
-        if let Some(count) = count {
-            count.set(count.get().saturating_sub(cost));
+    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
+        if at < self.start {
+            let back = usize::try_from((self.start - at).div_ceil(self.length) - 1).unwrap_or(usize::MAX);
+            if let Some(count) = self.earlier.counts_mut().get_mut(back) {
+                *count = (*count).into().saturating_sub(cost).into();
+            }
+        } else if at - self.start < self.length {
+            self.current = self.current.saturating_sub(cost);
         }
     }
 }

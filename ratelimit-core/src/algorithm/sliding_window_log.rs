@@ -3,8 +3,8 @@
 //! ```text
 //! live         entries with now - time <= window; one that is exactly a window old still counts
 //! used         sum of the units of the live entries
-//! fits         used + cost <= max
-//! remaining    max - used
+//! left         max - used
+//! fits         cost <= left
 //! reset_after  time of the newest entry + window + 1 - now      (0 when there is none)
 //! retry_after  time of the entry with which used + cost - max units have left, + window + 1 - now
 //!              (never when cost > max)
@@ -25,8 +25,9 @@ use std::collections::VecDeque;
 use super::Step;
 use crate::policy::Policy;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
+    window: u64,
     /// Oldest first; times rise strictly.
     entries: VecDeque<Entry>,
     /// Sum of all units.
@@ -40,9 +41,13 @@ struct Entry {
 }
 
 impl State {
+    pub(super) fn new(policy: &Policy) -> Self {
+        Self { window: policy.window_us(), entries: VecDeque::new(), used: 0 }
+    }
+
     /// A log of these entries, of time and units, oldest first.
-    pub(super) fn found(entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut state = Self::default();
+    pub(super) fn found(policy: &Policy, entries: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut state = Self::new(policy);
         entries.for_each(|(time, units)| state.push(time, units));
         state
     }
@@ -57,7 +62,7 @@ impl State {
 }
 
 impl Step for State {
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
         let mut future = 0;
         while let Some(newest) = self.entries.back()
             && newest.time > now
@@ -70,7 +75,7 @@ impl Step for State {
             self.push(now, future);
         }
         while let Some(oldest) = self.entries.front()
-            && now - oldest.time > policy.window_us()
+            && now - oldest.time > self.window
         {
             self.used -= oldest.units;
             self.entries.pop_front();
@@ -82,8 +87,8 @@ impl Step for State {
         true
     }
 
-    fn fits(&self, policy: &Policy, _now: u64, cost: u64) -> bool {
-        self.used.saturating_add(cost) <= policy.max()
+    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+        policy.max().checked_sub(self.used)
     }
 
     fn charge(&mut self, _policy: &Policy, now: u64, cost: u64) {
@@ -92,12 +97,8 @@ impl Step for State {
         }
     }
 
-    fn remaining(&self, policy: &Policy, _now: u64) -> u64 {
-        policy.max().saturating_sub(self.used)
-    }
-
-    fn resets_at(&self, policy: &Policy) -> u64 {
-        self.entries.back().map_or(0, |newest| newest.time + policy.window_us() + 1)
+    fn resets_at(&self) -> u64 {
+        self.entries.back().map_or(0, |newest| newest.time + self.window + 1)
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
@@ -107,7 +108,7 @@ impl Step for State {
             left -= entry.units;
             left <= allowance
         })?;
-        Some(last.time + policy.window_us() + 1 - now)
+        Some(last.time + self.window + 1 - now)
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {

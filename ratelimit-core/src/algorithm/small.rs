@@ -1,4 +1,4 @@
-//! Counts in five bytes and instants in seven, as in Redis, so that a caller's state is small.
+//! Counts in five bytes and instants in seven, as in Redis, so that what is kept for a caller is small.
 
 use crate::policy::MAX_UNITS;
 
@@ -15,23 +15,28 @@ pub(super) type Micros = Small<7>;
 const _: () = assert!(MAX_UNITS <= Count::MOST, "five bytes hold every count");
 
 impl<const N: usize> Small<N> {
-    pub(super) const ZERO: Self = Self([0; N]);
     const MOST: u64 = (1 << (8 * N)) - 1;
+}
 
-    pub(super) fn get(self) -> u64 {
-        let mut bytes = [0; 8];
-        bytes[..N].copy_from_slice(&self.0);
-        u64::from_le_bytes(bytes)
+impl<const N: usize> From<u64> for Small<N> {
+    fn from(value: u64) -> Self {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&value.min(Self::MOST).to_le_bytes()[..N]);
+        Self(bytes)
     }
+}
 
-    pub(super) fn set(&mut self, value: u64) {
-        self.0.copy_from_slice(&value.min(Self::MOST).to_le_bytes()[..N]);
+impl<const N: usize> From<Small<N>> for u64 {
+    fn from(Small(small): Small<N>) -> Self {
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(&small);
+        Self::from_le_bytes(bytes)
     }
 }
 
 impl<const N: usize> Default for Small<N> {
     fn default() -> Self {
-        Self::ZERO
+        Self([0; N])
     }
 }
 
@@ -41,15 +46,11 @@ mod tests {
 
     #[test]
     fn every_count_that_a_policy_admits_is_kept() {
-        let mut count = Count::default();
-        assert_eq!(count.get(), 0);
+        assert_eq!(u64::from(Count::default()), 0);
         for units in [0, 1, 255, 256, 0x01_0203_0405, MAX_UNITS, Count::MOST, Count::MOST + 1, u64::MAX] {
-            count.set(units);
-            assert_eq!(count.get(), units.min(Count::MOST));
+            assert_eq!(u64::from(Count::from(units)), units.min(Count::MOST));
         }
-        let mut instant = Micros::default();
-        instant.set(1_790_000_000_123_456);
-        assert_eq!(instant.get(), 1_790_000_000_123_456);
+        assert_eq!(u64::from(Micros::from(1_790_000_000_123_456)), 1_790_000_000_123_456);
         assert_eq!((size_of::<Count>(), size_of::<Micros>()), (5, 7));
     }
 }

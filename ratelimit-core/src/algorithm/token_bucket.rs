@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! refill(n)    n * window / max
-//! fits         tat + refill(cost) <= now + refill(burst)
+//! left         (now + refill(burst) - tat) * max / window        rounded down
+//! fits         cost <= left, that is tat + refill(cost) <= now + refill(burst)
 //! charge       tat = tat + refill(cost)
-//! remaining    (now + refill(burst) - tat) * max / window        rounded down
 //! reset_after  tat - now                                         rounded up
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
@@ -26,15 +26,14 @@
 //!
 //! Twin: `lua/token_bucket.lua`.
 
-use super::small::{Count, Micros};
 use super::{Step, mul_div};
 use crate::policy::Policy;
 
 /// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rational {
-    micros: u64,
-    fraction: u64,
+    pub(super) micros: u64,
+    pub(super) fraction: u64,
 }
 
 impl Rational {
@@ -53,7 +52,7 @@ impl Rational {
         }
     }
 
-    fn rounded_up(self) -> u64 {
+    pub(super) fn rounded_up(self) -> u64 {
         self.micros + u64::from(self.fraction > 0)
     }
 }
@@ -68,62 +67,39 @@ fn instant(micros: u64) -> Rational {
     Rational { micros, fraction: 0 }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// When the bucket will be full.
-    tat_micros: Micros,
-    tat_fraction: Count,
-}
-
-impl State {
-    pub(super) fn found(micros: u64, fraction: u64) -> Self {
-        let mut state = Self::default();
-        state.set_tat(Rational { micros, fraction });
-        state
-    }
-
-    fn tat(&self) -> Rational {
-        Rational { micros: self.tat_micros.get(), fraction: self.tat_fraction.get() }
-    }
-
-    fn set_tat(&mut self, tat: Rational) {
-        self.tat_micros.set(tat.micros);
-        self.tat_fraction.set(tat.fraction);
-    }
+    pub(super) tat: Rational,
 }
 
 impl Step for State {
     fn settle(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
-        let went_back = self.tat() > empty;
-        self.set_tat(self.tat().clamp(instant(now), empty));
+        let went_back = self.tat > empty;
+        self.tat = self.tat.clamp(instant(now), empty);
         went_back
     }
 
-    fn fits(&self, policy: &Policy, now: u64, cost: u64) -> bool {
-        cost <= policy.capacity()
-            && self.tat() <= instant(now).plus(refill(policy.capacity() - cost, policy), policy.max())
+    fn left(&self, policy: &Policy, now: u64) -> Option<u64> {
+        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        let level = empty.minus(self.tat, policy.max());
+        let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
+        Some(tokens + (rest + level.fraction) / policy.window_us())
     }
 
     fn charge(&mut self, policy: &Policy, _now: u64, cost: u64) {
-        self.set_tat(self.tat().plus(refill(cost, policy), policy.max()));
+        self.tat = self.tat.plus(refill(cost, policy), policy.max());
     }
 
-    fn remaining(&self, policy: &Policy, now: u64) -> u64 {
-        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
-        let level = empty.minus(self.tat(), policy.max());
-        let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
-        tokens + (rest + level.fraction) / policy.window_us()
-    }
-
-    fn resets_at(&self, _policy: &Policy) -> u64 {
-        self.tat().rounded_up()
+    fn resets_at(&self) -> u64 {
+        self.tat.rounded_up()
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let spare = refill(policy.capacity().checked_sub(cost)?, policy);
         // It does not fit, so `tat` is later than `now + spare`.
-        Some(self.tat().minus(spare, policy.max()).rounded_up() - now)
+        Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
     }
 
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64) {
@@ -133,7 +109,7 @@ impl Step for State {
         // the one at which a full bucket would have been full again: the later of the two is surely not too late.
         let until = instant(until.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
         let back = taken.min(until.max(full).minus(full, policy.max()));
-        let tat = self.tat();
-        self.set_tat(if tat > full.plus(back, policy.max()) { tat.minus(back, policy.max()) } else { full });
+        self.tat =
+            if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
     }
 }

@@ -12,7 +12,7 @@ use super::{Check, Reservation, Store, random_key};
 use crate::algorithm::{Member, Mode, State, decide, decide_one};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
-use crate::outcome::GroupOutcome;
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 
 /// Callers that a store holds unless told otherwise.
@@ -29,9 +29,10 @@ const CALLERS_PER_SHARD: usize = 64;
 ///
 /// * Callers are kept under a 128-bit digest with a random key, so neither their names stay in memory nor can anybody
 ///   choose names that collide.
-/// * Callers whose state says nothing any more are dropped when room is needed. One who still counts for something is
-///   never dropped: when the table is full of them, new callers share one count per policy, which is limited like any
-///   other. So a flood of made-up callers cannot wash out anybody's count.
+/// * Callers whose state says nothing any more are dropped when room is needed; under the counter over two windows, up to
+///   a twelfth of the window after that. One who still counts for something is never dropped: when the table is full of
+///   them, new callers share one count per policy, which is limited like any other. So a flood of made-up callers cannot
+///   wash out anybody's count.
 /// * All instants come from one [monotonic clock](SystemClock).
 #[derive(Debug)]
 pub struct MemoryStore {
@@ -84,25 +85,42 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    fn shard_of(&self, digest: u128) -> usize {
-        // The upper half; the table uses the lower.
-        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
-        let bits = (digest >> 96) as usize;
-        bits % self.shards.len()
+    fn shard_of(&self, digest: Digest) -> usize {
+        // The upper half of what the table does not use, multiplied instead of divided.
+        #[allow(clippy::cast_possible_truncation, reason = "less than the number of shards")]
+        let shard = (((digest.1 >> 32) * self.shards.len() as u64) >> 32) as usize;
+        shard
     }
 
-    fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
+    fn digest(&self, check: &Check<'_>) -> Digest {
+        split(check.digest(&self.digest_key))
+    }
+
+    /// Decides about one limit.
+    pub(crate) fn decide_one(&self, check: &Check<'_>, mode: Mode) -> Outcome {
         let now = self.clock.now();
-        if let [check] = group {
-            let digest = check.digest(&self.digest_key);
-            let mut shard = self.shards[self.shard_of(digest)].lock();
-            if shard.has_room(digest, 0, now, self.max_per_shard) {
-                return shard.decide_one(digest, check, now, mode);
-            }
-            drop(shard);
-            let outcome = self.overflow(now).decide_one(overflow_digest(check.policy()), check, now, mode);
-            return outcome.pooled(|_| true);
+        let digest = self.digest(check);
+        let mut shard = self.shards[self.shard_of(digest)].lock();
+        if let Some(entry) = shard.find(digest) {
+            return entry.decide(check, now, mode);
         }
+        if shard.has_room(0, now, self.max_per_shard) {
+            return shard.decide_new(digest, check, now, mode);
+        }
+        drop(shard);
+        let (mut pool, digest) = (self.overflow(now), overflow_digest(check.policy()));
+        let outcome = match pool.find(digest) {
+            Some(entry) => entry.decide(check, now, mode),
+            None => pool.decide_new(digest, check, now, mode),
+        };
+        outcome.pooled()
+    }
+
+    pub(crate) fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
+        if let [check] = group {
+            return GroupOutcome::of_one(self.decide_one(check, mode));
+        }
+        let now = self.clock.now();
         let mut held = self.hold(group, now);
         let outcome = held.decide(group, now, mode);
         outcome.pooled(|place| held.places[place].0 == held.pool)
@@ -117,19 +135,20 @@ impl MemoryStore {
 
     /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
     fn hold(&self, group: &[Check<'_>], now: Timestamp) -> Held<'_> {
-        let digests = group.iter().map(|check| check.digest(&self.digest_key));
-        let wanted: SmallVec<[(usize, u128); 2]> =
+        let digests = group.iter().map(|check| self.digest(check));
+        let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
         let mut order: SmallVec<[usize; 2]> = wanted.iter().map(|(shard, _)| *shard).collect();
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let mut places: SmallVec<[(usize, u128); 2]> = SmallVec::new();
+        let mut places: SmallVec<[(usize, Digest); 2]> = SmallVec::new();
         for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|place| place);
             // Callers of this group who may need room, too: whoever is known now may be swept for the next one.
             let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
-            if shards[shard].has_room(digest, others, now, self.max_per_shard) {
+            if shards[shard].find(digest).is_some() || shards[shard].has_room(others, now, self.max_per_shard)
+            {
                 places.push((shard, digest));
                 continue;
             }
@@ -159,7 +178,7 @@ impl Store for MemoryStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for check in group {
-            let digest = check.digest(&self.digest_key);
+            let digest = self.digest(check);
             self.shards[self.shard_of(digest)].lock().remove(digest);
         }
         Ok(())
@@ -169,12 +188,10 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         for taken in reservation.taken() {
             let check = taken.check();
-            let digest = check.digest(&self.digest_key);
+            let digest = self.digest(&check);
             let mut shard = self.shards[self.shard_of(digest)].lock();
-            if let Some(entry) = shard.find(digest)
-                && entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units())
-            {
-                entry.expires_at = entry.state.expires_at(check.policy());
+            if let Some(entry) = shard.find(digest) {
+                entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units());
             }
         }
         Ok(())
@@ -184,7 +201,7 @@ impl Store for MemoryStore {
 /// The shards that one group needs, locked, and for each check the shard and digest under which it is counted.
 struct Held<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
-    places: SmallVec<[(usize, u128); 2]>,
+    places: SmallVec<[(usize, Digest); 2]>,
     /// Where in `shards` callers without room are counted, if there are any.
     pool: usize,
 }
@@ -192,8 +209,8 @@ struct Held<'s> {
 impl Held<'_> {
     fn decide(&mut self, group: &[Check<'_>], now: Timestamp, mode: Mode) -> GroupOutcome {
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
-        // Shard, digest, policy, and whether the state was taken out of the table.
-        let mut distinct: SmallVec<[(usize, u128, &Policy, bool); 2]> = SmallVec::new();
+        // Shard, digest, and whether the state was taken out of the table.
+        let mut distinct: SmallVec<[(usize, Digest, bool); 2]> = SmallVec::new();
         let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
         for (&(shard, digest), check) in self.places.iter().zip(group) {
             let policy = check.policy();
@@ -206,17 +223,17 @@ impl Held<'_> {
                     Some(entry) => (mem::replace(&mut entry.state, State::new(policy)), true),
                 };
                 states.push(state);
-                distinct.push((shard, digest, policy, taken));
+                distinct.push((shard, digest, taken));
                 distinct.len() - 1
             });
             members.push(Member { policy, cost: check.units(), state });
         }
         let outcome = decide(&members, &mut states, now, mode);
         let charged = mode == Mode::Check && outcome.is_allowed();
-        for ((shard, digest, policy, taken), state) in distinct.into_iter().zip(states) {
+        for ((shard, digest, taken), state) in distinct.into_iter().zip(states) {
             // Of a caller who is new, a state that was not charged says nothing.
             if taken || charged {
-                self.shards[shard].put(digest, policy, state);
+                self.shards[shard].put(digest, state);
             }
         }
         outcome
@@ -233,29 +250,48 @@ struct Shard {
 
 #[derive(Debug)]
 struct Entry {
-    digest: u128,
-    expires_at: Timestamp,
+    digest: Digest,
     state: State,
 }
 
-/// Stands for all callers without room under a policy.
-fn overflow_digest(policy: &Policy) -> u128 {
-    policy.state_id().into()
+impl Entry {
+    #[inline]
+    fn decide(&mut self, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
+        match mode {
+            Mode::Check => decide_one(check.policy(), check.units(), &mut self.state, now, mode),
+            Mode::Peek => decide_one(check.policy(), check.units(), &mut self.state.clone(), now, mode),
+        }
+    }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
-fn hash(digest: u128) -> u64 {
-    digest as u64
+const _: () = assert!(size_of::<Entry>() == 32, "with a byte of the table's own, all that a caller costs");
+
+/// In two halves, since 128 bits in one would be aligned to more than the rest of an entry.
+type Digest = (u64, u64);
+
+#[allow(clippy::cast_possible_truncation, reason = "two halves")]
+fn split(digest: u128) -> Digest {
+    (digest as u64, (digest >> 64) as u64)
+}
+
+/// Stands for all callers without room under a policy.
+fn overflow_digest(policy: &Policy) -> Digest {
+    (policy.state_id(), 0)
+}
+
+/// Half of a digest is a hash as good as any.
+fn hash(digest: Digest) -> u64 {
+    digest.0
 }
 
 impl Shard {
-    fn find(&mut self, digest: u128) -> Option<&mut Entry> {
+    fn find(&mut self, digest: Digest) -> Option<&mut Entry> {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// Whether a caller is known, or may be let in together with `others`. Makes room first, if need be.
-    fn has_room(&mut self, digest: u128, others: usize, now: Timestamp, max: usize) -> bool {
-        if self.table.len() + others < max.min(self.table.capacity()) || self.find(digest).is_some() {
+    /// Whether a caller who is not known may be let in together with `others`. Makes room first, if need be.
+    fn has_room(&mut self, others: usize, now: Timestamp, max: usize) -> bool {
+        if self.table.len() + others < max.min(self.table.capacity()) {
             return true;
         }
         self.sweep(now);
@@ -268,47 +304,33 @@ impl Shard {
         if now < self.next_sweep {
             return;
         }
-        self.table.retain(|entry| entry.expires_at > now);
-        let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.expires_at).collect();
+        self.table.retain(|entry| entry.state.expires_at() > now);
+        let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.state.expires_at()).collect();
         let sixteenth = expiries.len() / 16;
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
-    fn decide_one(&mut self, digest: u128, check: &Check<'_>, now: Timestamp, mode: Mode) -> GroupOutcome {
-        let policy = check.policy();
-        match self.find(digest) {
-            Some(entry) if mode == Mode::Check => {
-                let outcome = decide_one(policy, check.units(), &mut entry.state, now, mode);
-                entry.expires_at = entry.state.expires_at(policy);
-                outcome
-            }
-            known => {
-                let mut state = known.map_or_else(|| State::new(policy), |entry| entry.state.clone());
-                let outcome = decide_one(policy, check.units(), &mut state, now, mode);
-                if mode == Mode::Check && outcome.is_allowed() {
-                    self.put(digest, policy, state);
-                }
-                outcome
-            }
+    /// Decides about a caller who is not known, and keeps what is charged.
+    fn decide_new(&mut self, digest: Digest, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
+        let mut state = State::new(check.policy());
+        let outcome = decide_one(check.policy(), check.units(), &mut state, now, mode);
+        if mode == Mode::Check && outcome.is_allowed() {
+            self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
         }
+        outcome
     }
 
     /// Keeps a state.
-    fn put(&mut self, digest: u128, policy: &Policy, state: State) {
-        let expires_at = state.expires_at(policy);
+    fn put(&mut self, digest: Digest, state: State) {
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
-            Slot::Occupied(slot) => {
-                let entry = slot.into_mut();
-                entry.expires_at = expires_at;
-                entry.state = state;
-            }
+            Slot::Occupied(slot) => slot.into_mut().state = state,
             Slot::Vacant(slot) => {
-                slot.insert(Entry { digest, expires_at, state });
+                slot.insert(Entry { digest, state });
             }
         }
     }
 
-    fn remove(&mut self, digest: u128) {
+    fn remove(&mut self, digest: Digest) {
         if let Ok(slot) = self.table.find_entry(hash(digest), |entry| entry.digest == digest) {
             slot.remove();
         }
@@ -322,7 +344,6 @@ mod tests {
     use super::*;
     use crate::algorithm::Algorithm;
     use crate::clock::FakeClock;
-    use crate::outcome::Outcome;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -522,10 +543,5 @@ mod tests {
         assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
         runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
         assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
-    }
-
-    #[test]
-    fn an_entry_is_small() {
-        assert!(size_of::<Entry>() <= 48, "{}", size_of::<Entry>());
     }
 }

@@ -279,7 +279,7 @@ impl Reply {
         let at = self.found.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
-            decide_one(check.policy(), check.units(), &mut state, at, self.mode)
+            GroupOutcome::of_one(decide_one(check.policy(), check.units(), &mut state, at, self.mode))
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
@@ -305,15 +305,9 @@ impl Reply {
     /// The state about which this request was judged.
     fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
         let policy = check.policy();
-        let state = match &self.found.bytes[self.found.places[usize::from(key)].clone()] {
-            b"." => Some(State::new(policy)),
-            bytes => State::found(policy, bytes),
-        };
-        let mut state = state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })?;
-        if charged > 0 {
-            state.charge(policy, self.found.at, charged);
-        }
-        Ok(state)
+        let bytes = &self.found.bytes[self.found.places[usize::from(key)].clone()];
+        let state = State::found(policy, bytes, self.found.at, charged);
+        state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })
     }
 }
 
