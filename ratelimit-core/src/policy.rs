@@ -150,6 +150,12 @@ impl Policy {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
+    /// The key, not copied when it was written down.
+    #[cfg(feature = "redis")]
+    pub(crate) fn shared_key(&self) -> Cow<'static, str> {
+        self.key.clone()
+    }
+
     /// The name, not copied when it was written down.
     #[cfg(feature = "metrics")]
     pub(crate) fn shared_name(&self) -> Cow<'static, str> {

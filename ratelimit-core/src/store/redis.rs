@@ -18,13 +18,12 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::batch::Now;
 use self::connection::{Call, Connection, Keys};
 use self::keys::Namer;
 use self::refusals::Refusals;
 use self::settings::{Breaker, Timeouts};
 use self::topology::{Topology, Trust};
-use self::wire::{Limit, Request};
+use self::wire::{Encoder, Limit, Request};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
 use crate::clock::{Clock, SystemClock};
@@ -65,7 +64,7 @@ pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest.
 pub struct RedisStore {
     connection: Connection,
-    namer: Namer,
+    encoder: Arc<Encoder>,
     refusals: Refusals,
 }
 
@@ -163,7 +162,7 @@ impl RedisStore {
     }
 
     async fn decide_together(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
-        let limits = group.iter().map(|check| Limit::new(self.namer.key(check), check));
+        let limits = group.iter().map(|check| Limit::new(self.encoder.namer.key(check), check));
         let reply = self.connection.decide(Request { mode, limits: limits.collect() }).await?;
         reply.into_outcome(group)
     }
@@ -188,7 +187,8 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         for part in by_caller(group) {
-            let keys = part.checks.iter().map(|check| self.namer.key(check).into_name()).collect();
+            let namer = &self.encoder.namer;
+            let keys = part.checks.iter().map(|check| namer.name(&namer.key(check))).collect();
             let _forgetting = self.refusals.forget_after(part.checks);
             self.connection.delete(keys).await?;
         }
@@ -196,12 +196,13 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        let namer = &self.encoder.namer;
         let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
         for caller in taken.chunk_by(|one, next| one.check().partition() == next.check().partition()) {
             let mut keys = Keys::new();
-            let mut arguments = wire::RefundArguments::new(self.connection.now());
+            let mut arguments = wire::RefundArguments::new((self.encoder.now)());
             for taken in caller {
-                keys.push(self.namer.key(&taken.check()).into_name());
+                keys.push(namer.name(&namer.key(&taken.check())));
                 arguments.push(taken);
             }
             let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
@@ -345,15 +346,15 @@ impl RedisStoreBuilder {
         self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let now: Now = Arc::new(|| 0);
+        let now: Box<dyn Fn() -> u64 + Send + Sync> = Box::new(|| 0);
         #[cfg(feature = "test-util")]
         let (clock, now) = match self.clock {
-            Some(fake) => (Arc::new(fake.clone()) as _, Arc::new(move || fake.now().as_micros()) as _),
+            Some(fake) => (Arc::new(fake.clone()) as _, Box::new(move || fake.now().as_micros()) as _),
             None => (clock, now),
         };
-        let probe = |number| namer.probe(number);
-        let connection = Connection::start(topology, self.timeouts, self.breaker, probe, &now)?;
-        Ok(RedisStore { connection, namer, refusals: Refusals::new(clock, self.longest_refusal) })
+        let encoder = Arc::new(Encoder { namer, now });
+        let connection = Connection::start(topology, self.timeouts, self.breaker, &encoder)?;
+        Ok(RedisStore { connection, encoder, refusals: Refusals::new(clock, self.longest_refusal) })
     }
 }
 

@@ -22,8 +22,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::{Progress, Question, Shared};
 use super::fault::Failure;
-use super::topology::{SLOT_RANGES, hash_tag};
-use super::wire::{self, Batch, Reply, Request};
+use super::keys::Key;
+use super::topology::{SLOT_RANGES, slot_range};
+use super::wire::{self, Encoder, Reply, Request};
 use crate::error::StoreError;
 
 /// Most limits in one call, so that no call keeps other users of the server waiting: one or two tenths of a millisecond.
@@ -54,32 +55,23 @@ type Answer = oneshot::Sender<Result<Reply, Failure>>;
 pub(super) struct Queues {
     senders: Box<[mpsc::UnboundedSender<Waiter>]>,
     shared: Arc<Shared>,
-    now: Now,
 }
-
-/// Reads the instant that scripts are to believe, in microseconds; 0 is the server's own clock.
-pub(super) type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 impl Queues {
     /// Queues that are served on `runtime`.
-    pub(super) fn start(shared: &Arc<Shared>, runtime: &Handle, now: &Now) -> Self {
+    pub(super) fn start(shared: &Arc<Shared>, runtime: &Handle, encoder: &Arc<Encoder>) -> Self {
         let size = if shared.is_cluster() { SLOT_RANGES } else { 1 };
         let senders = (0..size).map(|_| {
             let (sender, receiver) = mpsc::unbounded_channel();
-            runtime.spawn(serve(Arc::clone(shared), receiver, Arc::clone(now)));
+            runtime.spawn(serve(Arc::clone(shared), receiver, Arc::clone(encoder)));
             sender
         });
-        Self { senders: senders.collect(), shared: Arc::clone(shared), now: Arc::clone(now) }
-    }
-
-    /// The instant that scripts are to believe.
-    pub(super) fn now(&self) -> u64 {
-        (self.now)()
+        Self { senders: senders.collect(), shared: Arc::clone(shared) }
     }
 
     /// Has a request judged, whose keys are on one node.
     pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
-        let range = self.shared.range(first_key(&request));
+        let range = range(&self.shared, &request);
         // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
         if let Some(failure) = self.shared.refusal(range) {
             return Err(failure.into());
@@ -94,7 +86,7 @@ impl Queues {
 }
 
 /// Serves one queue, for ever.
-async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, now: Now) {
+async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, encoder: Arc<Encoder>) {
     let mut under_way = JoinSet::new();
     let mut waiting = Vec::with_capacity(CAP);
     let mut sent = Instant::now();
@@ -116,7 +108,7 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
         waiting.sort_by_key(|waiter| waiter.until);
         for waiters in by_caller(mem::take(&mut waiting), shared.is_cluster()) {
             let lately = Arc::clone(&lately);
-            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&now), lately));
+            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&encoder), lately));
         }
         sent = Instant::now();
         // They send before anybody who came later does.
@@ -151,31 +143,31 @@ fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
     if !is_cluster {
         return if waiting.is_empty() { Vec::new() } else { vec![waiting] };
     }
-    let mut callers: BTreeMap<String, Vec<Waiter>> = BTreeMap::new();
+    let mut callers: BTreeMap<[u8; 16], Vec<Waiter>> = BTreeMap::new();
     for waiter in waiting {
-        let caller = first_key(&waiter.request).map(hash_tag).unwrap_or_default().to_owned();
+        let caller = first_key(&waiter.request).map(|key| *key.caller()).unwrap_or_default();
         callers.entry(caller).or_default().push(waiter);
     }
     callers.into_values().collect()
 }
 
 /// Has all judged, in their order, with as few calls as may be.
-async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, now: Now, lately: Arc<Lately>) {
+async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, encoder: Arc<Encoder>, lately: Arc<Lately>) {
     let (mut batch, mut size) = (Vec::with_capacity(waiters.len()), 0);
     for waiter in waiters {
         let limits = waiter.request.limits.len();
         if size + limits > CAP && !batch.is_empty() {
-            settle(&shared, mem::take(&mut batch), &now, &lately).await;
+            settle(&shared, mem::take(&mut batch), &encoder, &lately).await;
             size = 0;
         }
         size += limits;
         batch.push(waiter);
     }
-    settle(&shared, batch, &now, &lately).await;
+    settle(&shared, batch, &encoder, &lately).await;
 }
 
 /// Asks one call for all who wait, who are in the order of their deadlines, and answers each by his own.
-async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, now: &Now, lately: &Lately) {
+async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, encoder: &Encoder, lately: &Lately) {
     let start = Instant::now();
     // For whom the answer would come too late is not asked, so that nobody is charged for nothing.
     let answerable = start + lately.takes(shared.deadline());
@@ -185,13 +177,13 @@ async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, now: &Now, lately: &L
     // Nor for whom nobody waits any more.
     waiters.retain(|waiter| !waiter.answer.is_closed());
     let Some(first) = waiters.first() else { return };
-    let range = shared.range(first_key(&first.request));
+    let range = range(shared, &first.request);
     let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
     for Waiter { request, until, answer } in waiters {
         requests.push(request);
         waiting.push((until, answer));
     }
-    let (call, batch) = Batch::new(now(), requests);
+    let (call, batch) = encoder.encode(requests);
     let question = Question::Run(call);
     let progress = Progress::default();
     let mut asked = pin!(shared.call(&question, range, &progress));
@@ -227,7 +219,15 @@ fn tell(waiter: Answer, answer: Result<Reply, Failure>) {
     let _ = waiter.send(answer);
 }
 
+/// The part of a cluster's slots that a request belongs to.
+fn range(shared: &Shared, request: &Request) -> usize {
+    match first_key(request) {
+        Some(key) if shared.is_cluster() => slot_range(&key.hash_tag()),
+        _ => 0,
+    }
+}
+
 /// The key that tells where in a cluster a request belongs.
-fn first_key(request: &Request) -> Option<&str> {
-    request.limits.first().map(|limit| limit.key.name())
+fn first_key(request: &Request) -> Option<&Key> {
+    request.limits.first().map(|limit| &limit.key)
 }

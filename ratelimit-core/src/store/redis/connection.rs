@@ -24,13 +24,13 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::batch::{Now, Queues};
+use super::batch::Queues;
 use super::fault::{Failure, Fault};
 use super::scripts::{self, Script};
 use super::settings::{Breaker, Timeouts};
 use super::startup;
 use super::topology::{SLOT_RANGES, Topology, Wire, slot_range};
-use super::wire::{Reply, Request};
+use super::wire::{Encoder, Reply, Request};
 use crate::error::{ConfigError, StoreError};
 use crate::failure::Chain;
 
@@ -76,18 +76,18 @@ enum Link {
 }
 
 impl Connection {
-    /// Starts the thread and returns. `probe` names keys that may be written, one for each number.
+    /// Starts the thread and returns.
     pub(super) fn start(
         topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
-        probe: impl Fn(u32) -> String,
-        now: &Now,
+        encoder: &Arc<Encoder>,
     ) -> Result<Self, ConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
         let (link, _) = watch::channel(Link::Connecting);
         let is_cluster = topology.is_cluster();
         let failures = [const { AtomicU32::new(0) }; SLOT_RANGES];
+        let probe = |number| encoder.namer.probe(number);
         let shared = Arc::new(Shared {
             link,
             is_down: AtomicBool::new(false),
@@ -100,7 +100,7 @@ impl Connection {
         });
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
-        let queues = Queues::start(&shared, &handle, now);
+        let queues = Queues::start(&shared, &handle, encoder);
         let supervised = Arc::clone(&shared);
         runtime.spawn(supervised.supervise_for_ever(topology));
         // The thread ends, and with it all that runs on it, when this handle is dropped.
@@ -128,11 +128,6 @@ impl Connection {
     /// Has a group of limits judged, whose keys are on one node.
     pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
         self.queues.decide(request).await
-    }
-
-    /// The instant that scripts are to believe, in microseconds; 0 is the server's own clock.
-    pub(super) fn now(&self) -> u64 {
-        self.queues.now()
     }
 
     /// Runs a script.

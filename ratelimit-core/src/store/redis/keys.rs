@@ -6,6 +6,7 @@
 //! A prefix has no colon, an algorithm's part has none, and the digest is of one length, so that read from both ends the
 //! parts are told apart although the key of a policy may contain colons: no two callers or policies have one name.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::algorithm::Algorithm;
@@ -39,74 +40,99 @@ impl Namer {
 
     /// The key under which this check's count is kept.
     pub(super) fn key(&self, check: &Check<'_>) -> Key {
+        let mut caller = [0; 16];
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
-        let mut name = String::with_capacity(self.prefix.len() + check.policy().key().len() + 48);
+        caller.copy_from_slice(&digest.as_bytes()[..16]);
+        Key { caller, policy: check.policy().shared_key(), shape: Shape::of(check.policy()) }
+    }
+
+    /// How a key is written.
+    pub(super) fn name(&self, key: &Key) -> String {
+        let mut name = String::with_capacity(self.prefix.len() + key.policy.len() + 48);
         name.push_str(&self.prefix);
-        name.push_str(check.policy().key());
+        name.push_str(&key.policy);
         name.push(':');
-        push_shape(&mut name, check.policy());
+        key.shape.push(&mut name);
         name.push_str(":{");
-        push_base64(&mut name, &digest.as_bytes()[..16]);
+        push_base64(&mut name, &key.caller);
         name.push('}');
-        let mut half = [0; 8];
-        half.copy_from_slice(&digest.as_bytes()[..8]);
-        Key { name, hash: u64::from_le_bytes(half) ^ check.policy().state_id() }
+        name
     }
 }
 
-/// The name under which a count is kept.
-#[derive(Clone, Debug)]
+/// Under what a count is kept; a name is made of it only where one is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    name: String,
-    /// Told apart by this, keys need hardly ever be compared.
-    hash: u64,
+    /// The digest that stands for the caller.
+    caller: [u8; 16],
+    policy: Cow<'static, str>,
+    shape: Shape,
 }
 
 impl Key {
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    /// Spreads callers; keys of one caller may share it.
+    pub(super) fn hash(&self) -> u64 {
+        #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a hash as good as any")]
+        let half = u128::from_le_bytes(self.caller) as u64;
+        half ^ self.shape.window_us
     }
 
-    pub(super) const fn hash(&self) -> u64 {
-        self.hash
+    /// Tells callers apart.
+    pub(super) const fn caller(&self) -> &[u8; 16] {
+        &self.caller
     }
 
-    pub(super) fn into_name(self) -> String {
-        self.name
+    /// The part of the name that tells where in a cluster the count is.
+    pub(super) fn hash_tag(&self) -> String {
+        let mut tag = String::with_capacity(22);
+        push_base64(&mut tag, &self.caller);
+        tag
     }
 }
 
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.hash == other.hash && self.name == other.name
-    }
+/// Of a policy what tells its states from those of another under the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    algorithm: Algorithm,
+    window_us: u64,
+    /// Sub-windows, or maximum and burst; 0 where they do not matter to the state.
+    more: [u64; 2],
 }
 
-/// Algorithm, window and, where they matter to the state, the other numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
-fn push_shape(name: &mut String, policy: &Policy) {
-    let (letter, more): (char, &[u64]) = match policy.algorithm() {
-        Algorithm::FixedWindow => ('f', &[]),
-        Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => ('c', &[]),
-        Algorithm::SlidingWindowCounter => ('c', &[policy.sub_windows()]),
-        Algorithm::SlidingWindowLog => ('l', &[]),
-        Algorithm::TokenBucket => ('t', &[policy.max(), policy.capacity()]),
-    };
-    name.push(letter);
-    let units = [
-        (86_400_000_000, "d"),
-        (3_600_000_000, "h"),
-        (60_000_000, "m"),
-        (1_000_000, "s"),
-        (1000, "ms"),
-        (1, "us"),
-    ];
-    let window = policy.window_us();
-    if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit)) {
-        // Writing to a string does not fail.
-        let _ = write!(name, "{}{suffix}", window / unit);
+impl Shape {
+    fn of(policy: &Policy) -> Self {
+        let more = match policy.algorithm() {
+            Algorithm::SlidingWindowCounter if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
+            Algorithm::TokenBucket => [policy.max(), policy.capacity()],
+            _ => [0, 0],
+        };
+        Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more }
     }
-    for number in more {
-        let _ = write!(name, ".{number}");
+
+    /// Algorithm, window and the other numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
+    fn push(&self, name: &mut String) {
+        name.push(match self.algorithm {
+            Algorithm::FixedWindow => 'f',
+            Algorithm::SlidingWindowCounter => 'c',
+            Algorithm::SlidingWindowLog => 'l',
+            Algorithm::TokenBucket => 't',
+        });
+        let units = [
+            (86_400_000_000, "d"),
+            (3_600_000_000, "h"),
+            (60_000_000, "m"),
+            (1_000_000, "s"),
+            (1000, "ms"),
+            (1, "us"),
+        ];
+        let window = self.window_us;
+        if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit)) {
+            // Writing to a string does not fail.
+            let _ = write!(name, "{}{suffix}", window / unit);
+        }
+        for number in self.more.into_iter().filter(|number| *number > 0) {
+            let _ = write!(name, ".{number}");
+        }
     }
 }
 
@@ -129,7 +155,8 @@ mod tests {
     use super::*;
 
     fn name(policy: &Policy, partition: &str) -> String {
-        Namer::new("rl", "").unwrap().key(&Check::new(policy, partition)).into_name()
+        let namer = Namer::new("rl", "").unwrap();
+        namer.name(&namer.key(&Check::new(policy, partition)))
     }
 
     #[test]
@@ -149,7 +176,7 @@ mod tests {
         };
         let shape = |policy: &Policy| {
             let mut shape = String::new();
-            push_shape(&mut shape, policy);
+            Shape::of(policy).push(&mut shape);
             shape
         };
         assert_eq!(shape(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");

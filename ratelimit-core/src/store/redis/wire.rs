@@ -12,7 +12,7 @@ use redis::Value;
 use smallvec::{SmallVec, smallvec};
 
 use super::connection::{Call, Keys};
-use super::keys::Key;
+use super::keys::{Key, Namer};
 use super::scripts;
 use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one, found};
 use crate::clock::Timestamp;
@@ -108,9 +108,16 @@ struct Asked {
     is_plain: bool,
 }
 
-impl Batch {
+/// Writes calls: knows the names of keys and the time.
+pub(super) struct Encoder {
+    pub(super) namer: Namer,
+    /// Reads the instant that scripts are to believe, in microseconds; 0 is the server's own clock.
+    pub(super) now: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Encoder {
     /// The call about these requests, as `check.lua` takes it.
-    pub(super) fn new(now: u64, requests: Vec<Request>) -> (Call, Self) {
+    pub(super) fn encode(&self, requests: Vec<Request>) -> (Call, Batch) {
         let mut rules: SmallVec<[Rule; 4]> = SmallVec::new();
         let mut keys: Vec<Key> = Vec::with_capacity(requests.len());
         let mut asked: Vec<Asked> = Vec::with_capacity(requests.len());
@@ -148,7 +155,7 @@ impl Batch {
         });
         let requests = numbered.collect();
         let mut head = Vec::with_capacity(16 + 32 * rules.len() + 16 * asked.len());
-        push(&mut head, now);
+        push(&mut head, (self.now)());
         push(&mut head, rules.len() as u64);
         for rule in &rules {
             rule.push(&mut head);
@@ -162,11 +169,13 @@ impl Batch {
             }
         }
         let script = scripts::check(rules.iter().map(|rule| rule.algorithm));
-        let keys: Keys = keys.into_iter().map(Key::into_name).collect();
-        let batch = Self { requests, rules, asked };
+        let keys: Keys = keys.iter().map(|key| self.namer.name(key)).collect();
+        let batch = Batch { requests, rules, asked };
         (Call { script, keys, arguments: smallvec![head, body] }, batch)
     }
+}
 
+impl Batch {
     /// The reply of `check.lua`, for each request in their order; `None` when it has another shape.
     pub(super) fn decode(&self, reply: Value) -> Option<Vec<Reply>> {
         let Value::BulkString(bytes) = reply else { return None };
@@ -320,8 +329,12 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
+    fn encoder(now: u64) -> Encoder {
+        Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || now) }
+    }
+
     fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
-        let namer = Namer::new("rl", "").unwrap();
+        let namer = encoder(0).namer;
         let limits = limits.iter().map(|&(policy, caller, cost)| {
             let check = Check::new(policy, caller).cost(cost);
             Limit::new(namer.key(&check), &check)
@@ -346,7 +359,7 @@ mod tests {
     /// Decodes a reply to one request about one limit of 10 in a minute.
     fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
         let policy = Policy::new("user-api", 10, MINUTE);
-        let (_, batch) = Batch::new(0, vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+        let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
         let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
         decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
     }
@@ -363,7 +376,7 @@ mod tests {
                     request(&[(&minute, "e", 2)], Mode::Check),
                 ]
             });
-            let (call, _) = Batch::new(7, requests.collect());
+            let (call, _) = encoder(7).encode(requests.collect());
             assert_eq!(call.keys.len(), 5);
             assert!(
                 call.keys
@@ -394,7 +407,7 @@ mod tests {
     fn a_count_under_two_limits_is_judged_request_by_request() {
         let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
         let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
-        let (call, _) = Batch::new(7, requests.into());
+        let (call, _) = encoder(7).encode(requests.into());
         assert_eq!(call.keys.len(), 1);
         assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
     }
@@ -411,7 +424,7 @@ mod tests {
             request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
             ask("a", 1, Mode::Check),
         ];
-        let (_, batch) = Batch::new(0, requests);
+        let (_, batch) = encoder(0).encode(requests);
         let replies =
             batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
         let told = |reply: Reply, group: &[(&str, u64)]| {
