@@ -1,4 +1,4 @@
-//! The report: every goal beside what was measured, then the sections with their tables and plots.
+//! The report: every goal beside what was measured, then the sections with their tables and plots, then what explains them.
 
 mod goal;
 
@@ -83,6 +83,7 @@ impl Report {
         let _ = writeln!(text, "## Goals\n\n{}", self.goals());
         let _ = write!(text, "{}", include_str!("report/fairness.md"));
         text.push_str(&self.body);
+        let _ = write!(text, "\n{}", include_str!("report/profile.md"));
         fs::create_dir_all(folder)?;
         fs::write(folder.join("README.md"), text)?;
         for (file, svg) in &self.plots {

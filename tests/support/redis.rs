@@ -306,7 +306,12 @@ impl Server {
 
     /// A plain connection, to look at and tamper with what is stored.
     pub async fn raw(&self) -> redis::aio::MultiplexedConnection {
-        redis::Client::open(self.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
+        // The default is half a second, in which a node that writes its configuration to a busy disk may not answer.
+        let patient = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(30)))
+            .set_response_timeout(Some(Duration::from_secs(30)));
+        let client = redis::Client::open(self.url()).unwrap();
+        client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
     }
 
     /// Ends the process at once, as a crash would.
