@@ -2,6 +2,10 @@
 -- Twin of the steps in ../token_bucket.lua, which describes the state.
 takes[4] = function(key, policy, total)
   local value = stored[key]
+  -- More than a full bucket is left to be judged one by one, and would be too much for `mul_div`.
+  if total > policy.burst then
+    return false
+  end
   local tag, tat_micros, tat_fraction = 116, 0, 0
   if value then
     if #value ~= 13 then
