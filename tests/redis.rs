@@ -206,6 +206,7 @@ async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_
         let policy = Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build();
         for tamper in [
             &["SET", "not ours"][..],
+            &["SET", ""],
             &["SET", "x234567890123"],
             &["RPUSH", "not ours"],
             &["RPUSH", "l", "x"],
@@ -221,8 +222,13 @@ async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_
     let old = "\0\0\0\0\0\0\0";
     let header = "l\u{2}\0\0\0\0\0\0\0\0\0\0\0";
     expect_foreign(&server, &log, &["RPUSH", header, old, "x"], "log with a short entry").await;
-    let two = Policy::builder("k").max(2).sub_windows(2).on_error(OnError::Deny).build();
     let far = "\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7}";
+    let one = "l\u{1}\0\0\0\0\u{1}\0\0\0\0\0\0";
+    expect_foreign(&server, &log, &["RPUSH", one, far], "log with an entry newer than its newest").await;
+    expect_foreign(&server, &log, &["RPUSH", one, old, old], "log of more units than it tells").await;
+    let gone = format!("l\u{1}\0\0\0\0{far}");
+    expect_foreign(&server, &log, &["RPUSH", &gone, old], "log without its newest entry").await;
+    let two = Policy::builder("k").max(2).sub_windows(2).on_error(OnError::Deny).build();
     let counts = "\0\0\0\0\0\0\0\0\0\0\u{32}\0\0\0\0\0\0\0\0\0";
     let counter = format!("c{far}{counts}");
     assert_eq!(counter.len(), 28);

@@ -33,19 +33,24 @@ local function decode(self, entry)
   if #entry == 7 then
     return time, 1
   end
-  return time, (struct.unpack('<I' .. (#entry - 7), entry, 8))
+  local units = struct.unpack('<I' .. (#entry - 7), entry, 8)
+  self.foreign = self.foreign or units == 0
+  return time, units
 end
 
 -- Calls `visit` with time and units of the stored entries from the front, skipping the first `from`, until it returns
--- true; returns whether it did.
+-- true; returns whether it did. Times that fall, or pass that of the newest, are not ours.
 local function from_front(self, from, visit)
   local stop = self.stored - self.taken
-  local i = from
+  local i, earlier = from, 0
   while i < stop do
     -- One more than the header, or what load has read already.
     local chunk = i == 0 and { self.oldest } or call('LRANGE', KEYS[self.key], i + 1, math.min(i + CHUNK, stop))
     for _, entry in ipairs(chunk) do
-      if visit(decode(self, entry)) then
+      local time, units = decode(self, entry)
+      self.foreign = self.foreign or time < earlier or time > self.found_newest
+      earlier = time
+      if visit(time, units) then
         return true
       end
     end
@@ -101,15 +106,20 @@ function sliding_window_log.settle(self, policy)
     end
     self.used = self.used - future
     push(self, now, future)
+    -- The newest that the header tells is not there.
+    self.foreign = self.foreign or future == 0
   end
-  from_front(self, 0, function(time, units)
+  self.found_newest = self.newest
+  local is_live = from_front(self, 0, function(time, units)
     if now - time <= policy.window then
       return true
     end
     self.expired = self.expired + 1
     self.used = self.used - units
   end)
-  self.found_used, self.found_newest = self.used, self.newest
+  self.found_used = self.used
+  -- The header tells more units than the entries, or fewer.
+  self.foreign = self.foreign or self.used < 0 or (self.used > 0) ~= (is_live or self.added ~= nil)
   return went_back or self.expired > 0
 end
 
@@ -149,6 +159,7 @@ function sliding_window_log.tell(self)
       end
       return waits[next] == nil
     end)
+    self.foreign = self.foreign or gone > self.found_used
   end
   return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #told) .. table.concat(told)
 end

@@ -2,6 +2,7 @@
 -- Twin of the steps in ../token_bucket.lua, which describes the state.
 takes[4] = function(key, policy, total)
   local value = stored[key]
+  -- More than a full bucket is left to be judged one by one, and would be too much for `mul_div`.
   if total > policy.burst then
     return false
   end

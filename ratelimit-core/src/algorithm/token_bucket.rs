@@ -37,10 +37,12 @@ pub(super) struct Rational {
 }
 
 impl Rational {
+    /// `self + other`, or the latest instant there is: a server that lies about what passed must not end in an overflow.
     fn plus(self, other: Self, max: u64) -> Self {
         let fraction = self.fraction + other.fraction;
         let carry = u64::from(fraction >= max);
-        Self { micros: self.micros + other.micros + carry, fraction: fraction - carry * max }
+        let micros = self.micros.saturating_add(other.micros).saturating_add(carry);
+        Self { micros, fraction: fraction - carry * max }
     }
 
     /// `self - other`, which must not be negative.

@@ -34,8 +34,8 @@ const CAP: usize = 128;
 /// longer, several calls are on it.
 const PACE: Duration = Duration::from_millis(1);
 
-/// When so many wait, another call is sent at once, so that the server has it when it is done with the last. With fewer, two
-/// calls would only be smaller than one.
+/// When so many wait as a call is sent or answered, another is sent at once, so that the server has it when it is done with
+/// the last. With fewer, two calls would only be smaller than one.
 const CROWD: usize = CAP / 2;
 
 /// Most calls under way of one queue.

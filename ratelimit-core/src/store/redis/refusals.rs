@@ -30,7 +30,7 @@ const SHARDS: usize = 16;
 /// Most refusals under one lock; when there are more, the rest is asked of the server, as everybody is.
 const MAX_PER_SHARD: usize = 1_000;
 
-/// Parts of the counts; a power of two.
+/// Parts of the counts, by their callers, each with a counter of its own of what was forgotten.
 const PARTS: usize = 64;
 
 /// The refusals that this process knows of.

@@ -475,6 +475,24 @@ mod tests {
     }
 
     #[test]
+    fn verdicts_that_cannot_be_true_end_in_an_error_and_not_in_a_panic() {
+        let year = Duration::from_secs(366 * 86_400);
+        for algorithm in [
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindowCounter,
+            Algorithm::SlidingWindowLog,
+            Algorithm::TokenBucket,
+        ] {
+            let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
+            let ask = |cost| request(&[(&policy, "a", cost)], Mode::Check);
+            let (_, batch) = encoder(0).encode(vec![ask(u64::MAX), ask(u64::MAX), ask(1)]);
+            let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
+            let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
+            assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
+        }
+    }
+
+    #[test]
     fn a_foreign_value_is_told_by_its_policy() {
         let other = [b"f", &windows(1, 1, 1)[1..]].concat();
         for found in [&other[..], b"!"] {
