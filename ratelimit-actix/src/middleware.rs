@@ -11,7 +11,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{Check, MAX_GROUP, Policy};
+use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -19,9 +19,10 @@ use crate::config::RateLimitConfig;
 use crate::identity;
 use crate::key::{IntoKey, Key};
 use crate::limit::{Nobody, OnMissing};
-use crate::pass::{decide, refuse};
+use crate::pass::refuse;
+use crate::question::{Asked, Question};
 use crate::quotas::Quotas;
-use crate::rejection::{MissingCaller, Rejection};
+use crate::settle::Charge;
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -207,22 +208,39 @@ impl fmt::Debug for RateLimit {
 impl Settings {
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
-    async fn check(&self, req: &HttpRequest) -> Result<(), Box<Rejection>> {
+    fn ask<'r>(&'r self, req: &'r HttpRequest) -> Asked<'r> {
         if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
-            return Ok(());
+            return Asked::NOTHING;
         }
-        let mut callers: SmallVec<[(&Policy, Key); 2]> = SmallVec::new();
+        let mut callers = SmallVec::new();
         for limit in &self.limits {
             match limit.on_missing.known((limit.caller)(req)) {
                 Ok(Some(caller)) => callers.push((&limit.policy, caller)),
                 Ok(None) => {}
-                Err(Nobody) => return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req)))),
+                Err(Nobody) => return Asked::of_nobody(req),
             }
         }
-        let checks = callers.iter();
-        let checks = checks
-            .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)));
-        decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>(), false).await.map(drop)
+        Asked::about(req, Callers { callers, cost: self.cost })
+    }
+}
+
+/// The callers of one request.
+struct Callers<'s> {
+    callers: SmallVec<[(&'s Policy, Key); 2]>,
+    cost: u64,
+}
+
+impl Question for Callers<'_> {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        let checks = self.callers.iter();
+        checks
+            .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)))
+            .collect()
+    }
+
+    /// Every answer counts.
+    fn charged(self, _: GroupOutcome) -> Option<Box<Charge>> {
+        None
     }
 }
 
@@ -263,7 +281,7 @@ where
     fn call(&self, req: ServiceRequest) -> Self::Future {
         let (settings, service) = (Arc::clone(&self.settings), Rc::clone(&self.service));
         Box::pin(async move {
-            if let Err(rejection) = settings.check(req.request()).await {
+            if let Err(rejection) = settings.ask(req.request()).verdict().await {
                 let (req, payload) = req.into_parts();
                 let response = refuse(&req, payload, rejection).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));

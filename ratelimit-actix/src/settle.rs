@@ -35,7 +35,7 @@ impl Applied {
 /// What a request was charged, kept until its answer is known.
 pub(crate) struct Charge {
     applied: SmallVec<[Applied; 2]>,
-    outcome: Box<GroupOutcome>,
+    outcome: GroupOutcome,
 }
 
 /// What a client is to be told about its quota.
@@ -47,7 +47,7 @@ pub(crate) enum Settled {
 }
 
 impl Charge {
-    pub(crate) const fn new(applied: SmallVec<[Applied; 2]>, outcome: Box<GroupOutcome>) -> Self {
+    pub(crate) const fn new(applied: SmallVec<[Applied; 2]>, outcome: GroupOutcome) -> Self {
         Self { applied, outcome }
     }
 
