@@ -1,6 +1,7 @@
 //! The limits of one request while their parts are being chosen: what an expansion fills in when not all is constant.
 
-use std::iter;
+use std::sync::Arc;
+use std::{iter, mem};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
@@ -13,7 +14,7 @@ use crate::key::Key;
 use crate::limit::{By, Limit};
 use crate::pass::{self, Pass};
 use crate::question::{Asked, Question};
-use crate::quotas::Quotas;
+use crate::quotas::{Quotas, Rule};
 use crate::rejection::{RateLimited, Rejection};
 use crate::settle::{Applied, Charge};
 use crate::source::{self, Source};
@@ -127,7 +128,7 @@ fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Asked<'_> {
         limit.note_cost(cost);
         let policy = match max.map(|max| limit.with_max(max)) {
             None => None,
-            Some(Some(policy)) => Some(policy),
+            Some(Some(policy)) => Some(Arc::new(policy)),
             Some(None) => return Asked::Now(Err(closed(req, limit, cost))),
         };
         applied.push(Applied { limit, policy, key, cost });
@@ -143,18 +144,25 @@ impl Question for Choices {
         self.0.iter().map(Applied::check).collect()
     }
 
-    fn charged(self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.0.iter().map(|applied| match &applied.policy {
+            Some(policy) => Rule::Shared(Arc::clone(policy)),
+            None => Rule::Written(applied.limit.policy()),
+        })
+    }
+
+    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
         let may_refund = self.0.iter().any(|applied| applied.limit.may_refund());
-        may_refund.then(|| Box::new(Charge::new(self.0, outcome)))
+        may_refund.then(|| Box::new(Charge::new(mem::take(&mut self.0), outcome)))
     }
 }
 
 /// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
-fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Box<Rejection> {
+fn closed(req: &HttpRequest, limit: &'static Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::add(req, &[limit.check(&[])], &outcome);
+    Quotas::add(req, iter::once(Rule::Written(limit.policy())), &[limit.check(&[])], &outcome);
     Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 

@@ -21,7 +21,7 @@ use crate::key::{IntoKey, Key};
 use crate::limit::{Nobody, OnMissing};
 use crate::pass::refuse;
 use crate::question::{Asked, Question};
-use crate::quotas::Quotas;
+use crate::quotas::{Quotas, Rule};
 use crate::settle::Charge;
 
 /// Middleware that limits all requests to an app, a scope or a resource.
@@ -75,7 +75,7 @@ struct Settings {
 
 #[derive(Clone)]
 struct Limit {
-    policy: Policy,
+    policy: Arc<Policy>,
     caller: Arc<CallerFn>,
     on_missing: OnMissing,
 }
@@ -83,7 +83,7 @@ struct Limit {
 impl Limit {
     fn by_address(policy: Policy) -> Self {
         Self {
-            policy,
+            policy: Arc::new(policy),
             caller: Arc::new(|req| identity::caller(req, RateLimitConfig::nearest(req))),
             on_missing: OnMissing::Reject,
         }
@@ -206,6 +206,15 @@ impl fmt::Debug for RateLimit {
 }
 
 impl Settings {
+    /// The same for one thread, so that threads do not meet on counts of holders.
+    fn apart(&self) -> Self {
+        let mut settings = self.clone();
+        for limit in &mut settings.limits {
+            limit.policy = Arc::new(Policy::clone(&limit.policy));
+        }
+        settings
+    }
+
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
     fn ask<'r>(&'r self, req: &'r HttpRequest) -> Asked<'r> {
@@ -226,7 +235,7 @@ impl Settings {
 
 /// The callers of one request.
 struct Callers<'s> {
-    callers: SmallVec<[(&'s Policy, Key); 2]>,
+    callers: SmallVec<[(&'s Arc<Policy>, Key); 2]>,
     cost: u64,
 }
 
@@ -238,8 +247,12 @@ impl Question for Callers<'_> {
             .collect()
     }
 
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.callers.iter().map(|(policy, _)| Rule::Shared(Arc::clone(policy)))
+    }
+
     /// Every answer counts.
-    fn charged(self, _: GroupOutcome) -> Option<Box<Charge>> {
+    fn charged(&mut self, _: GroupOutcome) -> Option<Box<Charge>> {
         None
     }
 }
@@ -256,14 +269,15 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        ready(Ok(RateLimitService { settings: Arc::clone(&self.0), service: Rc::new(service) }))
+        let settings = Rc::new(self.0.apart());
+        ready(Ok(RateLimitService { settings, service: Rc::new(service) }))
     }
 }
 
 /// The service that [`RateLimit`] makes of the one it is wrapped around.
 #[allow(missing_debug_implementations, reason = "nor has the service inside")]
 pub struct RateLimitService<S> {
-    settings: Arc<Settings>,
+    settings: Rc<Settings>,
     service: Rc<S>,
 }
 
@@ -279,7 +293,7 @@ where
     forward_ready!(service);
 
     fn call(&self, req: ServiceRequest) -> Self::Future {
-        let (settings, service) = (Arc::clone(&self.settings), Rc::clone(&self.service));
+        let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
         Box::pin(async move {
             if let Err(rejection) = settings.ask(req.request()).verdict().await {
                 let (req, payload) = req.into_parts();

@@ -15,7 +15,7 @@ use crate::drain::drain;
 use crate::key::Key;
 use crate::limit::{Limit, Nobody};
 use crate::question::{Asked, Question};
-use crate::quotas::Quotas;
+use crate::quotas::{Quotas, Rule};
 use crate::rejection::{Rejection, answer};
 use crate::settle::{Applied, Charge, Settled};
 
@@ -73,11 +73,15 @@ impl Question for Callers {
         self.0.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?))).collect()
     }
 
-    fn charged(self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.0.iter().map(|(limit, _)| Rule::Written(limit.policy()))
+    }
+
+    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
         if !self.0.iter().any(|(limit, _)| limit.may_refund()) {
             return None;
         }
-        let applied = self.0.into_iter();
+        let applied = self.0.drain(..);
         let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
         Some(Box::new(Charge::new(applied.collect(), outcome)))
     }

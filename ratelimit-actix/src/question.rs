@@ -8,7 +8,7 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use crate::limiter;
-use crate::quotas::Quotas;
+use crate::quotas::{Quotas, Rule};
 use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 use crate::settle::Charge;
 
@@ -17,8 +17,11 @@ pub(crate) trait Question {
     /// One check for each limit that takes part.
     fn checks(&self) -> SmallVec<[Check<'_>; 2]>;
 
-    /// What was charged, if it may have to be given back.
-    fn charged(self, outcome: GroupOutcome) -> Option<Box<Charge>>;
+    /// The rule of each check.
+    fn rules(&self) -> impl Iterator<Item = Rule>;
+
+    /// What was charged, if it may have to be given back. To be asked once: it takes the callers along.
+    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>>;
 }
 
 /// Whether a request may go on, and what may then have to be given back.
@@ -44,16 +47,17 @@ impl<'r> Asked<'r> {
     }
 
     /// Asks the nearest limiter, and leaves what it says in the request. Not at all when there is nothing to ask.
-    pub(crate) fn about<Q: Question + 'r>(req: &'r HttpRequest, question: Q) -> Self {
+    #[inline]
+    pub(crate) fn about<Q: Question + 'r>(req: &'r HttpRequest, mut question: Q) -> Self {
         let checks = question.checks();
         if checks.is_empty() {
             return Self::NOTHING;
         }
         let limiter = limiter::nearest(req);
         if let Some(outcome) = limiter.check_all_now(&checks) {
-            Quotas::add(req, &checks, &outcome);
+            Quotas::add(req, question.rules(), &checks, &outcome);
             drop(checks);
-            return Self::Now(verdict(req, question, outcome));
+            return Self::Now(verdict(req, &mut question, outcome));
         }
         drop(checks);
         Self::Later(Box::pin(async move {
@@ -62,9 +66,9 @@ impl<'r> Asked<'r> {
                 // The limiter has logged why.
                 return Err(Box::new(Rejection::Unavailable(Unavailable::new(req))));
             };
-            Quotas::add(req, &checks, &outcome);
+            Quotas::add(req, question.rules(), &checks, &outcome);
             drop(checks);
-            verdict(req, question, outcome)
+            verdict(req, &mut question, outcome)
         }))
     }
 
@@ -77,7 +81,8 @@ impl<'r> Asked<'r> {
     }
 }
 
-fn verdict(req: &HttpRequest, question: impl Question, outcome: GroupOutcome) -> Verdict {
+#[inline]
+fn verdict(req: &HttpRequest, question: &mut impl Question, outcome: GroupOutcome) -> Verdict {
     if outcome.is_allowed() {
         Ok(question.charged(outcome))
     } else {
