@@ -67,6 +67,33 @@ async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
     }
 }
 
+#[tokio::test]
+async fn a_refusal_is_known_at_once_and_nothing_else() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        let group = [Check::new(&policy, "a")];
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {
+            // Until one is denied nothing is known.
+            let before = asked(&server).await;
+            assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}");
+            assert_eq!(limiter.check_all_now(&group), None, "{algorithm}");
+            assert_eq!(asked(&server).await, before, "{algorithm}: not asked");
+        }
+        clock.advance(MICRO);
+        let again = limiter.check(&policy, "a").await.unwrap();
+        assert!(!again.is_allowed(), "{algorithm}");
+        assert_eq!(limiter.check_now(&policy, "a").as_ref(), Some(&again), "{algorithm}");
+        let known = limiter.check_all_now(&group).unwrap();
+        assert_eq!((known.is_allowed(), known.outcomes()), (false, &[again.clone()][..]), "{algorithm}");
+        assert_eq!(limiter.check_now(&policy, "b"), None, "{algorithm}: somebody else");
+        clock.advance(again.retry_after().unwrap());
+        assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}: the wait is over");
+    }
+}
+
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap()
 }

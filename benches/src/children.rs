@@ -31,18 +31,12 @@ pub fn heap(program: &str, crowd: u64) -> Vec<Count> {
 
 /// Instructions of one check, of what goes by this name in [`memory`](crate::memory); nothing without valgrind.
 pub fn instructions(program: &str, name: &str, times: u64) -> Option<f64> {
-    // Twice, so that the start of the program cancels out.
-    let (few, many) = (counted(program, name, times)?, counted(program, name, 3 * times)?);
-    Some((many - few) / (2 * times) as f64)
-}
-
-fn counted(program: &str, name: &str, times: u64) -> Option<f64> {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", program, name]);
+    // Of the program's own function, so that neither its start nor the end of it counts.
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    valgrind.args(["--toggle-collect=*decide_counted_by_valgrind*", program, name]);
     let output = valgrind.arg(times.to_string()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    // `I refs:`, with more or fewer blanks in it.
-    let (_, number) =
-        text.lines().filter(|line| line.contains(" I ")).find_map(|line| line.split_once("refs:"))?;
-    number.trim().replace(',', "").parse().ok()
+    let (_, number) = text.lines().find_map(|line| line.split_once("Collected :"))?;
+    Some(number.trim().parse::<f64>().ok()? / times as f64)
 }

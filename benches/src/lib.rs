@@ -37,8 +37,6 @@ pub mod spread;
 pub mod svg;
 pub mod table;
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Units per [`WINDOW`] of every limit that is measured, ours and peers' alike: nobody is denied.
@@ -46,11 +44,3 @@ pub const MAX: u64 = 1_000_000;
 
 /// The window of every limit that is measured.
 pub const WINDOW: Duration = Duration::from_secs(60);
-
-/// Runs a future that never waits.
-pub fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("the future waits for something"),
-    }
-}

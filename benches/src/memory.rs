@@ -13,7 +13,7 @@ use ratelimit_actix::{MemoryStore, Policy, RateLimiter};
 use crate::caller::Caller;
 use crate::clocks::{START_US, Still};
 use crate::floor::Floor;
-use crate::{MAX, WINDOW, at_once, ours};
+use crate::{MAX, WINDOW, ours};
 
 /// A decision about one caller; false is a denial.
 pub type Decide = Box<dyn Fn(Caller) -> bool + Send + Sync>;
@@ -85,7 +85,7 @@ pub fn make(name: &str) -> Decide {
 /// Ours with another store or policy.
 pub fn in_store(store: MemoryStore, policy: Policy) -> Decide {
     let limiter = RateLimiter::with_memory(store);
-    Box::new(move |caller| at_once(limiter.check(&policy, caller)).is_ok_and(|outcome| outcome.is_allowed()))
+    Box::new(move |caller| limiter.check_now(&policy, caller).is_some_and(|outcome| outcome.is_allowed()))
 }
 
 type Keyed<C, S> = Governor<Caller, DashMapStateStore<Caller, S>, C, NoOpMiddleware<<C as Clock>::Instant>>;

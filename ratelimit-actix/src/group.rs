@@ -1,19 +1,21 @@
 //! The limits of one request while their parts are being chosen: what an expansion fills in when not all is constant.
 
-use std::iter;
+use std::sync::Arc;
+use std::{iter, mem};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Decision, GroupOutcome, Outcome};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
 use crate::key::Key;
 use crate::limit::{By, Limit};
 use crate::pass::{self, Pass};
-use crate::quotas::Quotas;
-use crate::rejection::{MissingCaller, RateLimited, Rejection};
+use crate::question::{Asked, Question};
+use crate::quotas::{Quotas, Rule};
+use crate::rejection::{RateLimited, Rejection};
 use crate::settle::{Applied, Charge};
 use crate::source::{self, Source};
 
@@ -106,17 +108,14 @@ impl Group {
     /// The answer for a request that may not go on.
     pub async fn decide(self) -> Result<Pass, HttpResponse> {
         let Self { req, payload, choices } = self;
-        match decide(&req, choices).await {
+        match decide(&req, choices).verdict().await {
             Ok(charge) => Ok(Pass { req, payload, charge }),
             Err(rejection) => Err(pass::refuse(&req, payload, rejection).await),
         }
     }
 }
 
-async fn decide(
-    req: &HttpRequest,
-    choices: SmallVec<[Choice; 2]>,
-) -> Result<Option<Box<Charge>>, Box<Rejection>> {
+fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Asked<'_> {
     let config = RateLimitConfig::nearest(req);
     let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
     for Choice { limit, skipped, caller, max, cost } in choices {
@@ -124,30 +123,46 @@ async fn decide(
             continue;
         }
         let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.known(caller));
-        let Ok(caller) = caller else {
-            return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req))));
-        };
+        let Ok(caller) = caller else { return Asked::of_nobody(req) };
         let Some(key) = caller else { continue };
         limit.note_cost(cost);
-        let policy = match max {
+        let policy = match max.map(|max| limit.with_max(max)) {
             None => None,
-            Some(max) => Some(limit.with_max(max).ok_or_else(|| closed(req, limit, cost))?),
+            Some(Some(policy)) => Some(Arc::new(policy)),
+            Some(None) => return Asked::Now(Err(closed(req, limit, cost))),
         };
         applied.push(Applied { limit, policy, key, cost });
     }
-    let checks = applied.iter().map(Applied::check).collect::<SmallVec<[_; 2]>>();
-    let may_refund = applied.iter().any(|applied| applied.limit.may_refund());
-    let outcome = pass::decide(req, &checks, may_refund).await?;
-    drop(checks);
-    Ok(outcome.map(|outcome| Box::new(Charge::new(applied, outcome))))
+    Asked::about(req, Choices(applied))
+}
+
+/// Limits with what was chosen for them.
+struct Choices(SmallVec<[Applied; 2]>);
+
+impl Question for Choices {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        self.0.iter().map(Applied::check).collect()
+    }
+
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.0.iter().map(|applied| match &applied.policy {
+            Some(policy) => Rule::Shared(Arc::clone(policy)),
+            None => Rule::Written(applied.limit.policy()),
+        })
+    }
+
+    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+        let may_refund = self.0.iter().any(|applied| applied.limit.may_refund());
+        may_refund.then(|| Box::new(Charge::new(mem::take(&mut self.0), outcome)))
+    }
 }
 
 /// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
-fn closed(req: &HttpRequest, limit: &Limit, cost: u64) -> Box<Rejection> {
+fn closed(req: &HttpRequest, limit: &'static Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::add(req, &[limit.check(&[])], &outcome);
+    Quotas::add(req, iter::once(Rule::Written(limit.policy())), &[limit.check(&[])], &outcome);
     Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 

@@ -97,6 +97,7 @@ mod parameter;
 mod pass;
 mod principal;
 mod proxies;
+mod question;
 mod quotas;
 mod rejection;
 mod settle;

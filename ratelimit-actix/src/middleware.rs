@@ -11,7 +11,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{Check, MAX_GROUP, Policy};
+use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -19,9 +19,10 @@ use crate::config::RateLimitConfig;
 use crate::identity;
 use crate::key::{IntoKey, Key};
 use crate::limit::{Nobody, OnMissing};
-use crate::pass::{decide, refuse};
-use crate::quotas::Quotas;
-use crate::rejection::{MissingCaller, Rejection};
+use crate::pass::refuse;
+use crate::question::{Asked, Question};
+use crate::quotas::{Quotas, Rule};
+use crate::settle::Charge;
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -74,7 +75,7 @@ struct Settings {
 
 #[derive(Clone)]
 struct Limit {
-    policy: Policy,
+    policy: Arc<Policy>,
     caller: Arc<CallerFn>,
     on_missing: OnMissing,
 }
@@ -82,7 +83,7 @@ struct Limit {
 impl Limit {
     fn by_address(policy: Policy) -> Self {
         Self {
-            policy,
+            policy: Arc::new(policy),
             caller: Arc::new(|req| identity::caller(req, RateLimitConfig::nearest(req))),
             on_missing: OnMissing::Reject,
         }
@@ -205,24 +206,54 @@ impl fmt::Debug for RateLimit {
 }
 
 impl Settings {
+    /// The same for one thread, so that threads do not meet on counts of holders.
+    fn apart(&self) -> Self {
+        let mut settings = self.clone();
+        for limit in &mut settings.limits {
+            limit.policy = Arc::new(Policy::clone(&limit.policy));
+        }
+        settings
+    }
+
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
-    async fn check(&self, req: &HttpRequest) -> Result<(), Box<Rejection>> {
+    fn ask<'r>(&'r self, req: &'r HttpRequest) -> Asked<'r> {
         if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
-            return Ok(());
+            return Asked::NOTHING;
         }
-        let mut callers: SmallVec<[(&Policy, Key); 2]> = SmallVec::new();
+        let mut callers = SmallVec::new();
         for limit in &self.limits {
             match limit.on_missing.known((limit.caller)(req)) {
                 Ok(Some(caller)) => callers.push((&limit.policy, caller)),
                 Ok(None) => {}
-                Err(Nobody) => return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req)))),
+                Err(Nobody) => return Asked::of_nobody(req),
             }
         }
-        let checks = callers.iter();
-        let checks = checks
-            .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)));
-        decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>(), false).await.map(drop)
+        Asked::about(req, Callers { callers, cost: self.cost })
+    }
+}
+
+/// The callers of one request.
+struct Callers<'s> {
+    callers: SmallVec<[(&'s Arc<Policy>, Key); 2]>,
+    cost: u64,
+}
+
+impl Question for Callers<'_> {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        let checks = self.callers.iter();
+        checks
+            .filter_map(|(policy, caller)| Some(Check::new(policy, caller.partition()?).cost(self.cost)))
+            .collect()
+    }
+
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.callers.iter().map(|(policy, _)| Rule::Shared(Arc::clone(policy)))
+    }
+
+    /// Every answer counts.
+    fn charged(&mut self, _: GroupOutcome) -> Option<Box<Charge>> {
+        None
     }
 }
 
@@ -238,14 +269,15 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        ready(Ok(RateLimitService { settings: Arc::clone(&self.0), service: Rc::new(service) }))
+        let settings = Rc::new(self.0.apart());
+        ready(Ok(RateLimitService { settings, service: Rc::new(service) }))
     }
 }
 
 /// The service that [`RateLimit`] makes of the one it is wrapped around.
 #[allow(missing_debug_implementations, reason = "nor has the service inside")]
 pub struct RateLimitService<S> {
-    settings: Arc<Settings>,
+    settings: Rc<Settings>,
     service: Rc<S>,
 }
 
@@ -261,9 +293,9 @@ where
     forward_ready!(service);
 
     fn call(&self, req: ServiceRequest) -> Self::Future {
-        let (settings, service) = (Arc::clone(&self.settings), Rc::clone(&self.service));
+        let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
         Box::pin(async move {
-            if let Err(rejection) = settings.check(req.request()).await {
+            if let Err(rejection) = settings.ask(req.request()).verdict().await {
                 let (req, payload) = req.into_parts();
                 let response = refuse(&req, payload, rejection).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));

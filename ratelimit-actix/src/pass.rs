@@ -14,9 +14,9 @@ use crate::config::RateLimitConfig;
 use crate::drain::drain;
 use crate::key::Key;
 use crate::limit::{Limit, Nobody};
-use crate::limiter;
-use crate::quotas::Quotas;
-use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable, answer};
+use crate::question::{Asked, Question};
+use crate::quotas::{Quotas, Rule};
+use crate::rejection::{Rejection, answer};
 use crate::settle::{Applied, Charge, Settled};
 
 /// A request that may go on to its handler.
@@ -42,33 +42,49 @@ pub async fn begin(
     limits: &'static [Limit],
 ) -> Result<Pass, HttpResponse> {
     let payload = payload.into_inner();
-    match ask(&req, limits).await {
+    match ask(&req, limits).verdict().await {
         Ok(charge) => Ok(Pass { req, payload, charge }),
         Err(rejection) => Err(refuse(&req, payload, rejection).await),
     }
 }
 
 /// Asks about limits of which nothing is chosen for the request, if it is one that counts.
-async fn ask(req: &HttpRequest, limits: &'static [Limit]) -> Result<Option<Box<Charge>>, Box<Rejection>> {
+fn ask<'r>(req: &'r HttpRequest, limits: &'static [Limit]) -> Asked<'r> {
     let config = RateLimitConfig::nearest(req);
     if !config.counts(req.method()) {
-        return Ok(None);
+        return Asked::NOTHING;
     }
-    let mut callers: SmallVec<[(&'static Limit, Key); 2]> = SmallVec::new();
+    let mut callers = SmallVec::new();
     for limit in limits {
         match limit.caller(req, config) {
             Ok(Some(caller)) => callers.push((limit, caller)),
             Ok(None) => {}
-            Err(Nobody) => return Err(Box::new(Rejection::MissingCaller(MissingCaller::new(req)))),
+            Err(Nobody) => return Asked::of_nobody(req),
         }
     }
-    let checks = callers.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?)));
-    let may_refund = limits.iter().any(Limit::may_refund);
-    let outcome = decide(req, &checks.collect::<SmallVec<[Check<'_>; 2]>>(), may_refund).await?;
-    let Some(outcome) = outcome else { return Ok(None) };
-    let applied = callers.into_iter();
-    let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
-    Ok(Some(Box::new(Charge::new(applied.collect(), outcome))))
+    Asked::about(req, Callers(callers))
+}
+
+/// The callers of limits of which nothing is chosen for the request.
+struct Callers(SmallVec<[(&'static Limit, Key); 2]>);
+
+impl Question for Callers {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        self.0.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?))).collect()
+    }
+
+    fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.0.iter().map(|(limit, _)| Rule::Written(limit.policy()))
+    }
+
+    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+        if !self.0.iter().any(|(limit, _)| limit.may_refund()) {
+            return None;
+        }
+        let applied = self.0.drain(..);
+        let applied = applied.map(|(limit, key)| Applied { limit, policy: None, key, cost: limit.units() });
+        Some(Box::new(Charge::new(applied.collect(), outcome)))
+    }
 }
 
 /// The answer to a request that may not go on. Boxed, so that requests that do carry nothing of it around.
@@ -85,29 +101,6 @@ pub(crate) fn refuse(
             None => response,
         }
     })
-}
-
-/// Asks the nearest limiter, and leaves what it says in the request. Not at all when there is nothing to ask.
-///
-/// Gives the outcome, which is large, only to who wants to `keep` it for giving back what was taken.
-pub(crate) async fn decide(
-    req: &HttpRequest,
-    checks: &[Check<'_>],
-    keep: bool,
-) -> Result<Option<Box<GroupOutcome>>, Box<Rejection>> {
-    if checks.is_empty() {
-        return Ok(None);
-    }
-    let Ok(outcome) = limiter::nearest(req).check_all(checks).await else {
-        // The limiter has logged why.
-        return Err(Box::new(Rejection::Unavailable(Unavailable::new(req))));
-    };
-    Quotas::add(req, checks, &outcome);
-    if outcome.is_allowed() {
-        Ok(keep.then(|| Box::new(outcome)))
-    } else {
-        Err(Box::new(Rejection::RateLimited(RateLimited::new(req, outcome))))
-    }
 }
 
 impl Pass {

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::{Ready, ready};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -21,9 +22,18 @@ use crate::limiter;
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
 pub struct Quota {
-    policy: Policy,
+    rule: Rule,
     caller: Caller,
     outcome: Outcome,
+}
+
+/// The policy of a quota, which is not copied with every request.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    /// By an attribute, as it is in the program.
+    Written(&'static Policy),
+    /// Of middleware, or with a `max` of its own.
+    Shared(Arc<Policy>),
 }
 
 /// Whose count it is, hidden from logs.
@@ -37,14 +47,17 @@ impl fmt::Debug for Caller {
 }
 
 impl Quota {
-    pub(crate) fn new(check: &Check<'_>, outcome: Outcome) -> Self {
+    pub(crate) fn new(rule: Rule, check: &Check<'_>, outcome: Outcome) -> Self {
         let caller = Caller(SmallVec::from_slice(check.partition()));
-        Self { policy: check.policy().clone(), caller, outcome }
+        Self { rule, caller, outcome }
     }
 
     /// The rule.
     pub fn policy(&self) -> &Policy {
-        &self.policy
+        match &self.rule {
+            Rule::Written(policy) => policy,
+            Rule::Shared(policy) => policy,
+        }
     }
 
     /// What was decided, and what is left.
@@ -59,8 +72,9 @@ impl Quota {
 
     /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
     pub(crate) fn effective_window(&self) -> Duration {
-        let max = u128::from(self.policy.max());
-        let micros = self.policy.window().as_micros() * u128::from(self.policy.capacity());
+        let policy = self.policy();
+        let max = u128::from(policy.max());
+        let micros = policy.window().as_micros() * u128::from(policy.capacity());
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
@@ -123,13 +137,21 @@ impl Quotas {
     }
 
     /// Adds what the nearest limiter has decided about a group to those of a request.
-    pub(crate) fn add(req: &HttpRequest, checks: &[Check<'_>], outcome: &GroupOutcome) {
-        kept::add(req, group(checks, outcome));
+    pub(crate) fn add(
+        req: &HttpRequest,
+        rules: impl Iterator<Item = Rule>,
+        checks: &[Check<'_>],
+        outcome: &GroupOutcome,
+    ) {
+        kept::add(req, group(rules, checks, outcome));
     }
 
     /// Sets the header fields that say what was decided about a request, if anything was.
     pub(crate) fn tell_of(req: &HttpRequest, headers: &mut HeaderMap) {
-        kept::look(req, |quotas| tell(quotas, RateLimitConfig::nearest(req), headers));
+        let config = RateLimitConfig::nearest(req);
+        if !config.header_styles().is_empty() {
+            kept::look(req, |quotas| tell(quotas, config, headers));
+        }
     }
 
     fn push(&self, decided: Decided) {
@@ -193,13 +215,13 @@ impl Quotas {
     }
 }
 
-fn group(checks: &[Check<'_>], outcome: &GroupOutcome) -> Group {
-    match (checks, outcome.outcomes()) {
+fn group(rules: impl Iterator<Item = Rule>, checks: &[Check<'_>], outcome: &GroupOutcome) -> Group {
+    let told = rules.zip(checks).zip(outcome.outcomes());
+    let mut quotas = told.map(|((rule, check), told)| Quota::new(rule, check, told.clone()));
+    match (checks, quotas.next()) {
         // Made in its place, since it is large.
-        ([check], [told]) => SmallVec::from_buf([Quota::new(check, told.clone())]),
-        (checks, told) => {
-            checks.iter().zip(told).map(|(check, told)| Quota::new(check, told.clone())).collect()
-        }
+        ([_], Some(quota)) => SmallVec::from_buf([quota]),
+        (_, first) => first.into_iter().chain(quotas).collect(),
     }
 }
 
@@ -223,7 +245,7 @@ impl Decided {
         loop {
             let checks = self.quotas.iter();
             let checks: SmallVec<[Check<'_>; 2]> =
-                checks.map(|quota| Check::new(&quota.policy, &quota.caller.0[..]).cost(units)).collect();
+                checks.map(|quota| Check::new(quota.policy(), &quota.caller.0[..]).cost(units)).collect();
             let outcome = self.limiter.check_all(&checks).await?;
             // A cost of 0 always passes.
             if outcome.is_allowed() || units == 0 {
@@ -252,7 +274,11 @@ mod tests {
     fn debug_does_not_show_the_caller() {
         let policy = Policy::new("policy", 1, Duration::from_secs(1));
         let check = Check::new(&policy, "AAAA");
-        let quota = Quota::new(&check, Outcome::new(1, 1, 0, 0, Decision::Allowed));
+        let quota = Quota::new(
+            Rule::Shared(Arc::new(policy.clone())),
+            &check,
+            Outcome::new(1, 1, 0, 0, Decision::Allowed),
+        );
         let shown = format!("{quota:?}");
         assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
     }
@@ -270,7 +296,7 @@ mod tests {
         let window = |policy: &Policy| {
             let check = Check::new(policy, "");
             let outcome = Outcome::new(1, 1, 0, 0, Decision::Allowed);
-            Quota::new(&check, outcome).effective_window()
+            Quota::new(Rule::Shared(Arc::new(policy.clone())), &check, outcome).effective_window()
         };
         assert_eq!(window(&bucket(5, 20)), Duration::from_secs(4));
         assert_eq!(window(&bucket(5, 5)), Duration::from_secs(1));

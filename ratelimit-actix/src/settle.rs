@@ -1,5 +1,6 @@
 //! What is done after the handler when only some answers count: giving back, and telling the truth about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(crate) struct Applied {
     pub(crate) limit: &'static Limit,
     /// The rule, if its `max` was chosen for the request.
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<Arc<Policy>>,
     pub(crate) key: Key,
     pub(crate) cost: u64,
 }
@@ -27,7 +28,7 @@ pub(crate) struct Applied {
 impl Applied {
     /// The question to the store.
     pub(crate) fn check(&self) -> Check<'_> {
-        let policy = self.policy.as_ref().unwrap_or(self.limit.policy());
+        let policy = self.policy.as_deref().unwrap_or(self.limit.policy());
         Check::new(policy, self.key.partition().unwrap_or_default()).cost(self.cost)
     }
 }
@@ -35,7 +36,7 @@ impl Applied {
 /// What a request was charged, kept until its answer is known.
 pub(crate) struct Charge {
     applied: SmallVec<[Applied; 2]>,
-    outcome: Box<GroupOutcome>,
+    outcome: GroupOutcome,
 }
 
 /// What a client is to be told about its quota.
@@ -47,7 +48,7 @@ pub(crate) enum Settled {
 }
 
 impl Charge {
-    pub(crate) const fn new(applied: SmallVec<[Applied; 2]>, outcome: Box<GroupOutcome>) -> Self {
+    pub(crate) const fn new(applied: SmallVec<[Applied; 2]>, outcome: GroupOutcome) -> Self {
         Self { applied, outcome }
     }
 

@@ -242,19 +242,14 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        let check = Check::new(policy, &partition).cost(cost);
-        // Without the detour over a group, which takes as long as the decision.
-        if let Backend::Memory(store) = &self.inner.store {
-            return Ok(at_once(&[check], || store.decide_one(&check, Mode::Check), slice::from_ref));
-        }
-        if let Some(refused) = self.refused(&[check]) {
-            return only(&refused);
+        if let Some(outcome) = self.one_now(&Check::new(policy, &partition).cost(cost)) {
+            return Ok(outcome);
         }
         // In a box with all that it needs: a future is copied until it is polled, and copying a large one takes longer
         // than a decision in memory.
         let ask = async move {
             let group = [Check::new(policy, &partition).cost(cost)];
-            only(&self.ask(&group).await?)
+            only(self.ask(&group).await?)
         };
         Box::pin(ask).await
     }
@@ -293,13 +288,84 @@ impl RateLimiter {
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        if let Backend::Memory(store) = &self.inner.store {
-            return Ok(at_once(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
-        }
-        match self.refused(group) {
-            Some(refused) => Ok(refused),
+        match self.all_now(group) {
+            Some(outcome) => Ok(outcome),
             // In a box, so that whoever asks the memory carries nothing of it around.
             None => Box::pin(self.ask(group)).await,
+        }
+    }
+
+    /// [`check`](Self::check) without a future, for callers that are not async or want the last nanoseconds: `None` when
+    /// that has to ask a server, and then nothing has been taken.
+    ///
+    /// In memory it always decides. With Redis it knows of those who were denied a moment ago, and nothing else. With a
+    /// store of your own it knows of nobody.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Policy, RateLimiter};
+    ///
+    /// static PACKETS: Policy = Policy::new("packets", 2, Duration::from_secs(1));
+    ///
+    /// let limiter = RateLimiter::in_memory();
+    /// let is_allowed = || limiter.check_now(&PACKETS, "192.0.2.1").is_some_and(|outcome| outcome.is_allowed());
+    /// assert!(is_allowed());
+    /// assert!(is_allowed());
+    /// assert!(!is_allowed());
+    /// ```
+    pub fn check_now(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Option<Outcome> {
+        self.one_now(&Check::new(policy, &partition))
+    }
+
+    /// [`check_all`](Self::check_all) without a future, as [`check_now`](Self::check_now): `None` when that has to ask a
+    /// server, and for a group of more than [`MAX_GROUP`] limits; then nothing has been taken.
+    ///
+    /// # Examples
+    ///
+    /// Works with any store, and waits only when it must:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Check, Policy, RateLimiter};
+    ///
+    /// static BYTES: Policy = Policy::new("bytes", 1_000_000, Duration::from_secs(60));
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let group = [Check::new(&BYTES, "tenant-42").cost(600_000)];
+    /// let outcome = match limiter.check_all_now(&group) {
+    ///     Some(outcome) => outcome,
+    ///     None => limiter.check_all(&group).await?,
+    /// };
+    /// assert!(outcome.is_allowed());
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn check_all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        if group.len() > MAX_GROUP { None } else { self.all_now(group) }
+    }
+
+    /// What can be decided about one limit without waiting.
+    fn one_now(&self, check: &Check<'_>) -> Option<Outcome> {
+        match &self.inner.store {
+            // Without the detour over a group, which takes as long as the decision.
+            Backend::Memory(store) => {
+                let group = slice::from_ref(check);
+                Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref))
+            }
+            _ => self.refused(slice::from_ref(check))?.into_only(),
+        }
+    }
+
+    /// What can be decided about a group without waiting.
+    fn all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        match &self.inner.store {
+            Backend::Memory(store) => {
+                Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes))
+            }
+            _ => self.refused(group),
         }
     }
 
@@ -309,7 +375,7 @@ impl RateLimiter {
     ///
     /// When the store cannot decide.
     pub async fn peek(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
-        only(&self.peek_all(&[Check::new(policy, &partition)]).await?)
+        only(self.peek_all(&[Check::new(policy, &partition)]).await?)
     }
 
     /// What would be decided now about a group; takes nothing.
@@ -352,7 +418,8 @@ impl RateLimiter {
         let answer = match &self.inner.store {
             Backend::Memory(store) => Store::check(store, group).await,
             #[cfg(feature = "redis")]
-            Backend::Redis(store) => Store::check(&**store, group).await,
+            // What was refused a moment ago has been looked for.
+            Backend::Redis(store) => store.ask(group).await,
             Backend::Custom(store) => store.check(group).await,
         };
         match answer {
@@ -418,9 +485,13 @@ fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }
 
-/// Decides in memory.
+/// Decides in memory, and tells the metrics.
 #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
-fn at_once<T>(group: &[Check<'_>], decide: impl FnOnce() -> T, outcomes: impl FnOnce(&T) -> &[Outcome]) -> T {
+fn measured<T>(
+    group: &[Check<'_>],
+    decide: impl FnOnce() -> T,
+    outcomes: impl FnOnce(&T) -> &[Outcome],
+) -> T {
     #[cfg(feature = "metrics")]
     let stopwatch = crate::metrics::Stopwatch::start();
     let decided = decide();
@@ -433,6 +504,9 @@ fn at_once<T>(group: &[Check<'_>], decide: impl FnOnce() -> T, outcomes: impl Fn
 }
 
 /// The outcome of a group of one.
-fn only(outcome: &GroupOutcome) -> Result<Outcome, StoreError> {
-    outcome.outcomes().first().cloned().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
+fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
+    outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }
+
+#[cfg(test)]
+mod tests;

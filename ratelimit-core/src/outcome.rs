@@ -214,6 +214,11 @@ impl GroupOutcome {
         &self.outcomes
     }
 
+    /// The outcome of a group of one.
+    pub(crate) fn into_only(mut self) -> Option<Outcome> {
+        if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
+    }
+
     /// The smallest wait after which the whole group passes if nobody else comes: the longest of the violated limits.
     ///
     /// `None` when it passed, and when one of the limits can never pass.

@@ -106,6 +106,16 @@ impl RedisStore {
         self.refusals.find(group)
     }
 
+    /// Asks the server, and remembers its refusals.
+    pub(crate) async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        let asked = self.refusals.ask(group);
+        let outcome = self.decide(group, Mode::Check).await?;
+        if let Some(asked) = asked {
+            self.refusals.learn(group, &asked, &outcome);
+        }
+        Ok(outcome)
+    }
+
     async fn decide(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
         if self.connection.is_cluster() {
             let parts = by_caller(group);
@@ -170,15 +180,10 @@ impl RedisStore {
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        if let Some(refused) = self.refused(group) {
-            return Ok(refused);
+        match self.refused(group) {
+            Some(refused) => Ok(refused),
+            None => self.ask(group).await,
         }
-        let asked = self.refusals.ask(group);
-        let outcome = self.decide(group, Mode::Check).await?;
-        if let Some(asked) = asked {
-            self.refusals.learn(group, &asked, &outcome);
-        }
-        Ok(outcome)
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
