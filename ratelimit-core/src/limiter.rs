@@ -349,24 +349,20 @@ impl RateLimiter {
 
     /// What can be decided about one limit without waiting.
     fn one_now(&self, check: &Check<'_>) -> Option<Outcome> {
-        match &self.inner.store {
+        let group = slice::from_ref(check);
+        if let Backend::Memory(store) = &self.inner.store {
             // Without the detour over a group, which takes as long as the decision.
-            Backend::Memory(store) => {
-                let group = slice::from_ref(check);
-                Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref))
-            }
-            _ => self.refused(slice::from_ref(check))?.into_only(),
+            return Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref));
         }
+        self.refused(group)?.into_only()
     }
 
     /// What can be decided about a group without waiting.
     fn all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        match &self.inner.store {
-            Backend::Memory(store) => {
-                Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes))
-            }
-            _ => self.refused(group),
+        if let Backend::Memory(store) = &self.inner.store {
+            return Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
         }
+        self.refused(group)
     }
 
     /// What would be decided now about one unit; takes nothing.

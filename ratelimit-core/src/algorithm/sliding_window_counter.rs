@@ -137,6 +137,7 @@ impl Earlier for Box<[Count]> {
 
 impl<E: Earlier> State<E> {
     /// The same with these counts; `earlier` newest first.
+    #[cfg(feature = "redis")]
     pub(super) fn found(mut self, start: u64, current: u64, earlier: impl Iterator<Item = u64>) -> Self {
         (self.start, self.current) = (start, current);
         for (count, found) in self.earlier.counts_mut().iter_mut().zip(earlier) {

@@ -46,6 +46,7 @@ impl State {
     }
 
     /// A log of these entries, of time and units, oldest first.
+    #[cfg(feature = "redis")]
     pub(super) fn found(policy: &Policy, entries: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut state = Self::new(policy);
         entries.for_each(|(time, units)| state.push(time, units));
