@@ -13,9 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
-
-/// An instant in 2026, so that all digits of a real clock are in play.
-const START: u64 = 1_790_000_000_123_456;
+use tests::{ALGORITHMS, START};
 
 /// Random cases; the environment can ask for more.
 fn cases() -> u32 {
@@ -23,12 +21,7 @@ fn cases() -> u32 {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop_oneof![
-        Just(Algorithm::FixedWindow),
-        Just(Algorithm::SlidingWindowCounter),
-        Just(Algorithm::SlidingWindowLog),
-        Just(Algorithm::TokenBucket),
-    ];
+    let algorithm = prop::sample::select(&ALGORITHMS[..]);
     let max = prop_oneof![4 => 1u64..8, 3 => 1u64..200, 1 => 1u64..100_000, 1 => 999_999_999_000u64..=1_000_000_000_000];
     let window = prop_oneof![
         3 => (1u64..20).prop_map(|n| n * 1000),

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
+use tests::ALGORITHMS;
 use tests::timed::{MIDNIGHT, Timed, report};
 
 /// A limit in a group: number of its policy, number of the caller, cost.
@@ -43,12 +44,7 @@ struct Case {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop_oneof![
-        Just(Algorithm::FixedWindow),
-        Just(Algorithm::SlidingWindowCounter),
-        Just(Algorithm::SlidingWindowLog),
-        Just(Algorithm::TokenBucket),
-    ];
+    let algorithm = prop::sample::select(&ALGORITHMS[..]);
     let max = prop_oneof![
         4 => 1u64..8,
         3 => 1u64..200,

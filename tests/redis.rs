@@ -14,24 +14,18 @@ use redis::AsyncCommands;
 use tests::noise::Noise;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
+use tests::{ALGORITHMS, START};
 
 /// Denies when the store cannot answer, so that an answer is the store's.
 static MINUTE: Policy =
     Policy::builder("minute").max(3).window(Duration::from_secs(60)).on_error(OnError::Deny).build();
-
-const ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindowCounter,
-    Algorithm::SlidingWindowLog,
-    Algorithm::TokenBucket,
-];
 
 fn policy(algorithm: Algorithm, max: u64, window: Duration) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
 }
 
 fn clock() -> FakeClock {
-    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
+    FakeClock::at(Timestamp::from_micros(START))
 }
 
 /// The only key that is stored.

@@ -7,13 +7,8 @@ use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, Timestamp};
 use tests::redis::{Server, server};
+use tests::{ALGORITHMS, START};
 
-const ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindowCounter,
-    Algorithm::SlidingWindowLog,
-    Algorithm::TokenBucket,
-];
 const MICRO: Duration = Duration::from_micros(1);
 
 fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
@@ -22,7 +17,7 @@ fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
 }
 
 fn clock() -> FakeClock {
-    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
+    FakeClock::at(Timestamp::from_micros(START))
 }
 
 /// How often the server was asked to decide.

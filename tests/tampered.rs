@@ -11,9 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, StoreError, Timestamp};
 use redis::aio::MultiplexedConnection;
-
-/// An instant in 2026, so that all digits of a real clock are in play.
-const START: u64 = 1_790_000_000_123_456;
+use tests::{ALGORITHMS, START};
 
 /// Random cases; the environment can ask for more.
 fn cases() -> u32 {
@@ -21,12 +19,7 @@ fn cases() -> u32 {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop_oneof![
-        Just(Algorithm::FixedWindow),
-        Just(Algorithm::SlidingWindowCounter),
-        Just(Algorithm::SlidingWindowLog),
-        Just(Algorithm::TokenBucket),
-    ];
+    let algorithm = prop::sample::select(&ALGORITHMS[..]);
     let max = prop_oneof![3 => 1u64..8, 2 => 1u64..200, 1 => 999_999_999_000u64..=1_000_000_000_000];
     let window = prop_oneof![Just(2_520u64), Just(60_480_000), Just(31_622_400_000_000)];
     let sub_windows = prop_oneof![Just(1u64), 2u64..=10, Just(60)];

@@ -7,7 +7,7 @@
 -- Twin    src/algorithm.rs, State::refund
 for key = 1, #KEYS do
   local step, max, window, shape, cost, at, valid_until = unpack(args, 7 * key - 5, 7 * key + 1)
-  if now < valid_until and redis.call('PTTL', KEYS[key]) ~= -2 then
+  if now < valid_until and call('PTTL', KEYS[key]) ~= -2 then
     local policy = { max = max, window = window, sub_windows = shape, burst = shape }
     step = algorithms[step]
     local state, failure = step.load(key, policy)

@@ -35,6 +35,19 @@ pub use answer::{Answer, send};
 
 use std::time::{Duration, Instant};
 
+use ratelimit_core::Algorithm;
+
+/// An instant in 2026, in microseconds, so that all digits of a real clock are in play.
+pub const START: u64 = 1_790_000_000_123_456;
+
+/// All of them.
+pub const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindowCounter,
+    Algorithm::SlidingWindowLog,
+    Algorithm::TokenBucket,
+];
+
 /// Whether `condition` comes true within `limit`.
 #[allow(clippy::disallowed_methods, reason = "a deadline for a real process, not logic")]
 pub fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {

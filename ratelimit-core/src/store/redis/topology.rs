@@ -223,7 +223,7 @@ pub(super) fn is_tls(url: &str) -> bool {
 }
 
 /// The hash tag of a key, which decides where in a cluster it is.
-pub(super) fn hash_tag(key: &str) -> &str {
+fn hash_tag(key: &str) -> &str {
     key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
 }
 
