@@ -1,6 +1,6 @@
 -- refund.lua: give back what reservations took, as far as it still counts.
 -- KEYS    one for each thing taken
--- ARGV    1: little-endian doubles: the instant in microseconds or 0 for the server's clock; then for each key: number of
+-- ARGV    1: little-endian doubles: the instant in microseconds or -1 for the server's clock; then for each key: number of
 --         its algorithm, max, window in microseconds, sub-windows or burst, cost, the instants at which it was taken and
 --         from which it no longer counts, in microseconds
 -- Reply   1

@@ -53,6 +53,12 @@ impl Outcome {
         self
     }
 
+    /// The same, as an outcome under this limit.
+    pub(crate) const fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// The same, charged to a count that callers share for want of room.
     pub(crate) const fn pooled(mut self) -> Self {
         self.pooled = true;

@@ -32,6 +32,14 @@ fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&(number as f64).to_le_bytes());
 }
 
+/// The instant of a decision; -1 is the server's own clock.
+fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
+    match now {
+        Some(now) => push(bytes, now),
+        None => bytes.extend_from_slice(&(-1.0f64).to_le_bytes()),
+    }
+}
+
 /// What a script needs to know of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -111,8 +119,8 @@ struct Asked {
 /// Writes calls: knows the names of keys and the time.
 pub(super) struct Encoder {
     pub(super) namer: Namer,
-    /// Reads the instant that scripts are to believe, in microseconds; 0 is the server's own clock.
-    pub(super) now: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Reads the instant that scripts take for now, in microseconds; `None` is the server's own clock.
+    pub(super) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }
 
 impl Encoder {
@@ -155,7 +163,7 @@ impl Encoder {
         });
         let requests = numbered.collect();
         let mut head = Vec::with_capacity(16 + 32 * rules.len() + 16 * asked.len());
-        push(&mut head, (self.now)());
+        push_now(&mut head, (self.now)());
         push(&mut head, rules.len() as u64);
         for rule in &rules {
             rule.push(&mut head);
@@ -232,9 +240,9 @@ fn short(number: usize) -> u16 {
 pub(super) struct RefundArguments(Vec<u8>);
 
 impl RefundArguments {
-    pub(super) fn new(now: u64) -> Self {
+    pub(super) fn new(now: Option<u64>) -> Self {
         let mut bytes = Vec::new();
-        push(&mut bytes, now);
+        push_now(&mut bytes, now);
         Self(bytes)
     }
 
@@ -330,7 +338,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn encoder(now: u64) -> Encoder {
-        Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || now) }
+        Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
     }
 
     fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
@@ -400,6 +408,19 @@ mod tests {
                 &[1.0, 5.0, 1.0, 2.0],
             ];
             assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
+        }
+    }
+
+    #[test]
+    fn the_servers_clock_is_another_word_than_any_instant() {
+        let policy = Policy::new("k", 10, MINUTE);
+        let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
+        for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
+            let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+            let refund = RefundArguments::new(now).into_bytes();
+            for bytes in [&call.arguments[0], &refund] {
+                assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
+            }
         }
     }
 
