@@ -505,16 +505,7 @@ fn pollster_like<F: Future>(future: F) -> F::Output {
 #[tokio::test]
 async fn a_user_with_few_permissions_is_enough() {
     let Some(server) = server() else { return };
-    let mut raw = server.raw().await;
-    // Word for word what users are told to set up.
-    let told = include_str!("../docs/when-redis-fails.md");
-    let rules = told.split_once("ACL SETUSER limiter").unwrap().1.split_once("```").unwrap().0;
-    let mut command = redis::cmd("ACL");
-    command.arg("SETUSER").arg("limiter");
-    for rule in rules.split_whitespace() {
-        command.arg(rule);
-    }
-    let _: () = command.query_async(&mut raw).await.unwrap();
+    server.make_documented_user(None);
     let url = format!("redis://limiter:s3cret@127.0.0.1:{}/", server.port());
     let limiter = RateLimiter::redis(&url).unwrap();
     assert!(decides(&limiter).await);

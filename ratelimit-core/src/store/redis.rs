@@ -61,7 +61,8 @@ pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
 /// * The server's clock decides, so instances need not agree on the time.
 /// * Who was denied is denied in this process until his `retry_after`, for a second at most, without asking the server
 ///   again.
-/// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection.
+/// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection, not for
+///   several nodes of a cluster.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
 ///   runtime and outlives each.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest.
