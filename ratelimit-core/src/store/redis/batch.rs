@@ -121,9 +121,16 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
                 break;
             }
         }
-        // A task ends at the latest deadline of its requests.
+        // A task ends at the latest deadline of its requests; that of a queued request may be earlier.
         while under_way.len() >= MOST_UNDER_WAY {
-            let _ = under_way.join_next().await;
+            let _ = timeout_at(Instant::now() + PACE, under_way.join_next()).await;
+            while let Ok(waiter) = queue.try_recv() {
+                waiting.push(waiter);
+            }
+            let now = Instant::now();
+            for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= now) {
+                tell(answer, Err(shared.too_late()));
+            }
         }
         if waiting.is_empty() && queue.recv_many(&mut waiting, CAP).await == 0 {
             return;
