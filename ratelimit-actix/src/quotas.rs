@@ -98,6 +98,9 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 /// The answer to one question.
 type Group = SmallVec<[Quota; 1]>;
 
+/// How often a limiter is asked at most to take what is left; the last time for nothing, which tells what is left.
+const CHARGE_QUESTIONS: u32 = 8;
+
 /// One question to a limiter, and its answer.
 #[derive(Clone, Debug)]
 struct Decided {
@@ -196,7 +199,11 @@ impl Quotas {
     }
 
     /// Takes `units` more from every limit of this request, or all that are left where these are fewer, and has the
-    /// answer say what is left then. Returns how many could be taken of the limit that had the least.
+    /// answer say what is left then. Returns how many could be taken of the limit that had the least. Limits that share a
+    /// count take `units` each from it.
+    ///
+    /// A limiter is asked once when `units` are left, twice when fewer are, and at most eight times when other requests take
+    /// what is left in between; then fewer units are taken than were left, down to none.
     ///
     /// # Errors
     ///
@@ -240,19 +247,30 @@ impl Decided {
         }
     }
 
-    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits.
+    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits, for ever fewer.
     async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
+        let mut question = 1;
         loop {
             let checks = self.quotas.iter();
             let checks: SmallVec<[Check<'_>; 2]> =
                 checks.map(|quota| Check::new(quota.policy(), &quota.caller.0[..]).cost(units)).collect();
             let outcome = self.limiter.check_all(&checks).await?;
-            // A cost of 0 always passes.
+            // A cost of 0 takes nothing, so whatever is said about it is what is left.
             if outcome.is_allowed() || units == 0 {
                 return Ok((units, outcome));
             }
-            let left = outcome.outcomes().iter().map(Outcome::remaining).min().unwrap_or(0);
-            units = left.min(units - 1);
+            question += 1;
+            let less = match question {
+                2 => units - 1,
+                ..CHARGE_QUESTIONS => units / 2,
+                _ => 0,
+            };
+            // A count that several limits share is charged the sum of what they take.
+            let count = |check: &Check<'_>| check.digest(&[0; 16]);
+            let sharing =
+                |check: &Check<'_>| checks.iter().filter(|other| count(other) == count(check)).count();
+            let fits = |(check, outcome): (&Check<'_>, &Outcome)| outcome.remaining() / sharing(check) as u64;
+            units = checks.iter().zip(outcome.outcomes()).map(fits).min().unwrap_or(0).min(less);
         }
     }
 }
