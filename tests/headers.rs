@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
+#[path = "headers/waiting.rs"]
+mod waiting;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -49,8 +49,8 @@ use crate::settle::Charge;
 /// # With limits of the handler
 ///
 /// A handler in the scope may have limits of its own. They are a second question to the store: the middleware's are
-/// charged first, and stay charged when the handler's then deny. The answer tells all of them, the legacy fields the
-/// tightest.
+/// charged first, and stay charged when the handler's then deny. The answer tells all that were asked, the legacy fields the
+/// tightest; a denial by the middleware says nothing of the handler's.
 ///
 /// # What it can see
 ///

@@ -65,9 +65,19 @@ impl Quota {
         &self.outcome
     }
 
-    /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
+    /// The wait that is told as `Reset`, as an instant in Unix seconds, rounded up.
     pub(crate) fn reset_unix_seconds(&self) -> u64 {
-        self.outcome.at().unix_seconds_after(self.outcome.reset_after())
+        self.outcome.at().unix_seconds_after(self.outcome.available_after())
+    }
+
+    /// Whether one more request of cost 1, or this very one, has to wait.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.outcome.is_allowed() || self.outcome.remaining() == 0
+    }
+
+    /// The instant from which at least one unit passes, in microseconds.
+    pub(crate) fn available_at(&self) -> u64 {
+        self.outcome.at().as_micros().saturating_add(micros(self.outcome.available_after()))
     }
 
     /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
@@ -78,9 +88,11 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    fn rank(&self) -> (Decision, u64, u64) {
-        let reset = self.outcome.at().as_micros().saturating_add(micros(self.outcome.reset_after()));
-        (self.outcome.decision(), u64::MAX - self.outcome.remaining(), reset)
+    /// Larger for what a client has to wait longer for; by what is left where it need not wait.
+    fn rank(&self) -> (bool, bool, u64, u64) {
+        let is_never = self.outcome.decision() == Decision::Never;
+        let left = if self.is_blocked() { 0 } else { self.outcome.remaining() };
+        (is_never, self.is_blocked(), u64::MAX - left, self.available_at())
     }
 }
 
@@ -88,8 +100,9 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The quota that a client should look at: the violated one with the longest wait, otherwise the one with the least
-/// remaining, and of equals the one that takes longer to reset.
+/// The quota that a client should look at: of those that were violated or have nothing left the one with the longest wait,
+/// so that the next request passes all of them; otherwise the one with the least remaining, and of equals the one that takes
+/// longer to reset.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     // Of equals `max_by_key` takes the last; the first is what was written first.
     quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
