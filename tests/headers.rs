@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
+#[path = "headers/waiting.rs"]
+mod waiting;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -11,12 +17,16 @@ use actix_web::error::{ErrorForbidden, ErrorImATeapot, InternalError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::middleware::{Next, from_fn};
+use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ServiceConfig};
-use actix_web::{Error, HttpRequest, HttpResponse, Result};
+use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
+use ratelimit_actix::store::Store;
 use ratelimit_actix::{
-    BodyStyle, HeaderStyle, Policy, Quotas, RateLimit, RateLimitConfig, RateLimitConfigBuilder, RateLimiter,
-    Rejection, rate_limit,
+    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, Quotas, RateLimit,
+    RateLimitConfig, RateLimitConfigBuilder, RateLimiter, Rejection, Reservation, StoreError, Timestamp,
+    rate_limit,
 };
+use tests::answer::{get, send};
 use tests::client::{self, Reply};
 use tests::demo::{Demo, within_one_minute};
 use tests::service::Service;
@@ -287,6 +297,72 @@ fn handlers_see_what_is_left_and_charge_more_afterwards() {
     assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (200, Some("0")));
     assert_eq!(ask("/1").status, 429);
     assert_eq!(ask("/unlimited").body, "None 5");
+}
+
+#[actix_web::test]
+async fn charging_asks_a_few_times_whatever_is_left() {
+    #[rate_limit(max = 20_001, key = "shared", window = "1h")]
+    #[rate_limit(max = 30_000, key = "shared", window = "1h")]
+    #[rate_limit(max = 50_000, key = "alone", window = "1h")]
+    async fn metered(units: Path<u64>, quotas: Quotas) -> String {
+        quotas.charge(*units).await.unwrap().to_string()
+    }
+
+    let (limiter, watch) = watched();
+    let app = App::new().app_data(Data::new(limiter)).route("/{units}", web::get().to(metered));
+    let app = init_service(app).await;
+    let ask = async |path| {
+        let before = watch.calls();
+        let answer = send(&app, get(path)).await;
+        // The first question is that of the handler itself.
+        (answer.status, answer.body.clone(), answer.quota().unwrap().1, watch.calls() - before - 1)
+    };
+    // Each unit takes two of the shared count, of which the request itself has taken two.
+    assert_eq!(ask("/100").await, (200, "100".to_owned(), 19_799, 1));
+    assert_eq!(ask("/20000").await, (200, "9898".to_owned(), 1, 2));
+    assert_eq!(ask("/20000").await.0, 429, "one is left, and the request takes two");
+}
+
+/// A store in which other requests always take a unit of what is left before it is taken.
+#[derive(Debug)]
+struct Contended(Arc<AtomicUsize>);
+
+impl Store for Contended {
+    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        let questions = self.0.fetch_add(1, SeqCst);
+        let units = group[0].units();
+        let passes = questions == 0 || units == 0;
+        let decision = if passes { Decision::Allowed } else { Decision::RetryAfterMicros(1) };
+        let outcome = Outcome::new(1_000_000, units, units.saturating_sub(1), 1, decision);
+        let outcomes = group.iter().map(|_| outcome.clone()).collect();
+        Ok(GroupOutcome::new(Timestamp::from_micros(1), passes, outcomes))
+    }
+
+    async fn peek(&self, _: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        unreachable!("nothing is given back here")
+    }
+
+    async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        unreachable!("nothing is reset here")
+    }
+
+    async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
+        unreachable!("nothing is given back here")
+    }
+}
+
+#[actix_web::test]
+async fn charging_gives_up_when_others_always_come_first() {
+    #[rate_limit(max = 1_000_000)]
+    async fn metered(quotas: Quotas) -> String {
+        quotas.charge(20_000).await.unwrap().to_string()
+    }
+
+    let questions = Arc::new(AtomicUsize::new(0));
+    let limiter = RateLimiter::with_store(Contended(Arc::clone(&questions)));
+    let app = App::new().app_data(Data::new(limiter)).route("/", web::get().to(metered));
+    let answer = send(&init_service(app).await, get("/")).await;
+    assert_eq!((answer.body.as_str(), questions.load(SeqCst)), ("0", 1 + 8));
 }
 
 #[test]

