@@ -357,6 +357,20 @@ async fn the_settings_and_the_limiter_are_the_nearest_ones() {
 }
 
 #[actix_web::test]
+async fn it_tells_the_quota_by_the_settings_that_are_nearest_to_the_handler() {
+    let draft = || RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
+    // The scope is not known yet when the middleware around the app asks.
+    let own = web::scope("/own").app_data(draft()).route("/plain", web::get().to(ok));
+    let app = App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(FIVE.clone()));
+    let app = init_service(app.service(own).route("/", web::get().to(ok))).await;
+    let answer = send(&app, get("/own/plain")).await;
+    assert_eq!((answer.status, answer.quota()), (200, None));
+    assert!(answer.header("ratelimit").unwrap().starts_with(r#""five";r=4"#), "{answer:?}");
+    let answer = send(&app, get("/")).await;
+    assert_eq!((answer.quota().unwrap().1, answer.header("ratelimit")), (3, None));
+}
+
+#[actix_web::test]
 async fn a_store_that_cannot_answer_is_503() {
     let (limiter, watch) = watched();
     let app =

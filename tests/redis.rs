@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::{
-    Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+    Algorithm, Check, ConfigError, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
 use redis::AsyncCommands;
 use tests::noise::Noise;
@@ -47,6 +47,13 @@ async fn decides(limiter: &RateLimiter) -> bool {
     false
 }
 
+/// The server's clock, in microseconds.
+async fn time(server: &Server) -> u64 {
+    let (seconds, micros): (u64, u64) =
+        redis::cmd("TIME").query_async(&mut server.raw().await).await.unwrap();
+    seconds * 1_000_000 + micros
+}
+
 #[tokio::test]
 async fn the_server_clock_decides() {
     let Some(server) = server() else { return };
@@ -55,11 +62,10 @@ async fn the_server_clock_decides() {
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 1, window);
         let group = [Check::new(&policy, algorithm.as_str())];
+        let before = time(&server).await;
         let first = limiter.check_all(&group).await.unwrap();
-        let (seconds, micros): (u64, u64) =
-            redis::cmd("TIME").query_async(&mut server.raw().await).await.unwrap();
-        let apart = (seconds * 1_000_000 + micros).abs_diff(first.at().as_micros());
-        assert!(apart < 5_000_000, "{algorithm}: {apart} us from the server's time");
+        let (at, after) = (first.at().as_micros(), time(&server).await);
+        assert!((before..=after).contains(&at), "{algorithm}: at {at}, between {before} and {after} us");
         let mut denied = limiter.check_all(&group).await.unwrap();
         // The fixed window may have ended between the two.
         while denied.is_allowed() {
@@ -94,25 +100,104 @@ async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
     }
 }
 
+/// The policies whose keys are looked at: every algorithm, and the counter with many counts.
+fn every_layout(window: Duration) -> Vec<Policy> {
+    let sub_windows = Policy::builder("k").max(1_000_000).window(window).sub_windows(60);
+    let plain = ALGORITHMS.map(|algorithm| policy(algorithm, 1_000_000, window));
+    plain.into_iter().chain([sub_windows.on_error(OnError::Deny).build()]).collect()
+}
+
+/// How long after an outcome the key of its limit is of no more use: that of a counter has counts until the window is over
+/// that began at the end of the present sub-window.
+fn is_of_use_for(policy: &Policy, told: &Outcome) -> Duration {
+    if policy.algorithm() != Algorithm::SlidingWindowCounter {
+        return told.reset_after();
+    }
+    let length = policy.window() / u32::try_from(policy.sub_windows()).unwrap();
+    let into = told.at().as_micros() % u64::try_from(length.as_micros()).unwrap();
+    length + policy.window() - Duration::from_micros(into)
+}
+
+/// Expects every key to live as long as what it holds may count, and hardly longer: a second is for a pause inside a script,
+/// and one millisecond for rounding. `since` is when the last of them was written.
+async fn expect_lives(server: &Server, longest: Duration, told: &Outcome, since: Instant, case: &str) {
+    let mut raw = server.raw().await;
+    let keys: Vec<String> = raw.keys("rl1:*").await.unwrap();
+    assert!(!keys.is_empty() || told.reset_after().is_zero(), "{case}: nothing is kept");
+    for key in keys {
+        let left: i64 = raw.pttl(&key).await.unwrap();
+        let left = Duration::from_millis(
+            u64::try_from(left).unwrap_or_else(|_| panic!("{case}: {key} lives for ever")),
+        );
+        let lived = since.elapsed() + Duration::from_millis(1);
+        assert!(
+            left + lived >= told.reset_after(),
+            "{case}: lives {left:?}, counts for {:?}",
+            told.reset_after()
+        );
+        let most = longest + Duration::from_millis(1001);
+        assert!(left <= most, "{case}: lives {left:?}, of use for {longest:?}");
+    }
+}
+
 #[tokio::test]
-async fn every_key_expires() {
+async fn every_key_lives_as_long_as_it_counts_and_hardly_longer() {
+    // Under a test's clock every key lives an hour at least.
+    const WINDOW: Duration = Duration::from_secs(400 * 3600);
     let Some(server) = server() else { return };
-    let limiter = server.limiter();
-    let window = Duration::from_secs(60);
-    for algorithm in ALGORITHMS {
-        let policy = policy(algorithm, 5, window);
-        for _ in 0..3 {
-            let _ = limiter.check(&policy, "a").await.unwrap();
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let companion = Policy::builder("companion").max(1_000_000_000_000).window(WINDOW).build();
+    for policy in every_layout(WINDOW) {
+        let length = WINDOW / u32::try_from(policy.sub_windows()).unwrap();
+        // By itself a limit may be judged all at once; in a group it is judged step by step.
+        for in_group in [false, true] {
+            let case = format!("{policy:?}, in a group: {in_group}");
+            let checks = [Check::new(&policy, "a").cost(200_000), Check::new(&companion, "other")];
+            let group = if in_group { &checks[..] } else { &checks[..1] };
+            for step in 0..4 {
+                let since = Instant::now();
+                let outcome = limiter.check_all(group).await.unwrap();
+                assert!(outcome.is_allowed(), "{case}");
+                let told = &outcome.outcomes()[0];
+                let _: () =
+                    server.raw().await.del(other_keys(&server, "rl1:companion:").await).await.unwrap();
+                let longest = is_of_use_for(&policy, told);
+                expect_lives(&server, longest, told, since, &format!("{case}, step {step}")).await;
+                if step == 2 {
+                    // What is given back may be written anew.
+                    clock.advance(length / 7);
+                    limiter.refund(outcome.reservation(group).unwrap()).await.unwrap();
+                    let left = limiter.peek(&policy, "a").await.unwrap();
+                    expect_lives(&server, longest, &left, since, &format!("{case}, refund")).await;
+                }
+                // Into the next sub-window, and further into it each time.
+                clock.advance(length * 8 / 7);
+            }
+            let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
         }
     }
-    let sub_windows = Policy::builder("k").max(5).window(window).sub_windows(60).build();
-    let _ = limiter.check(&sub_windows, "a").await.unwrap();
-    let mut raw = server.raw().await;
-    let keys: Vec<String> = raw.keys("*").await.unwrap();
-    assert_eq!(keys.len(), 5);
-    for key in keys {
-        let ttl: i64 = raw.pttl(&key).await.unwrap();
-        assert!((1..=120_001).contains(&ttl), "{key} lives {ttl} ms");
+}
+
+/// The keys that begin like this, and one that does not exist.
+async fn other_keys(server: &Server, prefix: &str) -> Vec<String> {
+    let mut keys: Vec<String> = server.raw().await.keys(format!("{prefix}*")).await.unwrap();
+    keys.push("none".to_owned());
+    keys
+}
+
+#[tokio::test]
+async fn every_key_expires_by_the_servers_clock() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter();
+    for policy in every_layout(Duration::from_secs(60)) {
+        for cost in [200_000, 1] {
+            let since = Instant::now();
+            let told = limiter.check_n(&policy, "a", cost).await.unwrap();
+            let longest = is_of_use_for(&policy, &told);
+            expect_lives(&server, longest, &told, since, &format!("{policy:?}, cost {cost}")).await;
+        }
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
     }
 }
 

@@ -1,15 +1,20 @@
 //! Who was denied is denied without asking the server again, exactly until his wait is over.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+};
+use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tests::{ALGORITHMS, START};
 
 const MICRO: Duration = Duration::from_micros(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
     let window = Duration::from_millis(window_ms);
@@ -263,6 +268,81 @@ async fn a_reset_that_nobody_waits_for_is_seen_as_well() {
     let _ = poll!(reset.as_mut());
     drop(reset);
     assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is asked");
+}
+
+/// A limiter behind a proxy, connected, which learns refusals.
+async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
+    let proxy = Proxy::before(server.port());
+    let store =
+        RedisStore::builder(&proxy.url()).deadline(MINUTE).heartbeat(60 * MINUTE).clock(clock.clone());
+    let limiter = RateLimiter::with_redis(store.longest_refusal(60 * MINUTE).build().unwrap());
+    let _ = limiter.peek(&policy(Algorithm::FixedWindow, 1, 1), "first").await.unwrap();
+    (limiter, proxy)
+}
+
+/// Polls a request that the server denies, until the proxy holds the answer.
+async fn until_held<F: Future<Output = Result<Outcome, StoreError>>>(mut denied: Pin<&mut F>, proxy: &Proxy) {
+    proxy.set(Mode::Hold);
+    let held = proxy.held();
+    while proxy.held() == held {
+        assert!(poll!(denied.as_mut()).is_pending(), "the answer is held");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_begins_when_the_question_is_asked_however_late_the_answer_comes() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let (limiter, proxy) = behind_proxy(&server, &clock).await;
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        assert!(limiter.check_n(&policy, "a", 2).await.unwrap().is_allowed());
+        let mut denied = Box::pin(limiter.check(&policy, "a"));
+        until_held(denied.as_mut(), &proxy).await;
+        clock.advance(Duration::from_millis(3));
+        proxy.set(Mode::Pass);
+        let denied = denied.await.unwrap();
+        let end = denied.at().as_micros() + micros(denied.retry_after().unwrap());
+        clock.set(Timestamp::from_micros(end - 1));
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (false, 0), "{algorithm}: known here");
+        clock.advance(MICRO);
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let (limiter, proxy) = behind_proxy(&server, &clock).await;
+    let witness = server.asking_limiter_at(&clock);
+    for (algorithm, resets) in
+        ALGORITHMS.into_iter().flat_map(|algorithm| [(algorithm, true), (algorithm, false)])
+    {
+        let policy = policy(algorithm, 1, 3_600_000);
+        let group = [Check::new(&policy, "a")];
+        // The server has to know the script of refunds, which would otherwise be sent after an answer that is held.
+        limiter.refund(limiter.check_all(&group).await.unwrap().reservation(&group).unwrap()).await.unwrap();
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let mut denied = Box::pin(limiter.check(&policy, "a"));
+        until_held(denied.as_mut(), &proxy).await;
+        {
+            let mut frees: Pin<Box<dyn Future<Output = _>>> = match resets {
+                true => Box::pin(limiter.reset(&policy, "a")),
+                false => Box::pin(limiter.refund(reservation)),
+            };
+            // The server frees the caller while both answers are on their way. The caller of the reset gives up, so the
+            // answer of the denied request is the first to arrive.
+            while witness.peek(&policy, "a").await.unwrap().remaining() == 0 {
+                assert!(poll!(frees.as_mut()).is_pending());
+            }
+        }
+        proxy.set(Mode::Pass);
+        assert!(!denied.await.unwrap().is_allowed(), "{algorithm}: decided before");
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}: freed, {resets}");
+        limiter.reset(&policy, "a").await.unwrap();
+    }
 }
 
 #[tokio::test]

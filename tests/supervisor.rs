@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
 use std::net::TcpListener;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -239,6 +240,29 @@ fn a_log_that_panics_does_not_end_the_connection() {
         server.restart();
         assert!(within(2 * SECOND, || decides(&limiter)), "nobody connects any more");
     });
+}
+
+/// A part of a limit is enforced in the place of a store that cannot be asked: of a bucket, a part of its burst.
+#[test]
+fn instances_divide_what_passes_while_the_store_is_out() {
+    const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
+    let (url, _count) = counting(false);
+    for (algorithm, max, burst, passes) in [
+        (Algorithm::FixedWindow, 10, None, 3),
+        (Algorithm::SlidingWindowCounter, 10, None, 3),
+        (Algorithm::SlidingWindowLog, 8, None, 2),
+        (Algorithm::TokenBucket, 10, None, 3),
+        (Algorithm::TokenBucket, 100, Some(10), 3),
+        (Algorithm::TokenBucket, 4, Some(20), 5),
+    ] {
+        let policy =
+            Policy::builder("part").algorithm(algorithm).max(max).window(Duration::from_secs(30 * 86_400));
+        let policy = burst.map_or(policy, |burst| policy.burst(burst)).on_error(OnError::Local).build();
+        let store = RedisStore::builder(&url).deadline(Duration::from_millis(1)).build().unwrap();
+        let limiter = RateLimiter::redis_builder(store).instances(FOUR).build();
+        let passed = (0..100).filter(|_| block_on(limiter.check(&policy, "a")).unwrap().is_allowed());
+        assert_eq!(passed.count(), passes, "{algorithm}: max {max}, burst {burst:?}");
+    }
 }
 
 // ---- What is told -----------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-//! Plays the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field.
+//! Plays the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field, and compares
+//! what each step has stored.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::fs;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
 use serde::Deserialize;
 use tests::timed::{self, Timed};
+use tests::timeline;
 
 /// A file for one algorithm: every vector has one policy and one caller.
 #[derive(Deserialize)]
@@ -245,6 +247,7 @@ fn vectors() -> Vec<(String, Vec<Vector>)> {
 fn play(on: &str, store: &Timed) {
     let (mut rows, mut stories) = (0, 0);
     let files = vectors();
+    let model = timed::reference();
     for (file, vectors) in &files {
         for vector in vectors {
             stories += 1;
@@ -259,9 +262,13 @@ fn play(on: &str, store: &Timed) {
                 let group: Vec<Check<'_>> = checks
                     .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).cost(e.cost))
                     .collect();
-                store.set(now.as_micros());
-                let outcome = store.check_all(&group);
+                let [outcome, model_outcome] = [store, &model].map(|judge| {
+                    judge.set(now.as_micros());
+                    judge.check_all(&group)
+                });
                 assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
+                assert_eq!(outcome, model_outcome, "{place}");
+                timeline::assert_same(&place, store, &model, &group, now);
                 let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
                 assert_eq!(outcome.retry_after(), retry_after, "{place}");
                 assert_eq!(row.allowed, row.retry_after.is_none(), "the vector itself: {place}");

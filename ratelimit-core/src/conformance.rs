@@ -529,8 +529,18 @@ pub mod cases {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (seed >> 33) % below
             };
+            // Until an instant at which a limit frees something, as the last outcomes promise.
+            let mut waits = Vec::new();
             for step in 0..2_000 {
-                clock.advance(Duration::from_micros(random(12_000_000)));
+                let random_wait = Duration::from_micros(random(12_000_000));
+                let promised = waits.get(usize::try_from(random(4)).unwrap()).copied();
+                let micro = Duration::from_micros(1);
+                clock.advance(match promised {
+                    Some(wait) => {
+                        Duration::saturating_sub(wait, micro) + micro * u32::try_from(random(3)).unwrap()
+                    }
+                    None => random_wait,
+                });
                 let size = 1 + random(3);
                 let picks: Vec<(usize, [u8; 1], u64)> = (0..size)
                     .map(|_| {
@@ -545,6 +555,23 @@ pub mod cases {
                 let expected = reference.check(&group).await.unwrap();
                 let outcome = store.check(&group).await.unwrap();
                 assert_eq!(outcome, expected, "step {step}: {group:?}");
+                waits = Vec::from_iter(
+                    expected
+                        .outcomes()
+                        .iter()
+                        .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
+                        .flatten(),
+                );
+                // What this step stored may differ only at the next: an outcome is about one instant.
+                let (cost, callers) = (random(4), [[0], [1]]);
+                let all: Vec<Check<'_>> = policies
+                    .iter()
+                    .flat_map(|policy| {
+                        callers.iter().map(move |caller| Check::new(policy, caller).cost(cost))
+                    })
+                    .collect();
+                let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
+                assert_eq!(stored, model, "step {step}: after {group:?}");
                 if random(4) == 0
                     && let Some(reservation) = outcome.reservation(&group)
                 {

@@ -29,6 +29,7 @@ pub mod sentinel;
 pub mod service;
 pub mod store;
 pub mod timed;
+pub mod timeline;
 pub mod tls;
 
 pub use answer::{Answer, send};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use crate::redis::free_port;
@@ -20,6 +20,8 @@ pub enum Mode {
     Pass,
     /// It arrives late.
     Delay(Duration),
+    /// It waits, and all behind it, until the mode is another.
+    Hold,
     /// It arrives late, but holds up no other: a long way. Holds for connections that are made meanwhile.
     Distance(Duration),
     /// Nothing arrives, in either direction.
@@ -57,6 +59,10 @@ struct Shared {
     accepted: AtomicUsize,
     /// Answers so far.
     answers: AtomicUsize,
+    /// Answers that wait for another mode, or have waited.
+    held: AtomicUsize,
+    /// Wakes them.
+    changed: Notify,
     /// Connections with a lower number are swallowed, whatever the mode.
     hole: AtomicUsize,
 }
@@ -76,6 +82,8 @@ impl Proxy {
             mode: Mutex::new(Mode::Pass),
             accepted: AtomicUsize::new(0),
             answers: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            changed: Notify::new(),
             hole: AtomicUsize::new(0),
         });
         let (stop, stopped) = oneshot::channel::<()>();
@@ -103,6 +111,12 @@ impl Proxy {
     /// Disturbs all connections in this way from now on.
     pub fn set(&self, mode: Mode) {
         *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Answers that wait because of [`Mode::Hold`], or have waited.
+    pub fn held(&self) -> usize {
+        self.shared.held.load(Ordering::SeqCst)
     }
 
     /// Swallows what comes over the present connections; new ones work.
@@ -127,6 +141,22 @@ impl Shared {
             return Mode::Swallow;
         }
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until answers are no longer held.
+    async fn passes(&self, number: usize) {
+        let mut waits = false;
+        loop {
+            let changed = self.changed.notified();
+            if self.mode(number) != Mode::Hold {
+                return;
+            }
+            if !waits {
+                self.held.fetch_add(1, Ordering::SeqCst);
+                waits = true;
+            }
+            changed.await;
+        }
     }
 
     /// The same for an answer, of which some modes treat each in its own way.
@@ -200,8 +230,11 @@ async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to
     let mut chunk = vec![0; 65_536];
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         let answer = &chunk[..size];
+        shared.passes(number).await;
         let written = match shared.mode_of_answer(number) {
-            Mode::Pass | Mode::DelayEveryOther(_) | Mode::Distance(_) => to.write_all(answer).await,
+            Mode::Pass | Mode::Hold | Mode::DelayEveryOther(_) | Mode::Distance(_) => {
+                to.write_all(answer).await
+            }
             Mode::Swallow => Ok(()),
             Mode::ResetNext => {
                 let _ = to.as_ref().set_zero_linger();

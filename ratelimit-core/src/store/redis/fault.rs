@@ -209,6 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_refuses_to_everybody_stops_requests_from_waiting() {
+        for line in [
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "CLUSTERDOWN The cluster is down",
+            "MOVED 1 192.0.2.7:6379",
+            "ASK 1 192.0.2.7:6379",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "BUSY Redis is busy running a script.",
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "UNKILLABLE Sorry the script already executed write commands against the dataset.",
+            "ERR The user executing the script can't run this command or subcommand script: f",
+        ] {
+            assert!(matches!(Fault::of(&error(line)), Fault::Refusal), "{line}");
+        }
+        for line in [
+            "READONLY You can't write against a read only replica.",
+            "NOAUTH Authentication required.",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ] {
+            assert!(matches!(Fault::of(&error(line)), Fault::Wrong), "{line}");
+        }
+    }
+
+    #[test]
     fn an_error_about_one_request_says_nothing_about_the_connection() {
         for line in
             ["WRONGTYPE Operation against a key holding the wrong kind of value", "ERR user_script:1: x"]
