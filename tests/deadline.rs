@@ -4,7 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use actix_web::http::StatusCode;
+use actix_web::test::{TestRequest, call_service, init_service};
+use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
+use ratelimit_actix::{Quotas, RateLimit, rate_limit};
 use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -44,7 +48,8 @@ async fn groups_of_several_limits_wait_for_one_round_trip() {
         let answers = join_all((0..128).map(|_| limiter.check_all(&group))).await;
         let late = answers.iter().filter(|answer| answer.is_err()).count();
         assert_eq!(late, 0, "{limits} limits, {late_ms} ms: of 128 requests {late} timed out");
-        let left: Vec<u64> = answers.into_iter().map(|answer| answer.unwrap().outcomes()[0].remaining()).collect();
+        let left: Vec<u64> =
+            answers.into_iter().map(|answer| answer.unwrap().outcomes()[0].remaining()).collect();
         assert!(left.is_sorted_by(|one, next| one > next), "{limits} limits, {late_ms} ms: out of order");
     }
 }
@@ -61,8 +66,11 @@ async fn a_flood_of_groups_is_decided_in_its_order() {
     let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
     let _ = limiter.check_all(&group).await.unwrap();
     let requests = (0..2_000).map(|i| limiter.check_all(&group[..=i % 64]));
-    let left: Vec<u64> =
-        join_all(requests).await.into_iter().map(|answer| answer.unwrap().outcomes()[0].remaining()).collect();
+    let left: Vec<u64> = join_all(requests)
+        .await
+        .into_iter()
+        .map(|answer| answer.unwrap().outcomes()[0].remaining())
+        .collect();
     let overtaken = left.windows(2).filter(|two| two[1] >= two[0]).count();
     assert_eq!(overtaken, 0, "of 2000 requests {overtaken} were decided before an earlier one");
 }
@@ -139,5 +147,66 @@ async fn a_refund_goes_on_when_the_request_has_no_time_left() {
     while limiter.peek(&policy, "caller").await.unwrap().remaining() != policy.max() {
         assert!(Instant::now() < end, "it was not given back");
         tokio::time::sleep(SECOND / 100).await;
+    }
+}
+
+static AROUND: Policy = Policy::builder("around").max(1_000).window(Duration::from_secs(3600)).build();
+
+#[rate_limit(max = 1000, window = "1h", key = "charging", by = global)]
+#[get("/charging")]
+async fn charging(quotas: Quotas) -> impl Responder {
+    // Without the store this process counts, so it never fails.
+    quotas.charge(3).await.unwrap();
+    quotas.charge(3).await.unwrap();
+    "charged"
+}
+
+#[rate_limit(max = 1000, window = "1h", key = "failures", by = global, count = "failures")]
+#[get("/failures")]
+async fn failures() -> impl Responder {
+    "no failure"
+}
+
+#[rate_limit(max = 1000, window = "1h", key = "denying", by = global, on_error = "deny")]
+#[get("/denying")]
+async fn denying() -> impl Responder {
+    HttpResponse::Ok()
+}
+
+/// Every answer takes nearly the whole deadline: two of them would take longer.
+#[actix_web::test]
+async fn an_http_request_has_one_deadline_whatever_it_asks() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(2 * SECOND)).await;
+    let around = RateLimit::new(AROUND.clone()).by(|_| "everyone");
+    let app = App::new().app_data(web::Data::new(limiter.clone()));
+    let app = app.service(charging).service(failures).service(denying);
+    let app = app.service(web::scope("/around").wrap(around).service(denying).service(failures));
+    let app = init_service(app).await;
+    for path in ["/charging", "/failures", "/denying", "/around/denying", "/around/failures"] {
+        let request = TestRequest::get().uri(path).peer_addr("192.0.2.1:1".parse().unwrap()).to_request();
+        assert_eq!(call_service(&app, request).await.status(), StatusCode::OK, "{path}");
+    }
+    for (path, status) in [
+        ("/charging", StatusCode::OK),
+        ("/failures", StatusCode::OK),
+        ("/around/denying", StatusCode::SERVICE_UNAVAILABLE),
+        ("/around/failures", StatusCode::OK),
+    ] {
+        proxy.set(Mode::Delay(SECOND * 19 / 10));
+        let request = TestRequest::get().uri(path).peer_addr("192.0.2.1:1".parse().unwrap()).to_request();
+        let start = Instant::now();
+        let response = call_service(&app, request).await;
+        let took = start.elapsed();
+        assert_eq!(response.status(), status, "{path}");
+        assert!((SECOND..SECOND * 37 / 10).contains(&took), "{path}: {took:?}");
+        // What is still to come does not delay the next.
+        proxy.set(Mode::Pass);
+        let end = Instant::now() + 30 * SECOND;
+        while limiter.peek(&AROUND, "everyone").await.unwrap().is_degraded() {
+            assert!(Instant::now() < end, "{path}: not back");
+            tokio::time::sleep(SECOND / 20).await;
+        }
     }
 }

@@ -51,7 +51,9 @@ async fn a_burst_is_divided_as_well() {
 async fn a_cost_above_the_part_of_a_process_is_never_told_that_it_cannot_pass() {
     for algorithm in ALGORITHMS {
         let ten = policy(algorithm, 10);
-        for (costs, passes) in [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)] {
+        for (costs, passes) in
+            [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)]
+        {
             let limiter = one_of_four();
             let group: Vec<Check<'_>> = costs.iter().map(|cost| Check::new(&ten, "a").cost(*cost)).collect();
             let first = limiter.check_all(&group).await.unwrap();

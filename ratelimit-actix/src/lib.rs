@@ -95,6 +95,7 @@ mod limiter;
 mod middleware;
 mod parameter;
 mod pass;
+mod patience;
 mod principal;
 mod proxies;
 mod question;

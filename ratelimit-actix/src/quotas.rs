@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use crate::config::RateLimitConfig;
 use crate::headers;
 use crate::limiter;
+use crate::patience::Waited;
 
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
@@ -144,7 +145,11 @@ struct Decided {
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
+pub struct Quotas {
+    decided: Rc<RefCell<SmallVec<[Decided; 1]>>>,
+    /// The time that the request has waited for stores, charges included.
+    waited: Waited,
+}
 
 impl Quotas {
     /// Those of a request, if anything was decided about it.
@@ -170,14 +175,19 @@ impl Quotas {
         }
     }
 
+    /// Nothing yet, of a request that has waited this long.
+    fn new(waited: Waited) -> Self {
+        Self { waited, ..Self::default() }
+    }
+
     fn push(&self, decided: Decided) {
-        self.0.borrow_mut().push(decided);
+        self.decided.borrow_mut().push(decided);
     }
 
     /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
     /// that, since nobody knows.
     pub(crate) fn settle(&self, left: Option<&GroupOutcome>) {
-        let mut decided = self.0.borrow_mut();
+        let mut decided = self.decided.borrow_mut();
         match (left, decided.last_mut()) {
             (Some(left), Some(last)) => last.update(left),
             _ => drop(decided.pop()),
@@ -186,7 +196,7 @@ impl Quotas {
 
     /// Calls `look` with all of them, the outermost limits first.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
-        let decided = self.0.borrow();
+        let decided = self.decided.borrow();
         let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
         look(&quotas)
     }
@@ -220,14 +230,15 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// When the store cannot answer. Limits of another [`RateLimiter`] may then have been charged.
+    /// When the store cannot answer in the time that the request has left: the store's deadline (100 ms with Redis) covers
+    /// all that one HTTP request asks. Limits of another [`RateLimiter`] may then have been charged.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
-        let groups = self.0.borrow().clone();
+        let groups = self.decided.borrow().clone();
         let mut least = units;
         for (position, group) in groups.iter().enumerate() {
-            let (taken, outcome) = group.charge(units).await?;
+            let (taken, outcome) = group.charge(units, &self.waited).await?;
             least = least.min(taken);
-            if let Some(decided) = self.0.borrow_mut().get_mut(position) {
+            if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
                 decided.update(&outcome);
             }
         }
@@ -261,13 +272,13 @@ impl Decided {
     }
 
     /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits, for ever fewer.
-    async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
+    async fn charge(&self, mut units: u64, waited: &Waited) -> Result<(u64, GroupOutcome), StoreError> {
         let mut question = 1;
         loop {
             let checks = self.quotas.iter();
             let checks: SmallVec<[Check<'_>; 2]> =
                 checks.map(|quota| Check::new(quota.policy(), &quota.caller.0[..]).cost(units)).collect();
-            let outcome = self.limiter.check_all(&checks).await?;
+            let outcome = waited.ask(&self.limiter, async |limiter| limiter.check_all(&checks).await).await?;
             // A cost of 0 takes nothing, so whatever is said about it is what is left.
             if outcome.is_allowed() || units == 0 {
                 return Ok((units, outcome));

@@ -181,9 +181,10 @@ impl Fallback {
             let counted = share.as_ref().and_then(|_| counted.next());
             let limit = check.policy().capacity();
             // The limit that the developer wrote; what is left may be less.
-            counted
-                .map(|counted| counted.clone().with_limit(limit))
-                .unwrap_or_else(|| Outcome::new(limit, check.units(), limit, 0, Decision::Allowed))
+            match counted {
+                Some(counted) => counted.clone().with_limit(limit),
+                None => Outcome::new(limit, check.units(), limit, 0, Decision::Allowed),
+            }
         });
         Ok(GroupOutcome::new(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }

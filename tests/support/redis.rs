@@ -281,7 +281,11 @@ impl Server {
         let page = include_str!("../../docs/when-redis-fails.md");
         let lists = page.split("ACL SETUSER limiter ").skip(1);
         let lists: Vec<&str> = lists.map(|list| list.split_once("```").unwrap().0).collect();
-        assert_eq!(lists.len(), 3, "for every server, for the nodes of a cluster, for servers behind Sentinel");
+        assert_eq!(
+            lists.len(),
+            3,
+            "for every server, for the nodes of a cluster, for servers behind Sentinel"
+        );
         for list in [0].into_iter().chain(more.map(|topology| topology as usize)) {
             let rules: Vec<&str> = lists[list].split_whitespace().collect();
             self.must(&format!("ACL SETUSER limiter {}", rules.join(" ")));

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ratelimit_actix::clock::FakeClock;
 use ratelimit_actix::store::Store;
-use ratelimit_actix::{Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp};
+use ratelimit_actix::{
+    Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
+};
 use tokio::sync::Semaphore;
 
 /// Text in the errors of a failing store, which is for the log and no client may see.

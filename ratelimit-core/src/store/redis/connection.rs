@@ -479,11 +479,7 @@ impl Shared {
     }
 
     /// Tries until a connection serves. Each process has one attempt under way at most.
-    async fn connect(
-        &self,
-        topology: &mut Topology,
-        pauses: &mut impl Iterator<Item = Duration>,
-    ) -> Proved {
+    async fn connect(&self, topology: &mut Topology, pauses: &mut impl Iterator<Item = Duration>) -> Proved {
         let mut attempt = 0u64;
         // Later connections are part of an outage, which is logged by what happens to requests.
         let is_first = self.made.load(Ordering::Relaxed) == 0;

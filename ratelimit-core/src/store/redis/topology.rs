@@ -77,7 +77,9 @@ impl Topology {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
-            return Err(invalid("a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`"));
+            return Err(invalid(
+                "a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`",
+            ));
         }
         let tls = is_tls(url);
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
