@@ -2,9 +2,9 @@
 -- State   hash: a tree of nodes that only grows at its end, so that no call reads or writes more than a few nodes of each
 --         level. Numbers are little-endian, times are in microseconds; bytes are in brackets.
 --           'h'                     'l', used [5], newest [7], first [5], skip [1], last [5], kept [5]; node `last` of level 0
---           level:number, level 0   entries, at most FAN_OUT, oldest first: base [7], width [1]; then for each its time
+--           level:number, level 0   entries, at most ENTRIES, oldest first: base [7], width [1]; then for each its time
 --                                   since base [5] and its units [width], which are 1 where width is 0
---           level:number, above     for each full node below, of which FAN_OUT have one parent: time of its newest entry [7]
+--           level:number, above     for each full node below, of which FAN_OUT have one above: time of its newest entry [7]
 --                                   and sum of its units [5]
 --         The live entries begin in node `first` of level 0, after `skip` others. Nodes below `first` are garbage, those
 --         below `kept` are gone. At each level one node, the last, is not full and has no record above. What is stored
@@ -16,7 +16,8 @@
 local sliding_window_log = {}
 algorithms[3] = sliding_window_log
 
-local FAN_OUT = 61 -- so that a node of entries of one unit just fits 320 bytes, in which Redis allocates it
+local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
+local FAN_OUT = 16 -- small, because a search reads a node or two of each level
 local BLOCK = 8 -- records read at a time
 local MOST = 1099511627775 -- what 5 bytes hold
 local GARBAGE = 16 -- nodes of level 0 that one call removes; more than one call makes
@@ -57,6 +58,16 @@ local function splice(node, index, bytes)
   node.count = (#node.text - node.head) / node.size
 end
 
+-- The same node of entries, for units like these.
+local function widen(node, units)
+  local wide = empty(node.base, units)
+  local texts = { wide.text }
+  for index = 0, node.count - 1 do
+    texts[index + 2] = encode(wide, record(node, index))
+  end
+  return parse(0, table.concat(texts))
+end
+
 -- The number of the last node of a level, which is also how many of its nodes have a record above.
 local function last(self, level)
   return math.floor(self.last / FAN_OUT ^ level)
@@ -74,7 +85,7 @@ local function read(self, level, number)
   elseif not self.nodes[id] then
     local text = call('HGET', KEYS[self.key], id)
     local node = text and #text >= 8 and parse(level, text)
-    if not node or node.width > 5 or (count and node.count ~= count) or node.count % 1 ~= 0 or node.count > FAN_OUT then
+    if not node or node.width > 5 or (count and node.count ~= count) or node.count % 1 ~= 0 or node.count > ENTRIES then
       self.foreign = true
       node = level == 0 and empty(0, 1) or parse(level, '')
     end
@@ -192,20 +203,20 @@ local function push(self, time, units)
     units = units + entry.units
     reduce(self, entry, 0)
   end
-  local open = self.open
-  local delta, width = time - open.base, open.width
-  local fits = delta >= 0 and delta <= MOST and units < math.max(256 ^ width, 2) and open.count < FAN_OUT
-  if open.count == 0 or not fits then
-    if open.count > 0 then
-      close(self)
-    end
-    self.open = empty(time, units)
+  local open, delta = self.open, time - self.open.base
+  if open.count > 0 and (open.count == ENTRIES or delta < 0 or delta > MOST) then
+    close(self)
+    open = empty(time, units)
+  elseif open.count == 0 then
+    open = empty(time, units)
+  elseif units >= math.max(256 ^ open.width, 2) then
+    open = widen(open, units)
   end
   if self.used == 0 then
-    self.first, self.skip = self.last, self.open.count
+    self.first, self.skip = self.last, open.count
   end
-  splice(self.open, self.open.count, encode(self.open, time, units))
-  self.newest, self.used, self.added = time, self.used + units, true
+  splice(open, open.count, encode(open, time, units))
+  self.open, self.newest, self.used, self.added = open, time, self.used + units, true
 end
 
 -- Begins a new log, in the place of what is stored.
@@ -235,7 +246,7 @@ function sliding_window_log.load(key, policy)
     and self.first <= self.last
     and open.width <= 5
     and open.count % 1 == 0
-    and open.count <= FAN_OUT
+    and open.count <= ENTRIES
     and (open.count == 0 or record(open, open.count - 1) == self.newest)
     and (self.first < self.last or self.skip < open.count)
   return is_ours and self or nil
