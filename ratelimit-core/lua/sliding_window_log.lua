@@ -18,7 +18,7 @@ algorithms[3] = sliding_window_log
 
 local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
 local FAN_OUT = 16 -- small, because a search reads a node or two of each level
-local BLOCK = 8 -- records read at a time
+local BLOCK = 16 -- records read at a time
 local MOST = 1099511627775 -- what 5 bytes hold
 local GARBAGE = 16 -- nodes of level 0 that one call removes; more than one call makes
 
@@ -101,10 +101,10 @@ local function scan(node, index, after, need, passed)
     local block = math.min(BLOCK, node.count - index)
     local at = node.head + index * node.size + 1
     local values = { struct.unpack('<' .. string.rep(node.format, block), node.text, at) }
-    local step = node.width == 0 and 1 or 2
+    local base, step = node.base, node.width == 0 and 1 or 2
     for i = 1, step * block, step do
-      local time, units = node.base + values[i], step == 1 and 1 or values[i + 1]
-      if units > 0 and time > after and passed + units >= need then
+      local time, units = base + values[i], step == 1 and 1 or values[i + 1]
+      if time > after and passed + units >= need and units > 0 then
         return index, time, units, passed
       end
       passed, index = passed + units, index + 1
