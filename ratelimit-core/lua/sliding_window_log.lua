@@ -152,7 +152,7 @@ local function find_newest(self)
 end
 
 -- Notes that a node has to be written, or to be removed when it has no units.
-local function keep(self, level, number, node, units)
+local function note(self, level, number, node, units)
   local id = level .. ':' .. number
   self.nodes[id], self.changed[id] = node, units > 0 and node
 end
@@ -163,8 +163,11 @@ local function reduce(self, entry, units)
   local gone = entry.units - units
   self.used = self.used - gone
   splice(node, entry.index, units > 0 and encode(node, entry.time, units) or '')
-  while number < last(self, level) and not self.foreign do
+  while number < last(self, level) do
     local above, index = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
+    if self.foreign then
+      return
+    end
     local time, sum = record(above, index)
     sum = sum - gone
     local newest = node.count - 1
@@ -173,11 +176,11 @@ local function reduce(self, entry, units)
     end
     self.foreign = sum < 0 or (sum == 0) ~= (newest < 0)
     splice(above, index, encode(above, newest >= 0 and record(node, newest) or time, sum))
-    keep(self, level, number, node, sum)
+    note(self, level, number, node, sum)
     level, number, node = level + 1, math.floor(number / FAN_OUT), above
   end
   if level > 0 then
-    keep(self, level, number, node, 1)
+    note(self, level, number, node, 1)
   end
 end
 
@@ -187,13 +190,13 @@ local function close(self)
   local time = record(node, node.count - 1)
   repeat
     local _, _, _, sum = scan(node, 0, math.huge, 0, 0)
-    keep(self, level, number, node, sum)
+    note(self, level, number, node, sum)
     local above = read(self, level + 1, math.floor(number / FAN_OUT))
     -- Where expired entries are among them the sum may be too large for it. It is not used then: search begins behind.
     splice(above, above.count, encode(above, time, math.min(sum, MOST)))
     level, number, node = level + 1, math.floor(number / FAN_OUT), above
   until node.count < FAN_OUT
-  keep(self, level, number, node, 1)
+  note(self, level, number, node, 1)
   self.last = self.last + 1
 end
 
@@ -268,7 +271,7 @@ local function fold(self)
       local above, count = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
       above.text, above.count = string.sub(above.text, 1, count * above.size), count
       level, number = level + 1, math.floor(number / FAN_OUT)
-      keep(self, level, number, above, count)
+      note(self, level, number, above, count)
     end
     open.text, open.count = string.sub(open.text, 1, open.head + entry.index * open.size), entry.index
     self.last, self.open, self.used = entry.number, open, passed
