@@ -15,10 +15,7 @@ for key = 1, #KEYS do
       return failure
     elseif state then
       step.settle(state, policy)
-      -- A log's refund writes at once, so what settling shows not to be ours is not even tried.
-      if not state.foreign then
-        step.refund(state, policy, cost, at, valid_until)
-      end
+      step.refund(state, policy, cost, at, valid_until)
       if not state.foreign then
         step.save(state, key, policy)
       end

@@ -21,9 +21,10 @@ if now < 0 then
   now, at_least = time[1] * 1000000 + time[2], 1
 end
 
--- Milliseconds, rounded up, that something must live to last `micros`.
+-- Milliseconds, rounded up, that something must live to last `micros`, and a second more: a server counts from when it
+-- began the script, which may be well before it told the time.
 local function millis(micros)
-  return math.max(math.ceil(micros / 1000), at_least)
+  return math.max(math.ceil(micros / 1000) + 1000, at_least)
 end
 
 -- One call reads all strings. What is false holds none: nothing, or something else.

@@ -229,7 +229,7 @@ impl Question {
 
     async fn ask(&self, wire: &mut Wire) -> RedisResult<Value> {
         match self {
-            Self::Delete(keys) => wire.send(redis::cmd("DEL").arg(&keys[..])).await,
+            Self::Delete(keys) => wire.send(redis::cmd("UNLINK").arg(&keys[..])).await,
             Self::Run(call) => match wire.send(&call.command("EVALSHA", &call.script.sha)).await {
                 // EVAL makes the script known, at whichever node the keys are.
                 Err(error) if error.code() == Some("NOSCRIPT") => {

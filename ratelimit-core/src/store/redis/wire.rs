@@ -58,6 +58,17 @@ impl Rule {
         Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
     }
 
+    /// How long the server may take to decide about one limit under this rule, in units of what it takes for one that
+    /// reads a single short value. A log takes up to 60 us: its script searches twice in a tree, for what has expired and
+    /// for how long to wait.
+    #[cfg_attr(not(test), expect(dead_code, reason = "batches are to be cut by it"))]
+    pub(super) const fn weight(&self) -> usize {
+        match self.algorithm {
+            Algorithm::SlidingWindowLog => 8,
+            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter | Algorithm::TokenBucket => 1,
+        }
+    }
+
     /// Size of the state under this rule that `bytes` begin with.
     fn state_size(&self, bytes: &[u8]) -> Option<usize> {
         found::size(self.algorithm, self.shape, bytes)
@@ -422,6 +433,15 @@ mod tests {
                 assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_log_weighs_more_than_what_is_one_short_value() {
+        let weight = |algorithm| Rule::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
+        for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
+            assert_eq!(weight(algorithm), 1, "{algorithm}");
+        }
+        assert_eq!(weight(Algorithm::SlidingWindowLog), 8);
     }
 
     #[test]
