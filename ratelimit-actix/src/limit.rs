@@ -203,8 +203,8 @@ impl By {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nobody;
 
-/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by, or
-/// without a peer address when it counts by address.
+/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by. By address
+/// there is always one: all requests without an address are the same caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {
