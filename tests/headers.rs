@@ -365,6 +365,62 @@ async fn charging_gives_up_when_others_always_come_first() {
     assert_eq!((answer.body.as_str(), questions.load(SeqCst)), ("0", 1 + 8));
 }
 
+mod places {
+    pub(super) mod one {
+        use super::super::*;
+
+        #[rate_limit(max = 9)]
+        #[rate_limit(max = 8, window = "1h")]
+        #[rate_limit(max = 7, name = "daily", window = "1d")]
+        pub(in super::super) async fn user(quotas: Quotas) -> String {
+            quotas.to_vec().iter().map(|quota| format!("{} ", quota.policy().name())).collect()
+        }
+
+        pub(in super::super) struct Users;
+
+        #[rate_limit(max = |_: HttpRequest| 5)]
+        impl Users {
+            pub(in super::super) async fn list(quotas: Quotas) -> String {
+                quotas.to_vec()[0].policy().name().to_owned()
+            }
+        }
+    }
+
+    pub(super) mod two {
+        #[ratelimit_actix::rate_limit(max = 6, key = "orders")]
+        pub(in super::super) async fn user() -> &'static str {
+            ""
+        }
+    }
+}
+
+#[actix_web::test]
+async fn clients_are_told_the_name_of_the_function_and_metrics_its_path() {
+    let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
+    let outer = RateLimit::new(Policy::new("user", 10, Duration::from_secs(1)));
+    let app = App::new()
+        .app_data(config)
+        .app_data(fresh())
+        .route("/one", web::get().to(places::one::user))
+        .route("/two", web::get().to(places::two::user))
+        .route("/list", web::get().to(places::one::Users::list))
+        .service(web::resource("/both").wrap(outer).to(places::one::user));
+    let app = init_service(app).await;
+    let policies = async |path| {
+        let answer = send(&app, get(path)).await;
+        (answer.header("ratelimit-policy").unwrap().to_owned(), answer.body)
+    };
+    let module = concat!(module_path!(), "::places::one::");
+    let (told, names) = policies("/one").await;
+    assert_eq!(told, r#""user";q=9;w=60, "user#2";q=8;w=3600, "daily";q=7;w=86400"#);
+    assert_eq!(names, format!("{module}user {module}user#2 daily "));
+    assert_eq!(policies("/two").await.0, r#""orders";q=6;w=60"#);
+    let (told, name) = policies("/list").await;
+    assert_eq!((told.as_str(), name), (r#""Users::list";q=5;w=60"#, format!("{module}Users::list")));
+    let (told, _) = policies("/both").await;
+    assert!(told.starts_with(r#""user";q=10;w=1, "user-2";q=9;w=60, "user#2";"#), "{told}");
+}
+
 #[test]
 fn the_headers_demo_speaks_every_style() {
     let replies = within_one_minute(|| {

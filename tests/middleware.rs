@@ -17,7 +17,9 @@ use actix_web::middleware::{
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
 use actix_web::{App, Error, HttpRequest, HttpResponse, get};
-use ratelimit_actix::{HeaderStyle, Policy, RateLimit, RateLimitConfig, RateLimited, rate_limit};
+use ratelimit_actix::{
+    HeaderStyle, Policy, RateLimit, RateLimitConfig, RateLimited, RateLimiter, Unlimited, rate_limit,
+};
 use tests::answer::{by, get, request, send_raw, statuses};
 use tests::payload::with_watched_body;
 use tests::store::{clocked, fresh, watched};
@@ -381,4 +383,64 @@ async fn a_store_that_cannot_answer_is_503() {
     assert_eq!((answer.status, answer.header("retry-after"), answer.quota()), (503, Some("1"), None));
     watch.fail(false);
     assert_eq!(statuses(&app, "/", 3).await, [200, 200, 429]);
+}
+
+// ---- Which limiter ----------------------------------------------------------------------------------------------
+
+/// How a limiter is put into the data of an app, a scope or a resource.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Plain,
+    Data,
+}
+
+macro_rules! with_limiter {
+    ($to:expr, $form:expr, $limiter:expr) => {
+        match ($form, $limiter) {
+            (_, None) => $to,
+            (Form::Plain, Some(limiter)) => $to.app_data(limiter),
+            (Form::Data, Some(limiter)) => $to.app_data(Data::new(limiter)),
+        }
+    };
+}
+
+#[actix_web::test]
+async fn the_nearest_limiter_counts_in_both_forms_for_handlers_and_middleware() {
+    for (form, limited_by_handler) in
+        [(Form::Plain, true), (Form::Plain, false), (Form::Data, true), (Form::Data, false)]
+    {
+        // From the app alone to all three levels: the innermost counts.
+        for levels in [[true, false, false], [true, true, false], [true, true, true], [false, false, true]] {
+            let stores = [watched(), watched(), watched()];
+            let at = |level: usize| levels[level].then(|| stores[level].0.clone());
+            let resource = with_limiter!(web::resource("/r"), form, at(2));
+            let scope = with_limiter!(web::scope("/s"), form, at(1));
+            let app = with_limiter!(App::new(), form, at(0));
+            let statuses = if limited_by_handler {
+                let app = init_service(app.service(scope.service(resource.to(limited)))).await;
+                statuses(&app, "/s/r", 2).await
+            } else {
+                let resource = resource.wrap(RateLimit::new(TWO.clone()).cost(2)).to(ok);
+                let app = init_service(app.service(scope.service(resource))).await;
+                statuses(&app, "/s/r", 2).await
+            };
+            let case = format!("{form:?} {limited_by_handler} {levels:?}");
+            assert_eq!(statuses, [200, 429], "{case}");
+            let nearest = levels.iter().rposition(|is_there| *is_there).unwrap();
+            let calls = stores.each_ref().map(|(_, watch)| watch.calls());
+            assert_eq!(calls[nearest], 2, "{case}: {calls:?}");
+            assert_eq!(calls.iter().sum::<usize>(), 2, "{case}: {calls:?}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn a_limiter_without_limits_lets_all_pass_with_a_full_quota() {
+    let app = App::new().app_data(RateLimiter::with_store(Unlimited)).route("/", web::get().to(limited));
+    let app = init_service(app.wrap(RateLimit::new(TWO.clone()))).await;
+    for _ in 0..5 {
+        let answer = send(&app, get("/")).await;
+        let (limit, remaining, _) = answer.quota().unwrap();
+        assert_eq!((answer.status, limit, remaining), (200, 1, 1));
+    }
 }

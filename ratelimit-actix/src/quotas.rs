@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
 use crate::headers;
+use crate::limit::Limit;
 use crate::limiter;
 use crate::patience::Waited;
 
@@ -32,8 +33,10 @@ pub struct Quota {
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// By an attribute, as it is in the program.
-    Written(&'static Policy),
-    /// Of middleware, or with a `max` of its own.
+    Written(&'static Limit),
+    /// By an attribute, with a `max` of its own.
+    Chosen(&'static Limit, Arc<Policy>),
+    /// Of middleware.
     Shared(Arc<Policy>),
 }
 
@@ -56,8 +59,17 @@ impl Quota {
     /// The rule.
     pub fn policy(&self) -> &Policy {
         match &self.rule {
-            Rule::Written(policy) => policy,
-            Rule::Shared(policy) => policy,
+            Rule::Written(limit) => limit.policy(),
+            Rule::Chosen(_, policy) | Rule::Shared(policy) => policy,
+        }
+    }
+
+    /// What clients are told the limit is called: the policy's name, and for an attribute without `key` and `name` the
+    /// function's. Limits of one answer that have the same get `-2`, `-3` after it there.
+    pub fn name(&self) -> &str {
+        match &self.rule {
+            Rule::Written(limit) | Rule::Chosen(limit, _) => limit.shown(),
+            Rule::Shared(policy) => policy.name(),
         }
     }
 
