@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, RedisStore};
 use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
-use tests::outage::{LONGEST, millis};
+use tests::outage::{LONGEST, SLACK, millis};
 use tests::proxy::Proxy;
 use tests::redis::Server;
 use tests::sentinel::{Sentinels, sentinels};
@@ -147,14 +147,11 @@ fn judge(
         millis(slowest),
         millis(noise.worst())
     );
-    assert!(back <= noise.extended(2 * SECOND), "{name}: back {back:?} after the promotion");
-    assert!(slowest <= noise.extended(LONGEST), "{name}: {slowest:?}");
-    // The machine may keep a few waiting; a node that is lost must not, nor one that is back.
-    // On one that pauses for longer, servers take each other for dead.
-    if noise.worst() < Duration::from_millis(50) {
-        assert!(without_after * 20 <= all, "{name}: {without_after} of {all} after it was back");
-        assert!(others_without * 20 <= others, "{name}: {others_without} of {others} elsewhere");
-    }
+    assert!(back <= 2 * SECOND + SLACK, "{name}: back {back:?} after the promotion");
+    assert!(slowest <= LONGEST + SLACK, "{name}: {slowest:?}");
+    // A busy machine may keep some waiting; a node that is lost keeps all of its callers waiting, and no others.
+    assert!(without_after * 4 <= all, "{name}: {without_after} of {all} after it was back");
+    assert!(others_without * 4 <= others, "{name}: {others_without} of {others} elsewhere");
 }
 
 /// So many callers for each of the three masters.
@@ -300,7 +297,6 @@ async fn a_cluster_is_found_under_a_name_that_leads_to_another_node() {
         }
     };
     decided(20 * SECOND).await;
-    let noise = Noise::watch();
     name.retarget(cluster.nodes[1].port());
     cluster.nodes[0].kill();
     let replica = cluster.nodes[3].port();
@@ -314,7 +310,7 @@ async fn a_cluster_is_found_under_a_name_that_leads_to_another_node() {
     .await;
     let back = decided(20 * SECOND).await;
     println!("cluster under another address: back {back:?} after the promotion");
-    assert!(back <= noise.extended(5 * SECOND), "{back:?}");
+    assert!(back <= 5 * SECOND + SLACK, "{back:?}");
 }
 
 /// A node that the limiter has never heard of takes over a slot under load, gives it back, and leaves.

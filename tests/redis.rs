@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -11,7 +12,7 @@ use ratelimit_core::{
     Algorithm, Check, ConfigError, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
 use redis::AsyncCommands;
-use tests::noise::Noise;
+use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tests::{ALGORITHMS, START};
@@ -77,6 +78,29 @@ async fn the_server_clock_decides() {
             "{algorithm}: passes after its retry_after"
         );
     }
+}
+
+#[test]
+fn a_test_without_its_server_is_skipped_visibly_and_fails_where_one_is_required() {
+    let run = |required: bool| {
+        let mut test = Command::new(std::env::current_exe().unwrap());
+        test.args(["--exact", "the_server_clock_decides"]).env("REDIS_SERVER", "/no/such/server");
+        if required {
+            test.env("REDIS_REQUIRED", "1");
+        } else {
+            test.env_remove("REDIS_REQUIRED");
+        }
+        test.output().unwrap()
+    };
+    let skipped = run(false);
+    let told = String::from_utf8_lossy(&skipped.stderr).into_owned();
+    assert!(
+        skipped.status.success() && told.contains("skipped: the_server_clock_decides needs redis-server"),
+        "{told}"
+    );
+    let failed = run(true);
+    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(!failed.status.success() && told.contains("REDIS_REQUIRED is set"), "{told}");
 }
 
 #[tokio::test]
@@ -420,7 +444,7 @@ async fn who_leaves_before_his_turn_is_charged_nothing() {
 
 #[tokio::test]
 async fn who_waits_together_has_his_own_deadline() {
-    const DEADLINE: Duration = Duration::from_millis(400);
+    const DEADLINE: Duration = Duration::from_secs(3);
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let url = proxy.url();
@@ -428,9 +452,8 @@ async fn who_waits_together_has_his_own_deadline() {
     let policy = Policy::builder("k").on_error(OnError::Deny).build();
     assert!(decides(&limiter).await);
     proxy.set(Mode::Swallow);
-    let noise = Noise::watch();
     // The first is under way when the others come, and they go out together when it has failed.
-    let answers = join_all([0, 100, 300].map(async |after: u64| {
+    let answers = join_all([0, 700, 1400].map(async |after: u64| {
         tokio::time::sleep(Duration::from_millis(after)).await;
         let asked = Instant::now();
         let answer = limiter.check(&policy, "a").await;
@@ -438,7 +461,7 @@ async fn who_waits_together_has_his_own_deadline() {
     }));
     for (answer, waited) in answers.await {
         assert!(matches!(answer, Err(StoreError::Timeout { .. })), "{answer:?}");
-        assert!(waited >= DEADLINE && waited <= noise.extended(DEADLINE * 5 / 4), "{waited:?}");
+        assert!(waited >= DEADLINE && waited <= DEADLINE + SLACK, "{waited:?}");
     }
 }
 
@@ -484,7 +507,7 @@ async fn a_killed_server_gives_errors_in_time_and_is_found_again() {
             longest = longest.max(asked.elapsed());
         }
         println!("longest answer while dead: {longest:?}");
-        assert!(longest < Duration::from_millis(150), "{longest:?}");
+        assert!(longest < Duration::from_millis(100) + SLACK, "{longest:?}");
         server.restart();
         let back = Instant::now();
         assert!(decides(&limiter).await);

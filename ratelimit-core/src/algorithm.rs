@@ -25,6 +25,8 @@ mod sliding_window_counter;
 mod sliding_window_log;
 mod small;
 mod state;
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 
 use smallvec::SmallVec;

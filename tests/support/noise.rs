@@ -1,4 +1,4 @@
-//! How late this machine wakes those who sleep, so that a busy machine fails no test about time.
+//! How late this machine wakes threads that sleep, to be reported beside times that were measured. No test depends on it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -109,10 +109,5 @@ impl Noise {
         thread::sleep(2 * LOOK);
         let worst = SEEN.worst.lock().unwrap_or_else(PoisonError::into_inner);
         worst.iter().skip(self.0).max().copied().unwrap_or_default()
-    }
-
-    /// A bound for something that takes turns with a server: four times somebody has to be woken.
-    pub fn extended(&self, bound: Duration) -> Duration {
-        bound + 4 * self.worst()
     }
 }

@@ -15,6 +15,10 @@ use crate::noise::Noise;
 /// The longest that one decision may take: the deadline, and something for the way there and back.
 pub const LONGEST: Duration = Duration::from_millis(120);
 
+/// What a busy machine may add to a time that is promised. A promise that is broken shows all the same: by an answer that
+/// waits for longer than this, or by how many wait.
+pub const SLACK: Duration = Duration::from_secs(1);
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Asked again and again; an answer is the store's.
@@ -110,8 +114,7 @@ impl Outage {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        let noise = self.noise.worst();
-        assert!(slowest <= self.noise.extended(self.longest), "{}: {slowest:?} (noise {noise:?})", self.name);
+        assert!(slowest <= self.longest + SLACK, "{}: {slowest:?}", self.name);
         self.report.push(format!("slowest answer {:.1} ms", millis(slowest)));
     }
 
@@ -159,15 +162,20 @@ impl Outage {
         }
         took.sort_unstable();
         self.report.push(format!("p99 once noticed {:.3} ms", millis(took[990])));
-        assert!(took[990] <= self.noise.extended(Duration::from_millis(1)), "{caller}: {:?}", took[990]);
+        // Once an outage is noticed, no request waits for the store.
+        assert!(
+            took[990] < LONGEST / 2,
+            "{caller}: more than 10 of 1000 waited, for {:?} and more",
+            took[990]
+        );
     }
 
     /// Waits until the store decides again, at most `limit` after now, and looks at what the outage has left.
     pub async fn ends_within(&mut self, limit: Duration) {
-        let (took, slowest) = self.until_decided(self.noise.extended(limit) + Duration::from_secs(5)).await;
+        let (took, slowest) = self.until_decided(limit + SLACK + Duration::from_secs(5)).await;
         let name = &self.name;
-        assert!(took <= self.noise.extended(limit), "{name}: back after {took:?}, limit {limit:?}");
-        assert!(slowest <= self.noise.extended(self.longest), "{name}: {slowest:?}");
+        assert!(took <= limit + SLACK, "{name}: back after {took:?}, limit {limit:?}");
+        assert!(slowest <= self.longest + SLACK, "{name}: {slowest:?}");
         self.report.push(format!("back after {:.0} ms", millis(took)));
         // Nothing was handed on.
         for policy in [&LOCAL, &DENY, &ALLOW] {
@@ -194,7 +202,7 @@ impl Outage {
         }
     }
 
-    /// One line when the store was lost, one when it was back.
+    /// One line when the store was lost, one when it was back: not one for each request.
     #[allow(clippy::disallowed_methods, reason = "a deadline")]
     async fn was_told_once(&self) {
         let end = Instant::now() + Duration::from_secs(10);
@@ -204,10 +212,9 @@ impl Outage {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let (lost, back) = (self.log.at(Level::ERROR), self.log.at(Level::INFO));
-        // A machine that pauses for longer than the deadline makes outages of its own.
-        if self.noise.worst() < Duration::from_millis(25) {
-            assert_eq!((lost.len(), back.len()), (1, 1), "{}: {lost:?} {back:?}", self.name);
-        }
+        // A machine that pauses for longer than the deadline makes a few outages of its own; of the requests that failed
+        // there were more than a thousand.
+        assert!(lost.len() <= 5 && lost.len().abs_diff(back.len()) <= 1, "{}: {lost:?} {back:?}", self.name);
         assert!(lost.iter().all(|line| line.contains("failure policies apply")), "{lost:?}");
         assert!(back.iter().all(|line| line.contains("answers again")), "{back:?}");
     }

@@ -15,7 +15,7 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
 
-/// Set by `run.sh`: a missing server is a failure then, not a reason to skip.
+/// Set by `run.sh`: whatever a test lacks is a failure then, not a reason to skip it.
 const REQUIRED: &str = "REDIS_REQUIRED";
 
 /// The binary of another server to test with, such as Valkey's; `redis-server` unless set.
@@ -62,7 +62,6 @@ pub fn server_with(options: &str) -> Option<Server> {
 /// When there is none and `REDIS_REQUIRED` is set.
 pub fn is_installed() -> bool {
     if Command::new(binary()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        assert!(std::env::var_os(REQUIRED).is_none(), "redis-server is not on PATH, and {REQUIRED} is set");
         skip("redis-server on PATH");
         return false;
     }
@@ -70,8 +69,13 @@ pub fn is_installed() -> bool {
 }
 
 /// Says on the terminal that this test is skipped, and what it needs.
+///
+/// # Panics
+///
+/// When `REDIS_REQUIRED` is set: then no test that needs a server may be skipped, whatever it needs besides.
 pub fn skip(needs: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    assert!(std::env::var_os(REQUIRED).is_none(), "{test} needs {needs}, and {REQUIRED} is set");
     // Not `eprintln!`, which the test harness captures: a skipped test must be seen.
     let line = format!("skipped: {test} needs {needs}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

@@ -1,0 +1,319 @@
+//! The algorithms against their rules, read literally: a model that keeps every admitted unit and searches for every wait.
+
+use std::time::Duration;
+
+use super::{Algorithm, Member, Mode, State, decide, decide_one};
+use crate::clock::Timestamp;
+use crate::outcome::Outcome;
+use crate::policy::{MAX_UNITS, Policy};
+
+/// An instant in 2026, on no round number.
+const START: u64 = 1_790_000_000_123_456;
+
+const DAY: u64 = 86_400_000_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// Every unit that was admitted under a policy.
+struct Model<'p> {
+    policy: &'p Policy,
+    /// Time and units, in the order of time.
+    admitted: Vec<(u64, u64)>,
+}
+
+impl Model<'_> {
+    /// What counts at `now`: units of a window, or what a bucket lacks, in units times the window.
+    fn used(&self, now: u64) -> u128 {
+        let (window, length) = (self.policy.window_us(), self.policy.sub_window_us());
+        let sum = |counts: &dyn Fn(u64) -> bool| -> u128 {
+            self.admitted.iter().filter(|(time, _)| counts(*time)).map(|(_, units)| u128::from(*units)).sum()
+        };
+        match self.policy.algorithm() {
+            Algorithm::FixedWindow => sum(&|time| time / window == now / window),
+            Algorithm::SlidingWindowLog => sum(&|time| now - time <= window),
+            Algorithm::SlidingWindowCounter => {
+                let (present, sub_windows) = (now / length, self.policy.sub_windows());
+                let whole = sum(&|time| time / length + sub_windows > present);
+                let oldest = sum(&|time| time / length + sub_windows == present);
+                whole + oldest * u128::from(length - now % length) / u128::from(length)
+            }
+            Algorithm::TokenBucket => {
+                let lack = self.admitted.iter().fold((0, 0), |(lack, since), (time, units)| {
+                    let lack = self.refilled(lack, time - since) + u128::from(*units) * u128::from(window);
+                    (lack, *time)
+                });
+                self.refilled(lack.0, now - lack.1)
+            }
+        }
+    }
+
+    fn refilled(&self, lack: u128, after: u64) -> u128 {
+        lack.saturating_sub(u128::from(self.policy.max()) * u128::from(after))
+    }
+
+    /// What may count at most, in what `used` counts.
+    fn capacity(&self) -> u128 {
+        u128::from(self.policy.capacity()) * self.unit()
+    }
+
+    fn unit(&self) -> u128 {
+        if self.policy.algorithm() == Algorithm::TokenBucket {
+            u128::from(self.policy.window_us())
+        } else {
+            1
+        }
+    }
+
+    /// The smallest wait from `now` after which `done`, which stays true, is true.
+    fn wait(&self, now: u64, done: impl Fn(u128) -> bool) -> u64 {
+        // A bucket of any of these policies is full again by then.
+        let (mut early, mut late) = (0, 100 * self.policy.window_us());
+        while early < late {
+            let middle = early.midpoint(late);
+            if done(self.used(now + middle)) { late = middle } else { early = middle + 1 }
+        }
+        late
+    }
+
+    /// What is to be told about a cost, if it is not charged.
+    fn expected(&self, now: u64, cost: u64) -> (bool, u64, u64, Option<u64>) {
+        let (used, capacity) = (self.used(now), self.capacity());
+        let need = u128::from(cost) * self.unit();
+        let remaining = u64::try_from(capacity.saturating_sub(used) / self.unit()).unwrap();
+        let fits = used + need <= capacity;
+        let retry_after = (!fits && need <= capacity).then(|| self.wait(now, |used| used + need <= capacity));
+        (fits, remaining, self.wait(now, |used| used == 0), retry_after)
+    }
+
+    fn charge(&mut self, now: u64, units: u64) {
+        // What no longer counts never will again.
+        let length = self.policy.window_us() + self.policy.sub_window_us();
+        match self.policy.algorithm() {
+            Algorithm::TokenBucket if self.used(now) == 0 => self.admitted.clear(),
+            Algorithm::TokenBucket => {}
+            _ => self.admitted.retain(|(time, _)| now - time <= length),
+        }
+        self.admitted.push((now, units));
+    }
+
+    fn refund(&mut self, taken_at: u64, units: u64) {
+        let charge = self.admitted.iter_mut().rev().find(|charge| **charge == (taken_at, units));
+        charge.expect("it was charged").1 = 0;
+    }
+}
+
+fn told(outcome: &Outcome) -> (bool, u64, u64, Option<u64>) {
+    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
+    (
+        outcome.is_allowed(),
+        outcome.remaining(),
+        micros(outcome.reset_after()),
+        outcome.retry_after().map(micros),
+    )
+}
+
+fn policy(algorithm: Algorithm, max: u64, window: u64) -> Policy {
+    Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_micros(window)).build()
+}
+
+fn counter(max: u64, window: u64, sub_windows: u64) -> Policy {
+    Policy::builder("k").max(max).window(Duration::from_micros(window)).sub_windows(sub_windows).build()
+}
+
+fn bucket(max: u64, window: u64, burst: u64) -> Policy {
+    let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(max).burst(burst);
+    builder.window(Duration::from_micros(window)).build()
+}
+
+/// The policies, and for some the same with a lower `max`, under which their counts are judged now and then.
+fn policies() -> Vec<(Policy, Option<Policy>)> {
+    let lowered = |policy: fn(u64) -> Policy, max: u64| (policy(max), Some(policy(max / 2)));
+    vec![
+        lowered(|max| policy(Algorithm::FixedWindow, max, 1_003), 7),
+        lowered(|max| policy(Algorithm::FixedWindow, max, 366 * DAY), MAX_UNITS),
+        lowered(|max| policy(Algorithm::SlidingWindowLog, max, 1_003), 7),
+        lowered(|max| policy(Algorithm::SlidingWindowCounter, max, 1_003), 7),
+        lowered(|max| policy(Algorithm::SlidingWindowCounter, max, 366 * DAY), MAX_UNITS),
+        lowered(|max| counter(max, 3_009, 3), 20),
+        lowered(|max| counter(max, 60_000, 60), 50),
+        lowered(|max| counter(max, 360 * DAY, 2), MAX_UNITS),
+        (policy(Algorithm::TokenBucket, 7, 1_003), None),
+        (policy(Algorithm::TokenBucket, MAX_UNITS, 366 * DAY), None),
+        (bucket(7, 1_003, 3), None),
+        (bucket(7, 1_009, 20), None),
+        (bucket(1_000_003, 60_000_000, 10), None),
+    ]
+}
+
+/// A linear congruential generator (Knuth's MMIX), so that every run is the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+#[test]
+fn every_outcome_follows_from_the_rule_read_literally() {
+    let mut random = Random(2026);
+    for (policy, lowered) in policies() {
+        let (mut now, mut state) = (START, State::new(&policy));
+        let mut model = Model { policy: &policy, admitted: Vec::new() };
+        let mut wait = 0u64;
+        for step in 0..1_500 {
+            let case = format!("{policy:?}, step {step}");
+            now += match random.below(8) {
+                0 | 1 => 0,
+                2 => random.below(3),
+                3 => wait.saturating_sub(1),
+                4 => wait,
+                5 => wait + 1,
+                6 => policy.window_us() / 1_000 * random.below(2_500),
+                _ => policy.window_us() / 1_000 * random.below(300),
+            };
+            let cost = match random.below(4) {
+                0 => random.below(3),
+                1 => policy.capacity() / 3 + random.below(2),
+                2 => policy.capacity() + random.below(2),
+                _ => 1,
+            };
+            if let (0, Some(lowered)) = (random.below(4), &lowered) {
+                let expected =
+                    Model { policy: lowered, admitted: model.admitted.clone() }.expected(now, cost);
+                let peeked = decide_one(lowered, cost, &mut state.clone(), at(now), Mode::Peek);
+                assert_eq!(told(&peeked), expected, "{case}, lowered");
+            }
+            let expected = model.expected(now, cost);
+            let peeked = decide_one(&policy, cost, &mut state, at(now), Mode::Peek);
+            assert_eq!(told(&peeked), expected, "{case}, peeked");
+            let was_full = expected.2 == 0;
+            let outcome = decide_one(&policy, cost, &mut state, at(now), Mode::Check);
+            if outcome.is_allowed() {
+                model.charge(now, cost);
+                let (_, remaining, reset_after, _) = model.expected(now, 0);
+                assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{case}");
+            } else {
+                assert_eq!(told(&outcome), expected, "{case}");
+            }
+            let (_, _, reset_after, retry_after) = told(&outcome);
+            if outcome.is_allowed() && random.below(3) == 0 {
+                let taken_at = now;
+                // Later, a bucket gives back a fraction of a microsecond less when it was not full before.
+                if was_full || policy.algorithm() != Algorithm::TokenBucket {
+                    now += match random.below(5) {
+                        0 => 0,
+                        1 => 1,
+                        2 => reset_after.saturating_sub(1),
+                        3 => reset_after,
+                        _ => random.below(reset_after + 1),
+                    };
+                }
+                let counts = now < taken_at + reset_after;
+                let until = at(taken_at + reset_after);
+                assert_eq!(state.refund(&policy, at(now), at(taken_at), until, cost), counts, "{case}");
+                if counts {
+                    model.refund(taken_at, cost);
+                }
+            }
+            wait = if random.below(2) == 0 { reset_after } else { retry_after.unwrap_or(1) };
+        }
+    }
+}
+
+/// Charges `cost`, which passes, at `now`.
+fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) {
+    assert!(
+        decide_one(policy, cost, state, at(now), Mode::Check).is_allowed(),
+        "{policy:?}: {cost} at {now}"
+    );
+}
+
+#[test]
+fn a_refund_reaches_neither_another_instant_nor_a_later_window_and_no_deeper_than_what_was_taken() {
+    for (policy, _) in policies() {
+        if policy.algorithm() == Algorithm::TokenBucket || policy.max() > 100 {
+            continue;
+        }
+        let length = policy.sub_window_us();
+        let start = START - START % length + 5;
+        let left =
+            |state: &State, now| decide_one(&policy, 0, &mut state.clone(), at(now), Mode::Peek).remaining();
+        let mut state = State::new(&policy);
+        charge(&mut state, &policy, start, 2);
+        charge(&mut state, &policy, start + length, 1);
+        // Of an instant at which nothing was taken, whose end is not known to have passed.
+        for (taken_at, gives) in [(start - 2 * policy.window_us(), 0), (start + 2 * length, 0)] {
+            let mut other = state.clone();
+            let before = left(&other, start + length);
+            other.refund(&policy, at(start + length), at(taken_at), at(u64::MAX), 1);
+            assert_eq!(left(&other, start + length), before + gives, "{policy:?} {taken_at}");
+        }
+        // More than was taken gives back what was taken, and a second time nothing.
+        for _ in 0..2 {
+            state.refund(&policy, at(start + length), at(start + length), at(u64::MAX), 5);
+            let mut twin = State::new(&policy);
+            charge(&mut twin, &policy, start, 2);
+            assert_eq!(left(&state, start + length), left(&twin, start + length), "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at_most() {
+    for (policy, _) in policies() {
+        let (mut state, max) = (State::new(&policy), policy.capacity());
+        charge(&mut state, &policy, START, max);
+        let earlier = START - 3 * policy.window_us() - 7;
+        let denied = decide_one(&policy, max, &mut state, at(earlier), Mode::Check);
+        assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{policy:?}");
+        let wait = told(&denied).3.unwrap();
+        let (length, window) = (policy.sub_window_us(), policy.window_us());
+        let longest = match policy.algorithm() {
+            Algorithm::FixedWindow => window,
+            Algorithm::SlidingWindowCounter => length + window,
+            Algorithm::SlidingWindowLog => window + 1,
+            Algorithm::TokenBucket => {
+                u64::try_from((u128::from(max) * u128::from(window)).div_ceil(policy.max().into())).unwrap()
+            }
+        };
+        assert!(wait <= longest && wait + length > longest, "{policy:?}: {wait} of {longest} us");
+        // The wait began then, and not with each request since.
+        let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Mode::Check);
+        assert_eq!(told(&later).3, Some(wait - wait / 2), "{policy:?}");
+        charge(&mut state, &policy, earlier + wait, max);
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_is_absorbed_for_good_by_a_group_that_is_denied() {
+    for (policy, _) in policies() {
+        let full = Policy::new("full", 1, Duration::from_secs(60));
+        let mut states = [State::new(&policy), State::new(&full)];
+        charge(&mut states[0], &policy, START, policy.capacity());
+        let earlier = START - 3 * policy.window_us();
+        charge(&mut states[1], &full, earlier, 1);
+        let members =
+            [Member { policy: &policy, cost: 1, state: 0 }, Member { policy: &full, cost: 1, state: 1 }];
+        let first = decide(&members, &mut states, at(earlier), Mode::Check);
+        assert!(!first.is_allowed());
+        let wait = told(&first.outcomes()[0]).3.unwrap();
+        let second = decide(&members, &mut states, at(earlier + wait / 2), Mode::Check);
+        assert_eq!(told(&second.outcomes()[0]).3, Some(wait - wait / 2), "{policy:?}");
+    }
+}
+
+#[test]
+fn an_algorithm_is_shown_as_the_attribute_spells_it() {
+    for (algorithm, name) in [
+        (Algorithm::FixedWindow, "fixed_window"),
+        (Algorithm::SlidingWindowCounter, "sliding_window_counter"),
+        (Algorithm::SlidingWindowLog, "sliding_window_log"),
+        (Algorithm::TokenBucket, "token_bucket"),
+    ] {
+        assert_eq!((algorithm.as_str(), algorithm.to_string()), (name, name.to_owned()));
+    }
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Mutates the code and the Lua scripts, and tells which mutations no test notices. Needs cargo-mutants and redis-server.
+#
+#   tests/mutants.sh                 all areas: algorithm, store, facade, lua; some hours on two cores
+#   tests/mutants.sh lua algorithm   some of them
+#   SHARD=1/4 tests/mutants.sh store   a part of the Rust mutations of an area
+#
+# Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
+# when a mutation of tests/mutants/lua.txt survives, or when its text is not found exactly once. Survivors of cargo-mutants
+# are printed; tests/mutants/README.md says which of them are known, and why.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+work=$root/target/mutants
+tree=$work/tree
+
+need() { # need COMMAND HOW
+  command -v "$1" >/dev/null || { echo "error: $1 is missing; $2" >&2; exit 1; }
+}
+
+# The quickest build: most of the time goes into building and linking the tests of each mutation.
+export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1
+export REDIS_REQUIRED=1 RUST_BACKTRACE=0
+# Few random cases: what they alone would find belongs into a vector.
+export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-300} ORACLE_CASES=${ORACLE_CASES:-100}
+
+copy_tree() {
+  rm -rf "$tree"
+  mkdir -p "$tree"
+  git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - 2>/dev/null |
+    tar -C "$tree" -xf -
+}
+
+# rust AREA STAGE PACKAGE "GLOB .." "ARGUMENT .." "TEST ARGUMENT .."
+# One run of cargo-mutants; each stage tries what the stages before it did not catch.
+rust() {
+  local area=$1 stage=$2 package=$3 out=$work/$1 glob files=() iterate=()
+  for glob in $4; do
+    if [ "${glob#!}" = "$glob" ]; then files+=(--file "$glob"); else files+=(--exclude "${glob#!}"); fi
+  done
+  [ "$stage" = 1 ] && rm -rf "$out" || iterate=(--iterate)
+  mkdir -p "$out"
+  echo
+  echo "== $area, stage $stage"
+  copy_tree
+  # shellcheck disable=SC2086 # lists of words
+  (cd "$tree" && cargo mutants --in-place --no-shuffle --all-features --package "$package" "${files[@]}" "${iterate[@]}" \
+    ${SHARD:+--shard "$SHARD"} --output "$out" --timeout 120 --build-timeout 900 $5 -- $6) ||
+    case $? in 2 | 3) ;; *) exit 1 ;; esac # 2: some survived; 3: some took too long
+  awk 'FNR == 1 { file = FILENAME; sub(/.*\//, "", file) } { count[file]++ }
+    END { printf "caught %d, timeout %d, unviable %d, survived %d\n", count["caught.txt"] + count["previously_caught.txt"],
+      count["timeout.txt"], count["unviable.txt"], count["missed.txt"] }' "$out"/mutants.out/*.txt
+}
+
+algorithm() {
+  local files='ratelimit-core/src/algorithm/*.rs ratelimit-core/src/algorithm.rs'
+  rust algorithm 1 ratelimit-core "$files" '' '--lib'
+  rust algorithm 2 ratelimit-core "$files" '--test-package tests -C=--test=vectors -C=--test=conformance' ''
+}
+
+store() {
+  # Without what makes and keeps connections: its tests are about real servers that fail, and take minutes.
+  local files='ratelimit-core/src/store.rs ratelimit-core/src/store/**/*.rs !**/connection.rs !**/startup.rs !**/cluster.rs
+    !**/topology.rs'
+  rust store 1 ratelimit-core "$files" '' '--lib'
+  rust store 2 ratelimit-core "$files" \
+    '--test-package tests -C=--test=conformance -C=--test=refusals -C=--test=vectors -C=--test=redis' ''
+}
+
+facade() {
+  local files='ratelimit-actix/src/headers.rs ratelimit-actix/src/headers/*.rs ratelimit-actix/src/key.rs
+    ratelimit-actix/src/key/*.rs ratelimit-actix/src/quotas.rs ratelimit-actix/src/identity.rs ratelimit-actix/src/forwarded.rs
+    ratelimit-actix/src/proxies.rs ratelimit-actix/src/principal.rs ratelimit-actix/src/parameter.rs
+    ratelimit-actix/src/default_key.rs'
+  rust facade 1 ratelimit-actix "$files" '' '--lib'
+  rust facade 2 ratelimit-actix "$files" \
+    '--test-package tests -C=--test=identity -C=--test=headers -C=--test=middleware -C=--test=attribute' ''
+}
+
+# Tries one mutation of a script, and tells whether the tests notice it.
+mutate() { # mutate FILE NAME "TEST .. [-- FILTER ..]" FROM TO
+  local path=$tree/ratelimit-core/lua/$1 name=$2 wanted=$3 from=$4 to=$5 text without found args=() word
+  [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/lua/$1" >&2; return 2; }
+  text=$(<"$path")
+  without=${text//"$from"/}
+  found=$(((${#text} - ${#without}) / ${#from}))
+  [ "$found" = 1 ] || { echo "NOT FOUND ONCE, but $found times: $1: $name: $from" >&2; return 2; }
+  for word in ${wanted%%--*}; do args+=(--test "$word"); done
+  local filters=()
+  [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
+  printf '%s\n' "${text/"$from"/"$to"}" >"$path"
+  (cd "$tree" && cargo test -q -p tests --all-features --no-run "${args[@]}") >"$work/lua.log" 2>&1 ||
+    { cat "$work/lua.log" >&2; echo "error: $name: the tests do not build" >&2; exit 1; }
+  local caught=0
+  (cd "$tree" && timeout 300 cargo test -q -p tests --all-features "${args[@]}" -- "${filters[@]}") >"$work/lua.log" 2>&1 ||
+    caught=1
+  printf '%s\n' "$text" >"$path"
+  if [ "$caught" = 1 ]; then echo "caught    $1: $name"; else echo "SURVIVED  $1: $name"; return 1; fi
+}
+
+lua() {
+  local file='' name='' wanted='' from='' line caught=0 survived=0 lost=0
+  need redis-server "tests/run.sh installs it"
+  echo
+  echo "== lua"
+  copy_tree
+  while IFS= read -r line; do
+    case $line in
+      '' | '#'*) ;;
+      '@ '*) IFS='|' read -r file name wanted <<<"${line#@ }"; file=${file% } name=${name# } name=${name% } wanted=${wanted# } ;;
+      '- '*) from=${line#- } ;;
+      '+ '*)
+        [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/lua.txt: $line" >&2; exit 1; }
+        if [ -z "${ONLY:-}" ] || [[ "$file $name" == *"$ONLY"* ]]; then
+          if mutate "$file" "$name" "${wanted:-vectors conformance -- redis}" "$from" "${line#+ }" </dev/null; then
+            caught=$((caught + 1))
+          else
+            [ $? = 1 ] && survived=$((survived + 1)) || lost=$((lost + 1))
+          fi
+        fi
+        from=''
+        ;;
+      *) echo "error: tests/mutants/lua.txt: $line" >&2; exit 1 ;;
+    esac
+  done <"$tree/tests/mutants/lua.txt"
+  echo "lua: caught $caught, survived $survived, not found $lost"
+  [ "$survived" = 0 ] && [ "$lost" = 0 ]
+}
+
+status=0
+for area in "${@:-algorithm store facade lua}"; do
+  for one in $area; do
+    case $one in
+      algorithm | store | facade)
+        cargo mutants --version >/dev/null 2>&1 ||
+          { echo "error: cargo-mutants is missing; install it with: cargo install cargo-mutants --locked" >&2; exit 1; }
+        "$one"
+        ;;
+      lua) lua || status=1 ;;
+      *) echo "error: no area $one; there are algorithm, store, facade and lua" >&2; exit 1 ;;
+    esac
+  done
+done
+exit $status
