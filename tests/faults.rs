@@ -276,8 +276,8 @@ async fn a_user_who_may_not_decide_any_more_is_told_and_goes_on_when_allowed() {
 /// The permissions of `docs/when-redis-fails.md`, each taken away in turn.
 #[tokio::test]
 async fn every_permission_that_is_asked_for_is_needed_and_told_when_it_is_missing() {
-    const COMMANDS: &str = "evalsha eval del time get mget set setrange pttl pexpire lrange llen lindex rpush ltrim lset \
-                            lrem select ping";
+    const COMMANDS: &str =
+        "evalsha eval unlink time get mget set setrange pttl pexpire hget hset hdel select ping";
     let Some(server) = server() else { return };
     let commands: Vec<&str> = COMMANDS.split_whitespace().collect();
     let mut stories = Vec::new();

@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
+#[path = "headers/waiting.rs"]
+mod waiting;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -11,12 +17,16 @@ use actix_web::error::{ErrorForbidden, ErrorImATeapot, InternalError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::middleware::{Next, from_fn};
+use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ServiceConfig};
-use actix_web::{Error, HttpRequest, HttpResponse, Result};
+use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
+use ratelimit_actix::store::Store;
 use ratelimit_actix::{
-    BodyStyle, HeaderStyle, Policy, Quotas, RateLimit, RateLimitConfig, RateLimitConfigBuilder, RateLimiter,
-    Rejection, rate_limit,
+    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, Quotas, RateLimit,
+    RateLimitConfig, RateLimitConfigBuilder, RateLimiter, Rejection, Reservation, StoreError, Timestamp,
+    rate_limit,
 };
+use tests::answer::{get, send};
 use tests::client::{self, Reply};
 use tests::demo::{Demo, within_one_minute};
 use tests::service::Service;
@@ -287,6 +297,128 @@ fn handlers_see_what_is_left_and_charge_more_afterwards() {
     assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (200, Some("0")));
     assert_eq!(ask("/1").status, 429);
     assert_eq!(ask("/unlimited").body, "None 5");
+}
+
+#[actix_web::test]
+async fn charging_asks_a_few_times_whatever_is_left() {
+    #[rate_limit(max = 20_001, key = "shared", window = "1h")]
+    #[rate_limit(max = 30_000, key = "shared", window = "1h")]
+    #[rate_limit(max = 50_000, key = "alone", window = "1h")]
+    async fn metered(units: Path<u64>, quotas: Quotas) -> String {
+        quotas.charge(*units).await.unwrap().to_string()
+    }
+
+    let (limiter, watch) = watched();
+    let app = App::new().app_data(Data::new(limiter)).route("/{units}", web::get().to(metered));
+    let app = init_service(app).await;
+    let ask = async |path| {
+        let before = watch.calls();
+        let answer = send(&app, get(path)).await;
+        // The first question is that of the handler itself.
+        (answer.status, answer.body.clone(), answer.quota().unwrap().1, watch.calls() - before - 1)
+    };
+    // Each unit takes two of the shared count, of which the request itself has taken two.
+    assert_eq!(ask("/100").await, (200, "100".to_owned(), 19_799, 1));
+    assert_eq!(ask("/20000").await, (200, "9898".to_owned(), 1, 2));
+    assert_eq!(ask("/20000").await.0, 429, "one is left, and the request takes two");
+}
+
+/// A store in which other requests always take a unit of what is left before it is taken.
+#[derive(Debug)]
+struct Contended(Arc<AtomicUsize>);
+
+impl Store for Contended {
+    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        let questions = self.0.fetch_add(1, SeqCst);
+        let units = group[0].units();
+        let passes = questions == 0 || units == 0;
+        let decision = if passes { Decision::Allowed } else { Decision::RetryAfterMicros(1) };
+        let outcome = Outcome::new(1_000_000, units, units.saturating_sub(1), 1, decision);
+        let outcomes = group.iter().map(|_| outcome.clone()).collect();
+        Ok(GroupOutcome::new(Timestamp::from_micros(1), passes, outcomes))
+    }
+
+    async fn peek(&self, _: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        unreachable!("nothing is given back here")
+    }
+
+    async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        unreachable!("nothing is reset here")
+    }
+
+    async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
+        unreachable!("nothing is given back here")
+    }
+}
+
+#[actix_web::test]
+async fn charging_gives_up_when_others_always_come_first() {
+    #[rate_limit(max = 1_000_000)]
+    async fn metered(quotas: Quotas) -> String {
+        quotas.charge(20_000).await.unwrap().to_string()
+    }
+
+    let questions = Arc::new(AtomicUsize::new(0));
+    let limiter = RateLimiter::with_store(Contended(Arc::clone(&questions)));
+    let app = App::new().app_data(Data::new(limiter)).route("/", web::get().to(metered));
+    let answer = send(&init_service(app).await, get("/")).await;
+    assert_eq!((answer.body.as_str(), questions.load(SeqCst)), ("0", 1 + 8));
+}
+
+mod places {
+    pub(super) mod one {
+        use super::super::*;
+
+        #[rate_limit(max = 9)]
+        #[rate_limit(max = 8, window = "1h")]
+        #[rate_limit(max = 7, name = "daily", window = "1d")]
+        pub(in super::super) async fn user(quotas: Quotas) -> String {
+            quotas.to_vec().iter().map(|quota| format!("{} ", quota.policy().name())).collect()
+        }
+
+        pub(in super::super) struct Users;
+
+        #[rate_limit(max = |_: HttpRequest| 5)]
+        impl Users {
+            pub(in super::super) async fn list(quotas: Quotas) -> String {
+                quotas.to_vec()[0].policy().name().to_owned()
+            }
+        }
+    }
+
+    pub(super) mod two {
+        #[ratelimit_actix::rate_limit(max = 6, key = "orders")]
+        pub(in super::super) async fn user() -> &'static str {
+            ""
+        }
+    }
+}
+
+#[actix_web::test]
+async fn clients_are_told_the_name_of_the_function_and_metrics_its_path() {
+    let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
+    let outer = RateLimit::new(Policy::new("user", 10, Duration::from_secs(1)));
+    let app = App::new()
+        .app_data(config)
+        .app_data(fresh())
+        .route("/one", web::get().to(places::one::user))
+        .route("/two", web::get().to(places::two::user))
+        .route("/list", web::get().to(places::one::Users::list))
+        .service(web::resource("/both").wrap(outer).to(places::one::user));
+    let app = init_service(app).await;
+    let policies = async |path| {
+        let answer = send(&app, get(path)).await;
+        (answer.header("ratelimit-policy").unwrap().to_owned(), answer.body)
+    };
+    let module = concat!(module_path!(), "::places::one::");
+    let (told, names) = policies("/one").await;
+    assert_eq!(told, r#""user";q=9;w=60, "user#2";q=8;w=3600, "daily";q=7;w=86400"#);
+    assert_eq!(names, format!("{module}user {module}user#2 daily "));
+    assert_eq!(policies("/two").await.0, r#""orders";q=6;w=60"#);
+    let (told, name) = policies("/list").await;
+    assert_eq!((told.as_str(), name), (r#""Users::list";q=5;w=60"#, format!("{module}Users::list")));
+    let (told, _) = policies("/both").await;
+    assert!(told.starts_with(r#""user";q=10;w=1, "user-2";q=9;w=60, "user#2";"#), "{told}");
 }
 
 #[test]

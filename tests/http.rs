@@ -423,14 +423,24 @@ mod callers {
         }
     }
 
-    #[actix_web::test]
-    async fn a_request_without_an_address_is_refused_and_not_counted() {
-        let (limiter, watch) = watched();
-        let app = service!(limiter, ip);
-        let answer = send(&app, actix_web::test::TestRequest::get().uri("/ip")).await;
-        assert_eq!((answer.status, answer.quota()), (400, None));
-        assert_eq!(answer.header("content-type"), Some("application/json"));
-        assert_eq!(watch.calls(), 0);
+    #[test]
+    fn requests_without_an_address_are_one_caller_and_one_warning_says_so() {
+        in_own_process("callers::requests_without_an_address_are_one_caller_and_one_warning_says_so", || {
+            let log = Log::of_process();
+            actix_web::rt::System::new().block_on(async {
+                let app = service!(fresh(), ip);
+                for status in [200, 429, 429] {
+                    let request = actix_web::test::TestRequest::get().uri("/ip");
+                    assert_eq!(send(&app, request).await.status, status);
+                }
+                assert_eq!(send(&app, get("/ip")).await.status, 200);
+            });
+            let warnings = log.at(Level::WARN);
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            for words in ["TestRequest::peer_addr", "Unix socket", "trusted_proxies", "by = function"] {
+                assert!(warnings[0].contains(words), "{warnings:?}");
+            }
+        });
     }
 
     #[rate_limit(max = 1, key = "shared")]
@@ -707,7 +717,7 @@ mod limiters {
             });
             let warnings = log.at(Level::WARN);
             assert_eq!(warnings.len(), 1, "{warnings:?}");
-            assert!(warnings[0].contains("web::Data::new"), "{warnings:?}");
+            assert!(warnings[0].contains("app_data(limiter.clone())"), "{warnings:?}");
             assert!(warnings[0].contains("install"), "{warnings:?}");
         });
     }

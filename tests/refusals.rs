@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{
-    Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+    Algorithm, Check, GroupOutcome, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
@@ -138,20 +138,75 @@ async fn only_the_same_question_is_refused() {
     assert_eq!(asked(&server).await, before + 2);
     let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
     assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
-    // A count that occurs twice is asked for two.
-    let twice = [Check::new(&raised, "c"), Check::new(&raised, "c")];
-    assert!(limiter.check_n(&raised, "c", 2).await.unwrap().is_allowed());
-    for _ in 0..2 {
-        let before = asked(&server).await;
-        assert!(!limiter.check_all(&twice).await.unwrap().is_allowed());
-        assert_eq!(asked(&server).await, before + 1);
+}
+
+#[tokio::test]
+async fn a_denial_of_any_cost_is_repeated_without_the_server() {
+    let Some(server) = server() else { return };
+    for algorithm in ALGORITHMS {
+        let clock = clock();
+        let limiter = server.limiter_at(&clock);
+        let ten = policy(algorithm, 10, 60_000);
+        let caller = algorithm.as_str();
+        assert!(limiter.check_n(&ten, caller, 6).await.unwrap().is_allowed());
+        let twice = [Check::new(&ten, caller).cost(3), Check::new(&ten, caller).cost(2)];
+        for group in [&[Check::new(&ten, caller).cost(5)][..], &[Check::new(&ten, caller).cost(11)], &twice] {
+            let denied = limiter.check_all(group).await.unwrap();
+            assert!(!denied.is_allowed(), "{algorithm}");
+            let before = asked(&server).await;
+            for _ in 0..20 {
+                assert_eq!(limiter.check_all(group).await.unwrap(), denied, "{algorithm}");
+            }
+            assert_eq!(asked(&server).await, before, "{algorithm}");
+            clock.advance(Duration::from_millis(10));
+            let aged = limiter.check_all(group).await.unwrap();
+            let wait = |outcome: &GroupOutcome| outcome.retry_after().map(|wait| micros(wait));
+            assert_eq!(wait(&aged), wait(&denied).map(|wait| wait - 10_000), "{algorithm}");
+            assert_eq!(asked(&server).await, before, "{algorithm}");
+        }
     }
-    // A cost above 1 may leave something to others, so what it is told changes while it waits.
-    assert!(limiter.check_n(&raised, "b", 2).await.unwrap().is_allowed());
-    for _ in 0..2 {
-        let before = asked(&server).await;
-        assert_eq!(limiter.check_n(&raised, "b", 2).await.unwrap().remaining(), 1);
-        assert_eq!(asked(&server).await, before + 1);
+}
+
+#[tokio::test]
+async fn a_request_of_this_process_that_passes_ends_the_denial_of_a_larger_cost() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let log = policy(Algorithm::SlidingWindowLog, 3, 60_000);
+    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
+    clock.advance(Duration::from_secs(10));
+    let wait = async || limiter.check_n(&log, "a", 3).await.unwrap().retry_after();
+    let before = asked(&server).await;
+    assert_eq!(wait().await, Some(Duration::from_secs(50) + MICRO));
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
+    // The new unit has to leave as well.
+    assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
+    assert_eq!(asked(&server).await, before + 3);
+}
+
+#[tokio::test]
+async fn a_reset_or_refund_ends_the_denial_of_every_group_with_that_count() {
+    let Some(server) = server() else { return };
+    let clock = clock();
+    let limiter = server.limiter_at(&clock);
+    let short = policy(Algorithm::SlidingWindowLog, 1, 10_000);
+    let long = Policy::builder("long").algorithm(Algorithm::SlidingWindowLog).max(1);
+    let long = long.window(Duration::from_secs(3600)).on_error(OnError::Deny).build();
+    for refunded in [false, true] {
+        let caller = format!("{refunded}");
+        let (one, other) = ([Check::new(&short, &caller)], [Check::new(&long, &caller)]);
+        assert!(limiter.check_all(&one).await.unwrap().is_allowed());
+        let taken = limiter.check_all(&other).await.unwrap();
+        let group = [one[0], other[0]];
+        let denied = limiter.check_all(&group).await.unwrap();
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(3600) + MICRO));
+        if refunded {
+            limiter.refund(taken.reservation(&other).unwrap()).await.unwrap();
+        } else {
+            limiter.reset(&long, &caller).await.unwrap();
+        }
+        let denied = limiter.check_all(&group).await.unwrap();
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(10) + MICRO), "refunded: {refunded}");
     }
 }
 

@@ -41,7 +41,7 @@ fn policy() -> impl Strategy<Value = Policy> {
 /// What somebody does to a key.
 #[derive(Clone, Debug)]
 enum Tamper {
-    /// Some bytes of a string, or of an entry of a list, are others.
+    /// Some bytes of a string, or of a field of a hash, are others.
     Bytes(usize, Vec<u8>),
     Append(Vec<u8>),
     Set(Vec<u8>),
@@ -122,24 +122,26 @@ async fn apply(raw: &mut MultiplexedConnection, key: &str, tamper: &Tamper, ever
             let at = at % size.max(1);
             pipe.cmd("SETRANGE").arg(key).arg(at).arg(&bytes[..bytes.len().min(size - at)]);
         }
-        (Tamper::Bytes(at, bytes), "list") if everything => {
-            let entries: Vec<Vec<u8>> =
-                redis::cmd("LRANGE").arg(key).arg(0).arg(-1).query_async(raw).await.unwrap();
-            let index = at % entries.len();
-            let mut entry = entries[index].clone();
-            for (old, new) in entry.iter_mut().skip(at / 4).zip(bytes) {
+        (Tamper::Bytes(at, bytes), "hash") if everything => {
+            let mut fields: Vec<(Vec<u8>, Vec<u8>)> =
+                redis::cmd("HGETALL").arg(key).query_async(raw).await.unwrap();
+            fields.sort();
+            let (field, mut value) = fields.swap_remove(bytes.len() % fields.len());
+            for (old, new) in value.iter_mut().skip(at * 2).zip(bytes) {
                 *old = *new;
             }
-            pipe.cmd("LSET").arg(key).arg(index).arg(entry);
+            pipe.hset(key, field, value);
         }
         (Tamper::Append(bytes), "string") => {
             pipe.cmd("APPEND").arg(key).arg(&bytes[..]);
         }
-        (Tamper::Append(bytes), "list") if everything => {
-            pipe.cmd("RPUSH").arg(key).arg(&bytes[..]);
+        (Tamper::Append(bytes), "hash") if everything => {
+            let header: Vec<u8> =
+                redis::cmd("HGET").arg(key).arg("h").query_async(raw).await.unwrap_or_default();
+            pipe.hset(key, "h", [&header[..], bytes].concat());
         }
-        (Tamper::Pop, "list") => {
-            pipe.cmd("LPOP").arg(key);
+        (Tamper::Pop, "hash") => {
+            pipe.hdel(key, "h").hset(key, "a", "b");
         }
         (Tamper::Set(bytes), _) => {
             pipe.cmd("SET").arg(key).arg(&bytes[..]);
@@ -163,7 +165,11 @@ async fn contents(raw: &mut MultiplexedConnection, prefix: &str) -> BTreeMap<Str
         let kind: String = redis::cmd("TYPE").arg(&name).query_async(raw).await.unwrap();
         let bytes: Vec<Vec<u8>> = match kind.as_str() {
             "string" => vec![redis::cmd("GET").arg(&name).query_async(raw).await.unwrap()],
-            "list" => redis::cmd("LRANGE").arg(&name).arg(0).arg(-1).query_async(raw).await.unwrap(),
+            "hash" => {
+                let fields: BTreeMap<Vec<u8>, Vec<u8>> =
+                    redis::cmd("HGETALL").arg(&name).query_async(raw).await.unwrap();
+                fields.into_iter().flat_map(|(field, value)| [field, value]).collect()
+            }
             _ => vec![kind.into_bytes()],
         };
         let ttl: i64 = redis::cmd("PTTL").arg(&name).query_async(raw).await.unwrap();

@@ -11,7 +11,7 @@ use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore}
 use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
-use tests::redis::Server;
+use tests::redis::{Server, Topology};
 use tests::sentinel::sentinels;
 
 static MINUTE: Policy = Policy::builder("minute")
@@ -68,6 +68,45 @@ async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, 
         assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Whether every caller gets a decision, a refund and a reset.
+async fn works(limiter: &RateLimiter) {
+    until_all_decide(limiter, 20 * LONGEST).await;
+    for caller in callers() {
+        let group = [Check::new(&MINUTE, &caller).cost(2)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        limiter.reset(&MINUTE, &caller).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_is_enough_for_a_cluster() {
+    let Some(cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        node.make_documented_user(Some(Topology::Cluster));
+        // What follows a slot that moves.
+        assert_eq!(node.ask("ACL DRYRUN limiter ASKING"), "+OK");
+    }
+    let url = cluster.url().replace("redis-cluster://", "redis-cluster://limiter:s3cret@");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
+    works(&RateLimiter::with_redis(store)).await;
+}
+
+#[tokio::test]
+async fn the_documented_user_is_enough_behind_sentinel() {
+    let Some(set_up) = sentinels().await else { return };
+    for server in [&set_up.master, &set_up.replica] {
+        server.make_documented_user(Some(Topology::Sentinel));
+    }
+    let url = set_up.url().replace("redis-sentinel://", "redis-sentinel://limiter:s3cret@");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
+    works(&RateLimiter::with_redis(store)).await;
+    // Without what the documentation adds for Sentinel the master is not recognised.
+    set_up.master.must("ACL SETUSER limiter -role");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(1)).build().unwrap();
+    assert!(RateLimiter::with_redis(store).check(&MINUTE, "a").await.is_err());
 }
 
 #[tokio::test]

@@ -262,12 +262,13 @@ fn play(on: &str, store: &Timed) {
                 let group: Vec<Check<'_>> = checks
                     .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).cost(e.cost))
                     .collect();
-                for judge in [&model, store] {
+                let [outcome, model_outcome] = [store, &model].map(|judge| {
                     judge.set(now.as_micros());
-                    assert_eq!(judge.check_all(&group), expected(vector, row, now), "{place}");
-                }
+                    judge.check_all(&group)
+                });
+                assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
+                assert_eq!(outcome, model_outcome, "{place}");
                 timeline::assert_same(&place, store, &model, &group, now);
-                let outcome = expected(vector, row, now);
                 let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
                 assert_eq!(outcome.retry_after(), retry_after, "{place}");
                 assert_eq!(row.allowed, row.retry_after.is_none(), "the vector itself: {place}");
@@ -278,18 +279,21 @@ fn play(on: &str, store: &Timed) {
     timed::report(&format!("{on}: {rows} rows of {stories} vectors in {} files", files.len()));
 }
 
-fn expected(vector: &Vector, row: &Row, now: Timestamp) -> GroupOutcome {
-    let outcomes = row.checks.iter().map(|e| {
+/// What the row says; the wait for one more unit, which it does not say, is that of `outcome`.
+fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
+    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, told)| {
         let limit = vector.policies[e.policy].capacity();
-        Outcome::new(
+        let expected = Outcome::new(
             limit,
             e.cost,
             e.remaining,
             e.reset_after,
             e.retry_after.map_or(Decision::Allowed, Wait::decision),
-        )
+        );
+        let wait = told.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
+        wait.map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
-    GroupOutcome::new(now, row.allowed, outcomes.collect())
+    GroupOutcome::new(outcome.at(), row.allowed, outcomes.collect())
 }
 
 #[test]

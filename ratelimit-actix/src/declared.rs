@@ -75,7 +75,8 @@ impl DeclaredLimit {
         self.policy().key()
     }
 
-    /// What the limit is called in headers and metrics.
+    /// What the limit is called in metrics, and in header fields and bodies unless it is the handler's path: these then have
+    /// the function's name alone.
     pub fn name(&self) -> &'static str {
         self.policy().name()
     }

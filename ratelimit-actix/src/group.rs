@@ -146,8 +146,8 @@ impl Question for Choices {
 
     fn rules(&self) -> impl Iterator<Item = Rule> {
         self.0.iter().map(|applied| match &applied.policy {
-            Some(policy) => Rule::Shared(Arc::clone(policy)),
-            None => Rule::Written(applied.limit.policy()),
+            Some(policy) => Rule::Chosen(applied.limit, Arc::clone(policy)),
+            None => Rule::Written(applied.limit),
         })
     }
 
@@ -162,7 +162,7 @@ fn closed(req: &HttpRequest, limit: &'static Limit, cost: u64) -> Box<Rejection>
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let now = SystemClock::new().now();
     let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::add(req, iter::once(Rule::Written(limit.policy())), &[limit.check(&[])], &outcome);
+    Quotas::add(req, iter::once(Rule::Written(limit)), &[limit.check(&[])], &outcome);
     Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
 }
 

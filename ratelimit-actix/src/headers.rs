@@ -9,6 +9,7 @@ mod number;
 use std::time::Duration;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
+use ratelimit_core::Outcome;
 
 pub(crate) use self::names::unique_names;
 pub(crate) use self::number::number;
@@ -20,16 +21,17 @@ use crate::quotas::Quota;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderStyle {
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the tightest limit; `Reset` is when the
-    /// full quota is back, in Unix seconds, rounded up.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the tightest limit. `Reset` is an instant in
+    /// Unix seconds, rounded up: when the request passes if this limit has denied it; when one more unit passes while
+    /// `Remaining` is 0; otherwise when the full quota is back. A client that waits for it passes if no other request comes.
     LegacyUnix,
-    /// The same; `Reset` is in how many seconds the full quota is back, rounded up.
+    /// The same; `Reset` is the wait in seconds, rounded up.
     LegacyDelta,
-    /// Draft 6 of the IETF's fields: `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (seconds, rounded
-    /// up) of the tightest limit, and `RateLimit-Policy` with all.
+    /// Draft 6 of the IETF's fields: `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` (the same wait in
+    /// seconds, rounded up) of the tightest limit, and `RateLimit-Policy` with all.
     Draft06,
-    /// Draft 11 of the IETF's fields: `RateLimit` and `RateLimit-Policy`, each with all limits by their names. A draft,
-    /// not a standard: it may change again.
+    /// Draft 11 of the IETF's fields: `RateLimit` and `RateLimit-Policy`, each with all limits by their names; `t` is the
+    /// same wait, for each limit, and at most a window while units are left. A draft, not a standard: it may change again.
     Draft11,
 }
 
@@ -60,6 +62,18 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
             HeaderStyle::Draft11 => draft_11::fields(quotas, &mut set),
         }
     }
+}
+
+/// How long a client that was denied has to wait, from the denial: until all limits that it was told of let one request pass,
+/// also those that have let this one pass and have nothing left. `None` when it was not denied, or can never pass.
+pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
+    let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
+    let at = denied().map(Outcome::at).max()?.as_micros();
+    if denied().any(|outcome| outcome.retry_after().is_none()) {
+        return None;
+    }
+    let ends = quotas.iter().filter(|quota| quota.is_blocked()).map(|quota| quota.available_at());
+    Some(Duration::from_micros(ends.max()?.saturating_sub(at)))
 }
 
 /// The value of `Retry-After`: whole seconds, rounded up so that nobody comes back too early, and at least 1.

@@ -28,25 +28,25 @@ pub fn client_ip(req: &HttpRequest) -> Option<IpAddr> {
     client_ip_by(req, RateLimitConfig::nearest(req))
 }
 
-/// The caller of a request as `by = ip` sees it; nobody when there is no [address](client_ip).
+/// The caller of a request as `by = ip` sees it. All requests without an [address](client_ip) are one caller.
 ///
 /// For key functions that fall back to the address.
 pub fn client_key(req: &HttpRequest) -> Key {
-    key_by(req, RateLimitConfig::nearest(req))
+    caller(req, RateLimitConfig::nearest(req))
 }
 
 /// The caller of a limit that counts by address.
+///
+/// Requests that have none share a count. They come through a Unix socket, from a test, or over a connection that ended
+/// before it was accepted: a client must not choose its own count by that, nor go uncounted.
 pub(crate) fn caller(req: &HttpRequest, config: &RateLimitConfig) -> Key {
-    let key = key_by(req, config);
-    if key.is_nobody() {
-        explain_missing_peer();
+    match client_ip_by(req, config) {
+        Some(address) => Key::address(config.ipv6_prefix().group(address)),
+        None => {
+            explain_missing_peer();
+            Key::no_address()
+        }
     }
-    key
-}
-
-fn key_by(req: &HttpRequest, config: &RateLimitConfig) -> Key {
-    let address = client_ip_by(req, config);
-    address.map_or(Key::nobody(), |address| Key::address(config.ipv6_prefix().group(address)))
 }
 
 fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
@@ -132,9 +132,10 @@ fn explain_missing_peer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(
-            "a rate-limited request has no peer address, as on a Unix socket or in a test without \
-             `TestRequest::peer_addr`, and is answered with 400 unless `on_missing` says otherwise; name its callers \
-             with `by = function`, or count all of them as one with `by = global`"
+            "a rate-limited request has no peer address; all such requests are counted as one caller; in a test, give each \
+             client an address with `TestRequest::peer_addr`; on a Unix socket, where forwarding headers cannot be trusted \
+             by the peer's address, let the proxy connect over TCP and list it with `trusted_proxies`, or name callers with \
+             `by = function`"
         );
     });
 }

@@ -28,6 +28,7 @@ enum Kind {
     Parts = 7,
     #[cfg(feature = "uuid")]
     Uuid = 8,
+    NoAddress = 9,
 }
 
 /// Whom a request is counted for, or nobody.
@@ -60,6 +61,10 @@ impl Key {
     }
 
     /// Text that need not be UTF-8, such as a header's value.
+    pub(crate) fn no_address() -> Self {
+        Self::encode(Kind::NoAddress, &[])
+    }
+
     pub(crate) fn text(value: &[u8]) -> Self {
         Self::encode(Kind::Text, value)
     }

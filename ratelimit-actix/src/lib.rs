@@ -29,7 +29,8 @@
 //! Make one [`RateLimiter`] and clone it: two of them count apart. In `HttpServer::new(|| ..)` the closure runs once for
 //! each worker, so make it outside. A handler asks
 //!
-//! 1. the nearest `web::Data<RateLimiter>` of its resource, scope or app;
+//! 1. the nearest one in the data of its resource, scope or app, as `app_data(limiter.clone())` or
+//!    `app_data(web::Data::new(limiter.clone()))`; where both forms are around a handler, the nearest `web::Data`;
 //! 2. otherwise the one that was [installed](RateLimiter::install) for the process;
 //! 3. otherwise one in memory, which is made when it is first needed, with one warning in the log.
 //!
@@ -54,7 +55,8 @@
 //! | nobody to count it for, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
 //! These are the defaults; a [`RateLimitConfig`] in app data chooses other fields and bodies, and whose address counts
-//! behind proxies. `X-RateLimit-Reset` is when the full quota is back, in Unix seconds; `Retry-After` is a number of seconds, at least
+//! behind proxies. `X-RateLimit-Reset`, in Unix seconds, is when one more unit passes while nothing is left, and when the full
+//! quota is back otherwise; on a denial it is when the request passes, as `Retry-After`, which is a number of seconds, at least
 //! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
 //!
 //! The body of a denied request is not looked at. One of up to 16 KiB is read and dropped, for a second at most, so that the
@@ -95,6 +97,7 @@ mod limiter;
 mod middleware;
 mod parameter;
 mod pass;
+mod patience;
 mod principal;
 mod proxies;
 mod question;
@@ -102,6 +105,7 @@ mod quotas;
 mod rejection;
 mod settle;
 mod source;
+mod unlimited;
 
 #[cfg(feature = "metrics")]
 pub use ratelimit_core::metrics;
@@ -131,6 +135,7 @@ pub use crate::parameter::path_key;
 pub use crate::principal::{Principal, principal, principal_or_address};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
+pub use crate::unlimited::Unlimited;
 
 /// The README's code is compiled like any other. Not part of the documentation: that begins above.
 #[cfg(doctest)]

@@ -22,6 +22,8 @@ pub struct Limit {
     cost: u64,
     on_missing: OnMissing,
     count: Count,
+    /// The name that clients are told, where it is not the policy's.
+    shown: Option<&'static str>,
     /// Whether a `max` out of its bounds has been reported.
     reported: Once,
     /// The same for a cost.
@@ -38,6 +40,7 @@ impl Limit {
             cost: 1,
             on_missing: OnMissing::Reject,
             count: Count::All,
+            shown: None,
             reported: Once::new(),
             reported_cost: Once::new(),
         }
@@ -85,6 +88,19 @@ impl Limit {
     pub const fn count(mut self, count: Count) -> Self {
         self.count = count;
         self
+    }
+
+    /// Another name for clients than the policy's: that of the function, where the policy's is its path. Metrics keep the
+    /// latter, which no other limit has.
+    #[must_use]
+    pub const fn shown_as(mut self, name: &'static str) -> Self {
+        self.shown = Some(name);
+        self
+    }
+
+    /// The name that clients are told.
+    pub(crate) fn shown(&self) -> &str {
+        self.shown.unwrap_or(self.policy.name())
     }
 
     /// The rule; its `max` means nothing when [that is chosen](Self::chooses_max) for each request.
@@ -203,8 +219,8 @@ impl By {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nobody;
 
-/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by, or
-/// without a peer address when it counts by address.
+/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by. By address
+/// there is always one: all requests without an address are the same caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {

@@ -49,8 +49,8 @@ use crate::settle::Charge;
 /// # With limits of the handler
 ///
 /// A handler in the scope may have limits of its own. They are a second question to the store: the middleware's are
-/// charged first, and stay charged when the handler's then deny. The answer tells all of them, the legacy fields the
-/// tightest.
+/// charged first, and stay charged when the handler's then deny. The answer tells all that were asked, the legacy fields the
+/// tightest; a denial by the middleware says nothing of the handler's.
 ///
 /// # What it can see
 ///
@@ -60,6 +60,10 @@ use crate::settle::Charge;
 ///
 /// Middleware that is registered later runs earlier: for callers by [`Principal`](crate::Principal) write
 /// `.wrap(RateLimit::new(..)).wrap(authentication)`, and wrap CORS last of all so that browsers may read refusals.
+///
+/// `NormalizePath` works on either side. Wrapped before `RateLimit` it rewrites the path only after the limit was decided;
+/// an inclusion therefore also matches the path with its slashes merged, and with and without one at its end. An exclusion
+/// matches the path as it stands, and no longer where slashes lead to a route that is not excluded.
 #[derive(Clone)]
 #[must_use = "middleware does nothing until it is given to `wrap`"]
 pub struct RateLimit(Arc<Settings>);
@@ -157,12 +161,14 @@ impl RateLimit {
         self.with(|settings| settings.filter.exclude_prefix(prefix.into()))
     }
 
-    /// Limits requests for the route with this pattern, and no others than those that are included.
+    /// Limits requests for the route with this pattern, and no others than those that are included. Also those that
+    /// would lead there with their slashes merged, or with or without one at the end.
     pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
         self.with(|settings| settings.filter.include_pattern(pattern.into()))
     }
 
-    /// Limits requests for this path and those below it, and no others than those that are included.
+    /// Limits requests for this path and those below it, and no others than those that are included. Slashes that follow
+    /// each other count as one.
     pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
         self.with(|settings| settings.filter.include_prefix(prefix.into()))
     }

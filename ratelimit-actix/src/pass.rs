@@ -74,7 +74,7 @@ impl Question for Callers {
     }
 
     fn rules(&self) -> impl Iterator<Item = Rule> {
-        self.0.iter().map(|(limit, _)| Rule::Written(limit.policy()))
+        self.0.iter().map(|(limit, _)| Rule::Written(limit))
     }
 
     fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {

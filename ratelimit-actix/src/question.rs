@@ -8,6 +8,7 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use crate::limiter;
+use crate::patience;
 use crate::quotas::{Quotas, Rule};
 use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 use crate::settle::Charge;
@@ -62,7 +63,8 @@ impl<'r> Asked<'r> {
         drop(checks);
         Self::Later(Box::pin(async move {
             let checks = question.checks();
-            let Ok(outcome) = limiter.check_all(&checks).await else {
+            let asked = patience::ask(req, limiter, async |limiter| limiter.check_all(&checks).await).await;
+            let Ok(outcome) = asked else {
                 // The limiter has logged why.
                 return Err(Box::new(Rejection::Unavailable(Unavailable::new(req))));
             };

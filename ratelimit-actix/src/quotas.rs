@@ -17,7 +17,9 @@ use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
 use crate::headers;
+use crate::limit::Limit;
 use crate::limiter;
+use crate::patience::Waited;
 
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
@@ -31,8 +33,10 @@ pub struct Quota {
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// By an attribute, as it is in the program.
-    Written(&'static Policy),
-    /// Of middleware, or with a `max` of its own.
+    Written(&'static Limit),
+    /// By an attribute, with a `max` of its own.
+    Chosen(&'static Limit, Arc<Policy>),
+    /// Of middleware.
     Shared(Arc<Policy>),
 }
 
@@ -55,8 +59,17 @@ impl Quota {
     /// The rule.
     pub fn policy(&self) -> &Policy {
         match &self.rule {
-            Rule::Written(policy) => policy,
-            Rule::Shared(policy) => policy,
+            Rule::Written(limit) => limit.policy(),
+            Rule::Chosen(_, policy) | Rule::Shared(policy) => policy,
+        }
+    }
+
+    /// What clients are told the limit is called: the policy's name, and for an attribute without `key` and `name` the
+    /// function's. Limits of one answer that have the same get `-2`, `-3` after it there.
+    pub fn name(&self) -> &str {
+        match &self.rule {
+            Rule::Written(limit) | Rule::Chosen(limit, _) => limit.shown(),
+            Rule::Shared(policy) => policy.name(),
         }
     }
 
@@ -65,9 +78,19 @@ impl Quota {
         &self.outcome
     }
 
-    /// When the full quota is back if nobody comes, in Unix seconds, rounded up.
+    /// The wait that is told as `Reset`, as an instant in Unix seconds, rounded up.
     pub(crate) fn reset_unix_seconds(&self) -> u64 {
-        self.outcome.at().unix_seconds_after(self.outcome.reset_after())
+        self.outcome.at().unix_seconds_after(self.outcome.available_after())
+    }
+
+    /// Whether one more request of cost 1, or this very one, has to wait.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.outcome.is_allowed() || self.outcome.remaining() == 0
+    }
+
+    /// The instant from which at least one unit passes, in microseconds.
+    pub(crate) fn available_at(&self) -> u64 {
+        self.outcome.at().as_micros().saturating_add(micros(self.outcome.available_after()))
     }
 
     /// Time in which the whole quota comes back: the window, and for a token bucket what it takes to fill it.
@@ -78,9 +101,11 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    fn rank(&self) -> (Decision, u64, u64) {
-        let reset = self.outcome.at().as_micros().saturating_add(micros(self.outcome.reset_after()));
-        (self.outcome.decision(), u64::MAX - self.outcome.remaining(), reset)
+    /// Larger for what a client has to wait longer for; by what is left where it need not wait.
+    fn rank(&self) -> (bool, bool, u64, u64) {
+        let is_never = self.outcome.decision() == Decision::Never;
+        let left = if self.is_blocked() { 0 } else { self.outcome.remaining() };
+        (is_never, self.is_blocked(), u64::MAX - left, self.available_at())
     }
 }
 
@@ -88,8 +113,9 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The quota that a client should look at: the violated one with the longest wait, otherwise the one with the least
-/// remaining, and of equals the one that takes longer to reset.
+/// The quota that a client should look at: of those that were violated or have nothing left the one with the longest wait,
+/// so that the next request passes all of them; otherwise the one with the least remaining, and of equals the one that takes
+/// longer to reset.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     // Of equals `max_by_key` takes the last; the first is what was written first.
     quotas.iter().rev().copied().max_by_key(|quota| quota.rank())
@@ -97,6 +123,9 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 
 /// The answer to one question.
 type Group = SmallVec<[Quota; 1]>;
+
+/// How often a limiter is asked at most to take what is left; the last time for nothing, which tells what is left.
+const CHARGE_QUESTIONS: u32 = 8;
 
 /// One question to a limiter, and its answer.
 #[derive(Clone, Debug)]
@@ -128,7 +157,11 @@ struct Decided {
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Quotas(Rc<RefCell<SmallVec<[Decided; 1]>>>);
+pub struct Quotas {
+    decided: Rc<RefCell<SmallVec<[Decided; 1]>>>,
+    /// The time that the request has waited for stores, charges included.
+    waited: Waited,
+}
 
 impl Quotas {
     /// Those of a request, if anything was decided about it.
@@ -154,14 +187,19 @@ impl Quotas {
         }
     }
 
+    /// Nothing yet, of a request that has waited this long.
+    fn new(waited: Waited) -> Self {
+        Self { waited, ..Self::default() }
+    }
+
     fn push(&self, decided: Decided) {
-        self.0.borrow_mut().push(decided);
+        self.decided.borrow_mut().push(decided);
     }
 
     /// Puts what is left after a refund in the place of what was decided last, about the same group; without it, forgets
     /// that, since nobody knows.
     pub(crate) fn settle(&self, left: Option<&GroupOutcome>) {
-        let mut decided = self.0.borrow_mut();
+        let mut decided = self.decided.borrow_mut();
         match (left, decided.last_mut()) {
             (Some(left), Some(last)) => last.update(left),
             _ => drop(decided.pop()),
@@ -170,7 +208,7 @@ impl Quotas {
 
     /// Calls `look` with all of them, the outermost limits first.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&[&Quota]) -> R) -> R {
-        let decided = self.0.borrow();
+        let decided = self.decided.borrow();
         let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
         look(&quotas)
     }
@@ -196,18 +234,23 @@ impl Quotas {
     }
 
     /// Takes `units` more from every limit of this request, or all that are left where these are fewer, and has the
-    /// answer say what is left then. Returns how many could be taken of the limit that had the least.
+    /// answer say what is left then. Returns how many could be taken of the limit that had the least. Limits that share a
+    /// count take `units` each from it.
+    ///
+    /// A limiter is asked once when `units` are left, twice when fewer are, and at most eight times when other requests take
+    /// what is left in between; then fewer units are taken than were left, down to none.
     ///
     /// # Errors
     ///
-    /// When the store cannot answer. Limits of another [`RateLimiter`] may then have been charged.
+    /// When the store cannot answer in the time that the request has left: the store's deadline (100 ms with Redis) covers
+    /// all that one HTTP request asks. Limits of another [`RateLimiter`] may then have been charged.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
-        let groups = self.0.borrow().clone();
+        let groups = self.decided.borrow().clone();
         let mut least = units;
         for (position, group) in groups.iter().enumerate() {
-            let (taken, outcome) = group.charge(units).await?;
+            let (taken, outcome) = group.charge(units, &self.waited).await?;
             least = least.min(taken);
-            if let Some(decided) = self.0.borrow_mut().get_mut(position) {
+            if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
                 decided.update(&outcome);
             }
         }
@@ -240,19 +283,30 @@ impl Decided {
         }
     }
 
-    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits.
-    async fn charge(&self, mut units: u64) -> Result<(u64, GroupOutcome), StoreError> {
+    /// Takes as many of `units` as are left. Others may come in between, so it is asked until it fits, for ever fewer.
+    async fn charge(&self, mut units: u64, waited: &Waited) -> Result<(u64, GroupOutcome), StoreError> {
+        let mut question = 1;
         loop {
             let checks = self.quotas.iter();
             let checks: SmallVec<[Check<'_>; 2]> =
                 checks.map(|quota| Check::new(quota.policy(), &quota.caller.0[..]).cost(units)).collect();
-            let outcome = self.limiter.check_all(&checks).await?;
-            // A cost of 0 always passes.
+            let outcome = waited.ask(&self.limiter, async |limiter| limiter.check_all(&checks).await).await?;
+            // A cost of 0 takes nothing, so whatever is said about it is what is left.
             if outcome.is_allowed() || units == 0 {
                 return Ok((units, outcome));
             }
-            let left = outcome.outcomes().iter().map(Outcome::remaining).min().unwrap_or(0);
-            units = left.min(units - 1);
+            question += 1;
+            let less = match question {
+                2 => units - 1,
+                ..CHARGE_QUESTIONS => units / 2,
+                _ => 0,
+            };
+            // A count that several limits share is charged the sum of what they take.
+            let count = |check: &Check<'_>| check.digest(&[0; 16]);
+            let sharing =
+                |check: &Check<'_>| checks.iter().filter(|other| count(other) == count(check)).count();
+            let fits = |(check, outcome): (&Check<'_>, &Outcome)| outcome.remaining() / sharing(check) as u64;
+            units = checks.iter().zip(outcome.outcomes()).map(fits).min().unwrap_or(0).min(less);
         }
     }
 }

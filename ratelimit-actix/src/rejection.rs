@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::body::{BodyStyle, Refusal};
 use crate::config::RateLimitConfig;
-use crate::headers::{number, retry_after_seconds, unique_names};
+use crate::headers::{number, retry_after, retry_after_seconds, unique_names};
 use crate::quotas::Quotas;
 
 /// What a client is asked to wait, in seconds, when the store cannot answer: nobody knows how long that takes.
@@ -48,11 +48,14 @@ impl RateLimited {
         &self.quotas
     }
 
-    /// The smallest wait, exact to the microsecond, after which this request would pass if nobody else came.
+    /// The smallest wait, exact to the microsecond, after which this request would pass if nobody else came. Middleware
+    /// around the handler that has let it pass and has nothing left is part of that: the wait ends when one more unit passes
+    /// there as well.
     ///
     /// The client is told whole seconds, rounded up. `None` when it can never pass, because it costs more than a limit.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.outcome.retry_after()
+        let wait = self.outcome.retry_after()?;
+        Some(self.quotas.with(retry_after).map_or(wait, |longer| longer.max(wait)))
     }
 }
 

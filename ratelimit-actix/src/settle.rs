@@ -1,20 +1,16 @@
 //! What is done after the handler when only some answers count: giving back, and telling the truth about it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use actix_web::rt::time::{Instant, timeout};
 use ratelimit_core::{Check, GroupOutcome, Policy};
 use smallvec::SmallVec;
 
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::limiter;
-
-/// How long an answer waits at most, from the beginning of a refund, for what is left after it.
-const PATIENCE: Duration = Duration::from_millis(100);
+use crate::patience;
 
 /// A limit as it holds for one request.
 pub(crate) struct Applied {
@@ -54,7 +50,8 @@ impl Charge {
 
     /// Gives back what limits took that do not count an answer of this status.
     ///
-    /// One attempt, within the store's own deadline. When it fails the charge stays, and the log says so.
+    /// One attempt, in the time that the request has left. A refund for which it has none goes on without the request; what
+    /// the client is told is then what was charged.
     pub(crate) async fn settle(self, req: &HttpRequest, status: StatusCode) -> Settled {
         let counts = |applied: &Applied| applied.limit.counts(status);
         if self.applied.iter().all(counts) {
@@ -70,17 +67,13 @@ impl Charge {
             return Settled::AsCharged;
         };
         let limiter = limiter::nearest(req);
-        let begun = Instant::now();
-        if let Err(error) = limiter.refund(reservation).await {
-            tracing::warn!(
-                store = limiter.store_kind(),
-                %error,
-                "a request that should not count could not be given back, and stays charged"
-            );
+        let looks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
+        // The limiter logs what fails.
+        if patience::ask(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
             return Settled::AsCharged;
         }
-        let looks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
-        let left = timeout(PATIENCE.saturating_sub(begun.elapsed()), limiter.peek_all(&looks)).await;
-        Settled::Refunded(left.ok().and_then(Result::ok))
+        let left = patience::ask(req, limiter, async |limiter| limiter.peek_all(&looks).await).await;
+        // What this process counts by itself says nothing about what the store holds.
+        Settled::Refunded(left.ok().filter(|left| left.is_degraded() == self.outcome.is_degraded()))
     }
 }

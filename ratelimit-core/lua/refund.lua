@@ -1,6 +1,6 @@
 -- refund.lua: give back what reservations took, as far as it still counts.
 -- KEYS    one for each thing taken
--- ARGV    1: little-endian doubles: the instant in microseconds or 0 for the server's clock; then for each key: number of
+-- ARGV    1: little-endian doubles: the instant in microseconds or -1 for the server's clock; then for each key: number of
 --         its algorithm, max, window in microseconds, sub-windows or burst, cost, the instants at which it was taken and
 --         from which it no longer counts, in microseconds
 -- Reply   1
@@ -15,10 +15,7 @@ for key = 1, #KEYS do
       return failure
     elseif state then
       step.settle(state, policy)
-      -- A log's refund writes at once, so what settling shows not to be ours is not even tried.
-      if not state.foreign then
-        step.refund(state, policy, cost, at, valid_until)
-      end
+      step.refund(state, policy, cost, at, valid_until)
       if not state.foreign then
         step.save(state, key, policy)
       end

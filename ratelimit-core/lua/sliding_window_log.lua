@@ -1,126 +1,304 @@
 -- sliding_window_log.lua: every admitted unit with its time; exact in every window.
--- State   list: a header of 13 bytes, 'l', units in all entries (5 bytes), time of the newest entry (7 bytes, little-
---         endian microseconds); then the entries, oldest first: time (7 bytes), and units (1 to 5 bytes) unless 1
+-- State   hash: a tree of nodes that only grows at its end, so that no call reads or writes more than a few nodes of each
+--         level. Numbers are little-endian, times are in microseconds; bytes are in brackets.
+--           'h'                     'l', used [5], newest [7], first [5], skip [1], last [5], kept [5]; node `last` of level 0
+--           level:number, level 0   entries, at most ENTRIES, oldest first: base [7], width [1]; then for each its time
+--                                   since base [5] and its units [width], which are 1 where width is 0
+--           level:number, above     for each full node below, of which FAN_OUT have one above: time of its newest entry [7]
+--                                   and sum of its units [5]
+--         The live entries begin in node `first` of level 0, after `skip` others. Nodes below `first` are garbage, those
+--         below `kept` are gone. At each level one node, the last, is not full and has no record above. What is stored
+--         beyond that one is garbage of times before the clock went back: every read is bounded by `last`.
 -- Twin    src/algorithm/sliding_window_log.rs, which explains the formulas; same names, same integer steps.
--- Writes  nothing when denied, unless entries have expired; RPUSH, LSET and PEXPIRE when charged.
--- What settle and charge change is noted down and written by save, so that a peek writes nothing:
---   expired   entries that leave at the front
---   taken     entries that leave at the back, to be replaced by
---   added     the newest entry, a pair of time and units
+-- Writes  HSET and PEXPIRE when charged. When denied nothing, unless entries have expired since: what has expired once stays
+--         so when the clock goes back. Everything is written by save, so that a peek, and what shows only later that it is
+--         not ours, writes nothing.
 local sliding_window_log = {}
 algorithms[3] = sliding_window_log
 
-local CHUNK = 100 -- entries read at a time
+local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
+local FAN_OUT = 16 -- small, because a search reads a node or two of each level
+local BLOCK = 16 -- records read at a time
+local MOST = 1099511627775 -- what 5 bytes hold
+local GARBAGE = 16 -- nodes of level 0 that one call removes; more than one call makes
 
-local function encode(time, units)
-  if units == 1 then
-    return pack('<I7', time)
+-- A node, from its text.
+local function parse(level, text)
+  local node = { text = text, head = 0, base = 0, width = 5, format = 'I7I5', size = 12 }
+  if level == 0 then
+    node.head, node.base, node.width = 8, struct.unpack('<I7B', text)
+    node.format, node.size = node.width == 0 and 'I5' or 'I5I' .. math.min(node.width, 5), 5 + node.width
   end
-  local bytes = 1
-  while units >= 256 ^ bytes do
-    bytes = bytes + 1
-  end
-  return pack('<I7I' .. bytes, time, units)
+  node.count = (#text - node.head) / node.size
+  return node
 end
 
--- An entry that is not one of ours is taken for an old one of no units, and makes the whole value foreign.
-local function decode(self, entry)
-  if type(entry) ~= 'string' or #entry < 7 or #entry > 12 then
-    self.foreign = true
-    return 0, 0
+-- A node of entries without any, for units like these.
+local function empty(time, units)
+  local width = 0
+  while units > 1 and units >= 256 ^ width do
+    width = width + 1
   end
-  local time = struct.unpack('<I7', entry)
-  if #entry == 7 then
-    return time, 1
-  end
-  local units = struct.unpack('<I' .. (#entry - 7), entry, 8)
-  self.foreign = self.foreign or units == 0
-  return time, units
+  return parse(0, pack('<I7B', time, width))
 end
 
--- Calls `visit` with time and units of the stored entries from the front, skipping the first `from`, until it returns
--- true; returns whether it did. Times that fall, or pass that of the newest, are not ours.
-local function from_front(self, from, visit)
-  local stop = self.stored - self.taken
-  local i, earlier = from, 0
-  while i < stop do
-    -- One more than the header, or what load has read already.
-    local chunk = i == 0 and { self.oldest } or call('LRANGE', KEYS[self.key], i + 1, math.min(i + CHUNK, stop))
-    for _, entry in ipairs(chunk) do
-      local time, units = decode(self, entry)
-      self.foreign = self.foreign or time < earlier or time > self.found_newest
-      earlier = time
-      if visit(time, units) then
-        return true
-      end
+local function encode(node, time, units)
+  return pack('<' .. node.format, time - node.base, units)
+end
+
+local function record(node, index)
+  local time, units = struct.unpack('<' .. node.format, node.text, node.head + index * node.size + 1)
+  return node.base + time, node.width == 0 and 1 or units
+end
+
+-- Puts `bytes` in the place of the record at `index`, or behind all.
+local function splice(node, index, bytes)
+  local at = node.head + index * node.size
+  node.text = string.sub(node.text, 1, at) .. bytes .. string.sub(node.text, at + node.size + 1)
+  node.count = (#node.text - node.head) / node.size
+end
+
+-- The same node of entries, for units like these.
+local function widen(node, units)
+  local wide = empty(node.base, units)
+  local texts = { wide.text }
+  for index = 0, node.count - 1 do
+    texts[index + 2] = encode(wide, record(node, index))
+  end
+  return parse(0, table.concat(texts))
+end
+
+-- The number of the last node of a level, which is also how many of its nodes have a record above.
+local function last(self, level)
+  return math.floor(self.last / FAN_OUT ^ level)
+end
+
+-- Reads a node. One that is not as it has to be makes the value foreign, and counts as one without records.
+local function read(self, level, number)
+  if level == 0 and number == self.last then
+    return self.open
+  end
+  local id = level .. ':' .. number
+  local count = level > 0 and math.min(last(self, level - 1) - number * FAN_OUT, FAN_OUT)
+  if count == 0 then
+    self.nodes[id] = parse(level, '')
+  elseif not self.nodes[id] then
+    local text = call('HGET', KEYS[self.key], id)
+    local node = text and #text >= 8 and parse(level, text)
+    if not node or node.width > 5 or (count and node.count ~= count) or node.count % 1 ~= 0 or node.count > ENTRIES then
+      self.foreign = true
+      node = level == 0 and empty(0, 1) or parse(level, '')
     end
-    i = i + #chunk
+    self.nodes[id] = node
   end
-  return false
+  return self.nodes[id]
 end
 
-function sliding_window_log.load(key, policy)
-  local head = redis.pcall('LRANGE', KEYS[key], 0, 1)
-  local self =
-    { key = key, used = 0, newest = 0, stored = 0, expired = 0, taken = 0, waits = {}, policy = policy, save = false }
-  if head.err then
-    return nil, not string.find(head.err, 'WRONGTYPE', 1, true) and head or nil
-  elseif #head == 0 then
-    return self
+-- Looks in the records of a node from `index` on for the first that has units, the last of them admitted after `after`, and
+-- with which `need` units have been passed. Returns its index, if there is one, time and units, and the units before it.
+local function scan(node, index, after, need, passed)
+  while index < node.count do
+    local block = math.min(BLOCK, node.count - index)
+    local at = node.head + index * node.size + 1
+    local values = { struct.unpack('<' .. string.rep(node.format, block), node.text, at) }
+    local base, step = node.base, node.width == 0 and 1 or 2
+    for i = 1, step * block, step do
+      local time, units = base + values[i], step == 1 and 1 or values[i + 1]
+      if time > after and passed + units >= need and units > 0 then
+        return index, time, units, passed
+      end
+      passed, index = passed + units, index + 1
+    end
   end
-  local header = head[1]
-  if #head ~= 2 or #header ~= 13 or string.byte(header) ~= 108 or #head[2] < 7 or #head[2] > 12 then
-    return nil
+  return nil, nil, nil, passed
+end
+
+-- The first entry like that among the live ones, or from a later place on, and the units of those before it. Goes up from
+-- the first entry until a node has it or leads to it, or is the last of its level, and then down: a few nodes of each level.
+local function find(self, after, need, number, index, passed)
+  local level, leads = 0, false
+  number, index, passed = number or self.first, index or self.skip, passed or 0
+  while not self.foreign do
+    local at, time, units
+    at, time, units, passed = scan(read(self, level, number), index, after, need, passed)
+    if at and level == 0 then
+      self.foreign = time > self.newest or passed + units > self.used
+      return { number = number, index = at, time = time, units = units }, passed
+    elseif at then
+      level, number, index, leads = level - 1, number * FAN_OUT + at, 0, true
+    elseif leads then
+      self.foreign = true -- what is above tells of an entry that is not there
+    elseif number < last(self, level) then
+      level, number, index = level + 1, math.floor(number / FAN_OUT), number % FAN_OUT + 1
+    elseif level > 0 then
+      level, number, index = level - 1, last(self, level - 1), 0
+    else
+      break
+    end
   end
-  self.used, self.newest = struct.unpack('<I5I7', header, 2)
-  self.stored, self.oldest = call('LLEN', KEYS[key]) - 1, head[2]
-  return self
+  return nil, passed
+end
+
+-- The newest entry: that with which all units have been passed.
+local function find_newest(self)
+  local entry = self.open.count > 0 and { number = self.last, index = self.open.count - 1 }
+  if entry then
+    entry.time, entry.units = record(self.open, entry.index)
+    return entry
+  end
+  entry = find(self, -1, self.used)
+  self.foreign = self.foreign or not entry
+  return entry or { number = self.last, index = 0, time = 0, units = 0 }
+end
+
+-- Notes that a node has to be written, or to be removed when it has no units.
+local function note(self, level, number, node, units)
+  local id = level .. ':' .. number
+  self.nodes[id], self.changed[id] = node, units > 0 and node
+end
+
+-- Gives an entry other units, fewer; one without units is none. Says so above it.
+local function reduce(self, entry, units)
+  local level, number, node = 0, entry.number, read(self, 0, entry.number)
+  local gone = entry.units - units
+  self.used = self.used - gone
+  splice(node, entry.index, units > 0 and encode(node, entry.time, units) or '')
+  while number < last(self, level) do
+    local above, index = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
+    if self.foreign then
+      return
+    end
+    local time, sum = record(above, index)
+    sum = sum - gone
+    local newest = node.count - 1
+    while newest >= 0 and select(2, record(node, newest)) == 0 do
+      newest = newest - 1
+    end
+    self.foreign = sum < 0 or (sum == 0) ~= (newest < 0)
+    splice(above, index, encode(above, newest >= 0 and record(node, newest) or time, sum))
+    note(self, level, number, node, sum)
+    level, number, node = level + 1, math.floor(number / FAN_OUT), above
+  end
+  if level > 0 then
+    note(self, level, number, node, 1)
+  end
+end
+
+-- Begins a new last node of entries: the one there was gets a record above, and so does what becomes full by that.
+local function close(self)
+  local level, number, node = 0, self.last, self.open
+  local time = record(node, node.count - 1)
+  repeat
+    local _, _, _, sum = scan(node, 0, math.huge, 0, 0)
+    note(self, level, number, node, sum)
+    local above = read(self, level + 1, math.floor(number / FAN_OUT))
+    -- Where expired entries are among them the sum may be too large for it. It is not used then: search begins behind.
+    splice(above, above.count, encode(above, time, math.min(sum, MOST)))
+    level, number, node = level + 1, math.floor(number / FAN_OUT), above
+  until node.count < FAN_OUT
+  note(self, level, number, node, 1)
+  self.last = self.last + 1
 end
 
 local function push(self, time, units)
-  if not self.added and self.stored - self.taken > self.expired and self.newest == time then
-    local _, before = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
-    self.taken = self.taken + 1
-    self.added = { time, before + units }
-  elseif self.added then
-    self.added[2] = self.added[2] + units
-  else
-    self.added = { time, units }
+  if self.used > 0 and self.newest == time then
+    local entry = find_newest(self)
+    units = units + entry.units
+    reduce(self, entry, 0)
   end
-  self.newest = time
-  self.used = self.used + units
+  local open, delta = self.open, time - self.open.base
+  if open.count > 0 and (open.count == ENTRIES or delta < 0 or delta > MOST) then
+    close(self)
+    open = empty(time, units)
+  elseif open.count == 0 then
+    open = empty(time, units)
+  elseif units >= math.max(256 ^ open.width, 2) then
+    open = widen(open, units)
+  end
+  if self.used == 0 then
+    self.first, self.skip = self.last, open.count
+  end
+  splice(open, open.count, encode(open, time, units))
+  self.open, self.newest, self.used, self.added = open, time, self.used + units, true
+end
+
+-- Begins a new log, in the place of what is stored.
+local function clear(self)
+  self.used, self.newest, self.first, self.skip, self.last, self.kept = 0, 0, 0, 0, 0, 0
+  self.open, self.nodes, self.changed, self.anew = empty(0, 1), {}, {}, self.stored
+end
+
+function sliding_window_log.load(key, policy)
+  local header = redis.pcall('HGET', KEYS[key], 'h')
+  local self = { key = key, policy = policy, waits = {}, save = false, stored = false }
+  clear(self)
+  if not header then
+    -- Without a header it is ours only if it is not there.
+    return call('PTTL', KEYS[key]) == -2 and self or nil
+  elseif type(header) == 'table' then
+    return nil, not string.find(header.err, 'WRONGTYPE', 1, true) and header or nil
+  elseif #header < 37 or string.byte(header) ~= 108 then
+    return nil
+  end
+  self.stored = true
+  self.used, self.newest, self.first, self.skip, self.last, self.kept = struct.unpack('<I5I7I5BI5I5', header, 2)
+  local open = parse(0, string.sub(header, 30))
+  self.open = open
+  local is_ours = self.used > 0
+    and self.kept <= self.first
+    and self.first <= self.last
+    and open.width <= 5
+    and open.count % 1 == 0
+    and open.count <= ENTRIES
+    and (open.count == 0 or record(open, open.count - 1) == self.newest)
+    and (self.first < self.last or self.skip < open.count)
+  return is_ours and self or nil
+end
+
+-- Makes one entry at `now` of all that are from the future. Cuts the tree off where they begin.
+local function fold(self)
+  local entry, passed = find(self, now, 0)
+  if not entry then
+    self.foreign = true -- the newest that the header tells is not there
+    return
+  end
+  local future = self.used - passed
+  if passed == 0 then
+    clear(self)
+  else
+    local open, level, number = read(self, 0, entry.number), 0, entry.number
+    while number < last(self, level) do
+      local above, count = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
+      above.text, above.count = string.sub(above.text, 1, count * above.size), count
+      level, number = level + 1, math.floor(number / FAN_OUT)
+      note(self, level, number, above, count)
+    end
+    open.text, open.count = string.sub(open.text, 1, open.head + entry.index * open.size), entry.index
+    self.last, self.open, self.used = entry.number, open, passed
+    self.newest = find_newest(self).time
+  end
+  push(self, now, future)
 end
 
 function sliding_window_log.settle(self, policy)
-  local went_back = self.stored > 0 and now < self.newest
+  local found = self.used
+  local went_back = now < self.newest
   if went_back then
-    local future = 0
-    while self.taken < self.stored do
-      local time, units = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
-      if time <= now then
-        self.newest = time
-        break
-      end
-      future = future + units
-      self.taken = self.taken + 1
-    end
-    self.used = self.used - future
-    push(self, now, future)
-    -- The newest that the header tells is not there.
-    self.foreign = self.foreign or future == 0
+    fold(self)
   end
-  self.found_newest = self.newest
-  local is_live = from_front(self, 0, function(time, units)
-    if now - time <= policy.window then
-      return true
+  self.expired = now - policy.window - 1 -- the latest time that no longer counts
+  if self.newest <= self.expired then
+    clear(self)
+  elseif self.used > 0 then
+    local entry, passed = find(self, self.expired, 0)
+    if entry then
+      self.first, self.skip, self.used = entry.number, entry.index, self.used - passed
+    else
+      self.foreign = true
     end
-    self.expired = self.expired + 1
-    self.used = self.used - units
-  end)
-  self.found_used = self.used
-  -- The header tells more units than the entries, or fewer.
-  self.foreign = self.foreign or self.used < 0 or (self.used > 0) ~= (is_live or self.added ~= nil)
-  return went_back or self.expired > 0
+  end
+  self.found_used, self.found_newest = self.used, self.newest
+  return went_back or self.used < found
 end
 
 function sliding_window_log.fits(self, policy, cost)
@@ -141,89 +319,74 @@ function sliding_window_log.denied(self, policy, cost)
 end
 
 -- What matters of the log as it was found: its header and a count (2 bytes); then so many times, one for each number of
--- units that somebody waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
--- before (5 bytes).
+-- units that a caller waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
+-- before (5 bytes). Of units that came since, the client knows the time.
 function sliding_window_log.tell(self)
-  local told, waits, next = {}, self.waits, 1
-  table.sort(waits)
-  local gone, untold = 0, 0
-  if waits[1] then
-    from_front(self, self.expired, function(time, units)
-      gone, untold = gone + units, untold + units
-      if gone < waits[next] then
-        return false
+  local told, gone, earlier, number, index = {}, 0, self.expired, nil, nil
+  table.sort(self.waits)
+  for _, need in ipairs(self.waits) do
+    if need > gone and need <= self.found_used then
+      local entry, passed = find(self, earlier, need, number, index, gone)
+      if not entry or entry.time > self.found_newest then
+        self.foreign = true
+        break
       end
-      told[#told + 1], untold = pack('<I7I5', time, untold), 0
-      while waits[next] and waits[next] <= gone do
-        next = next + 1
-      end
-      return waits[next] == nil
-    end)
-    self.foreign = self.foreign or gone > self.found_used
+      local until_then = math.min(passed + entry.units, self.found_used)
+      told[#told + 1] = pack('<I7I5', entry.time, until_then - gone)
+      gone, earlier, number, index = until_then, entry.time, entry.number, entry.index + 1
+    end
   end
   return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #told) .. table.concat(told)
 end
 
--- Refunds are rare, so this one writes at once. Entries are searched from the back: what is refunded is recent.
 function sliding_window_log.refund(self, _, cost, at)
-  if self.added and self.added[1] == at then
-    local given_back = math.min(cost, self.added[2])
-    self.added[2] = self.added[2] - given_back
-    self.used = self.used - given_back
-    if self.added[2] == 0 then
-      self.added = nil
-      if self.stored - self.taken > self.expired then
-        self.newest = decode(self, call('LINDEX', KEYS[self.key], -1 - self.taken))
-      end
-    end
+  local entry = find(self, at - 1, 0)
+  if not entry or entry.time ~= at then
     return
   end
-  local i = -1 - self.taken
-  while self.stored + i >= self.expired do
-    local time, units = decode(self, call('LINDEX', KEYS[self.key], i))
-    if time < at then
-      return
-    elseif time == at then
-      local given_back = math.min(cost, units)
-      self.used = self.used - given_back
-      if given_back < units then
-        call('LSET', KEYS[self.key], i, encode(time, units - given_back))
-        return
-      end
-      call('LSET', KEYS[self.key], i, '')
-      call('LREM', KEYS[self.key], -1, '')
-      self.stored = self.stored - 1
-      if i == -1 and not self.added and self.stored > self.expired then
-        self.newest = decode(self, call('LINDEX', KEYS[self.key], -1))
-      end
-      return
-    end
-    i = i - 1
+  reduce(self, entry, math.max(entry.units - cost, 0))
+  if cost >= entry.units and self.used > 0 then
+    self.newest = self.newest == at and find_newest(self).time or self.newest
+    -- The node in which the live ones began may have become empty.
+    local first = find(self, -1, 0)
+    self.foreign = self.foreign or not first
+    self.first, self.skip = first and first.number, first and first.index
   end
 end
 
 function sliding_window_log.save(self, number, policy)
   local key = KEYS[number]
+  if self.used == 0 or self.anew then
+    call('UNLINK', key)
+  end
   if self.used == 0 then
-    call('DEL', key)
     return
   end
-  if self.taken > 0 then
-    call('LTRIM', key, 0, -1 - self.taken)
+  local kept = math.min(self.kept + GARBAGE, self.first)
+  for node = self.kept, kept - 1 do
+    local level = 0
+    self.changed[level .. ':' .. node] = false
+    -- With the last below it goes the one above.
+    while node % FAN_OUT == FAN_OUT - 1 do
+      level, node = level + 1, math.floor(node / FAN_OUT)
+      self.changed[level .. ':' .. node] = false
+    end
   end
-  local header = pack('<c1I5I7', 'l', self.used, self.newest)
-  if self.stored == 0 then
-    call('RPUSH', key, header)
-  elseif self.expired > 0 then
-    -- The last expired entry makes room for the header; all before it go.
-    call('LTRIM', key, self.expired, -1)
-    call('LSET', key, 0, header)
-  else
-    call('LSET', key, 0, header)
+  self.kept = kept
+  local header = pack('<c1I5I7I5BI5I5', 'l', self.used, self.newest, self.first, self.skip, self.last, self.kept)
+  local written, gone = { 'h', header .. self.open.text }, {}
+  for id, node in pairs(self.changed) do
+    if node then
+      written[#written + 1], written[#written + 2] = id, node.text
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  call('HSET', key, unpack(written))
+  if gone[1] then
+    call('HDEL', key, unpack(gone))
   end
   if self.added then
-    call('RPUSH', key, encode(self.added[1], self.added[2]))
     call('PEXPIRE', key, millis(policy.window + 1))
   end
 end
-

@@ -12,7 +12,7 @@
 //! 1. `settle` brings the state to `now`: windows roll, what has expired goes, a clock that went back is absorbed;
 //! 2. `left` says how many units would pass: a cost fits when it is no more, and what then remains is the difference;
 //! 3. `charge` takes it, once every limit of the group has said yes;
-//! 4. `resets_at` and `retry_after` report.
+//! 4. `resets_at` and `retry_after` report; the latter also about one more unit, where nothing is left.
 //!
 //! A Lua file of the same name in `lua/` does the same steps with the same names inside Redis, where `left` is `fits` and
 //! `remaining`. Neither knows a clock, a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
@@ -105,7 +105,26 @@ fn judge(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode
         state.retry_after(policy, now, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
     };
     let reset_after = state.resets_at().saturating_sub(now);
-    (Outcome::new(policy.capacity(), cost, remaining, reset_after, decision), keep)
+    let mut outcome = Outcome::new(policy.capacity(), cost, remaining, reset_after, decision);
+    if remaining == 0 {
+        outcome = with_next_unit(outcome, state, policy, now, cost);
+    }
+    (outcome, keep)
+}
+
+/// An outcome of which nothing remains, after a decision about `cost`, with the wait for one more unit.
+#[cold]
+fn with_next_unit(outcome: Outcome, state: &dyn Step, policy: &Policy, now: u64, cost: u64) -> Outcome {
+    let wait = match outcome.decision() {
+        // The same question was just answered.
+        Decision::RetryAfterMicros(wait) if cost == 1 => Some(wait),
+        _ => state.retry_after(policy, now, 1),
+    };
+    match wait {
+        Some(wait) => outcome.with_next_unit_after(wait),
+        // Does not happen: every policy admits one unit at some time.
+        None => outcome,
+    }
 }
 
 /// Judges one limit: what [`decide`] does about a group of one, in less time.
@@ -198,7 +217,8 @@ pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode
         };
         let remaining = left.unwrap_or(0) - if charged { cost } else { 0 };
         let reset_after = step.resets_at().saturating_sub(at);
-        Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision)
+        let outcome = Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision);
+        if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
     });
     let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
     for state in shared {

@@ -555,13 +555,11 @@ pub mod cases {
                 let expected = reference.check(&group).await.unwrap();
                 let outcome = store.check(&group).await.unwrap();
                 assert_eq!(outcome, expected, "step {step}: {group:?}");
-                waits = Vec::from_iter(
-                    expected
-                        .outcomes()
-                        .iter()
-                        .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
-                        .flatten(),
-                );
+                let told = expected.outcomes().iter();
+                waits = told
+                    .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
+                    .flatten()
+                    .collect::<Vec<_>>();
                 // What this step stored may differ only at the next: an outcome is about one instant.
                 let (cost, callers) = (random(4), [[0], [1]]);
                 let all: Vec<Check<'_>> = policies

@@ -39,7 +39,8 @@ pub enum StoreError {
         expected: &'static str,
     },
 
-    /// What is stored for this caller was not written by this version. It expires after one window at the latest.
+    /// What is stored for this caller was not written by this version. It expires after one window and
+    /// a second at the latest.
     #[error(
         "the value stored for a caller of policy `{policy}` is not one of ours; it expires after one window"
     )]

@@ -30,16 +30,39 @@ struct Outage {
     is_out: AtomicBool,
     /// When the store failed last, in microseconds.
     failed_at: AtomicU64,
-    /// When an unusable value was last logged, in microseconds.
-    told_at: AtomicU64,
-    /// When the number of callers was last told, in microseconds.
+    /// Of unusable values.
+    unusable: LogLimit,
+    /// Of refunds that failed.
+    refund_failed: LogLimit,
+    /// Of the number of callers, whose measuring takes every lock.
     #[cfg(feature = "metrics")]
-    measured_at: AtomicU64,
+    measured: LogLimit,
 }
 
-/// So long, in microseconds, nothing must fail before the store counts as back. Of a cluster a part may be out: then
-/// requests fail and succeed in turn, which is one outage. Of what is about single callers there is one line in this time.
+/// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a cluster may be out:
+/// then requests fail and succeed in turn, which is one outage. Also the minimum time between two log lines of one kind.
 const QUIET_US: u64 = 1_000_000;
+
+/// Lets one log line a second through.
+#[derive(Debug)]
+pub(crate) struct LogLimit {
+    clock: SystemClock,
+    /// When the last line was logged, in microseconds; 0 when none was.
+    last: AtomicU64,
+}
+
+impl LogLimit {
+    pub(crate) fn new() -> Self {
+        Self { clock: SystemClock::new(), last: AtomicU64::new(0) }
+    }
+
+    /// Whether the line may be logged; then the next may be a second later.
+    pub(crate) fn may_log(&self) -> bool {
+        let (now, last) = (self.clock.now().as_micros(), self.last.load(Ordering::Relaxed));
+        now.saturating_sub(last) > QUIET_US
+            && self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
 
 impl Outage {
     fn new() -> Self {
@@ -47,22 +70,15 @@ impl Outage {
             clock: SystemClock::new(),
             is_out: AtomicBool::new(false),
             failed_at: AtomicU64::new(0),
-            told_at: AtomicU64::new(0),
+            unusable: LogLimit::new(),
+            refund_failed: LogLimit::new(),
             #[cfg(feature = "metrics")]
-            measured_at: AtomicU64::new(0),
+            measured: LogLimit::new(),
         }
     }
 
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
-    }
-
-    /// Whether it is time again to count what is counted here, which takes every lock: once a second.
-    #[cfg(feature = "metrics")]
-    fn may_measure(&self) -> bool {
-        let (now, last) = (self.now(), self.measured_at.load(Ordering::Relaxed));
-        now.saturating_sub(last) > QUIET_US
-            && self.measured_at.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -75,18 +91,14 @@ impl Outage {
 
     #[cold]
     fn failed(&self, error: &StoreError) {
-        let now = self.now();
         // About one caller, not about the store.
         if let StoreError::ForeignState { .. } = error {
-            let told_at = self.told_at.load(Ordering::Relaxed);
-            let silent = now.saturating_sub(told_at) > QUIET_US;
-            let mine = || self.told_at.compare_exchange(told_at, now, Ordering::Relaxed, Ordering::Relaxed);
-            if silent && mine().is_ok() {
+            if self.unusable.may_log() {
                 tracing::error!(error = %error, "a rate limit's value in the store is unusable");
             }
             return;
         }
-        self.failed_at.store(now, Ordering::Relaxed);
+        self.failed_at.store(self.now(), Ordering::Relaxed);
         if !self.is_out.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 error = %Chain(error),
@@ -132,7 +144,7 @@ impl Fallback {
                 crate::metrics::decided(group, outcome.outcomes());
             }
             crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
-            if self.outage.may_measure() {
+            if self.outage.measured.may_log() {
                 crate::metrics::fallback_holds(self.local.len());
             }
         }
@@ -152,7 +164,13 @@ impl Fallback {
         if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
             return Err(error);
         }
-        let shares: SmallVec<[Option<Policy>; 2]> = group.iter().map(|check| self.share(check)).collect();
+        // A count that occurs twice is judged by the sum.
+        let cost = |check: &Check<'_>| {
+            let same = group.iter().filter(|other| other.shares_count_with(check));
+            same.fold(0, |sum: u64, other| sum.saturating_add(other.units()))
+        };
+        let shares: SmallVec<[Option<Policy>; 2]> =
+            group.iter().map(|check| self.share(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = with_shares(group, &shares);
         let decided = match ask {
             Ask::Check => self.local.check(&local).await?,
@@ -162,9 +180,11 @@ impl Fallback {
         let outcomes = shares.iter().zip(group).map(|(share, check)| {
             let counted = share.as_ref().and_then(|_| counted.next());
             let limit = check.policy().capacity();
-            counted
-                .cloned()
-                .unwrap_or_else(|| Outcome::new(limit, check.units(), limit, 0, Decision::Allowed))
+            // The limit that the developer wrote; what is left may be less.
+            match counted {
+                Some(counted) => counted.clone().with_limit(limit),
+                None => Outcome::new(limit, check.units(), limit, 0, Decision::Allowed),
+            }
         });
         Ok(GroupOutcome::new(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }
@@ -173,7 +193,7 @@ impl Fallback {
     pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         for taken in reservation.taken() {
             let check = taken.check();
-            if let Some(share) = self.share(&check) {
+            if let Some(share) = self.share(&check, 0) {
                 let check = Check::new(&share, check.partition()).cost(check.units());
                 self.local.refund(&Reservation::of(taken.with_check(check))).await?;
             }
@@ -181,9 +201,28 @@ impl Fallback {
         Ok(())
     }
 
-    /// The part of a limit that this process enforces by itself; `None` for a limit that is not enforced meanwhile.
-    fn share(&self, check: &Check<'_>) -> Option<Policy> {
-        (check.policy().on_error() == OnError::Local).then(|| check.policy().share(self.instances))
+    /// Forgets what was counted in this process.
+    pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
+        match self.share(check, 0) {
+            Some(share) => self.local.reset(&[Check::new(&share, check.partition())]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The store could not give something back.
+    pub(crate) fn refund_failed(&self, error: &StoreError) {
+        if self.outage.refund_failed.may_log() {
+            tracing::warn!(
+                error = %Chain(error),
+                "a refund failed; what was charged may stay charged until its window is over"
+            );
+        }
+    }
+
+    /// The part of a limit that this process enforces by itself when it is asked for `cost` units; `None` for a limit that
+    /// is not enforced meanwhile.
+    fn share(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
+        (check.policy().on_error() == OnError::Local).then(|| check.policy().share(self.instances, cost))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::slice;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::algorithm::Mode;
 use crate::error::StoreError;
@@ -41,6 +42,8 @@ pub const MAX_GROUP: usize = 64;
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     inner: Arc<Inner>,
+    /// How long a call waits for the store at most; the store's own deadline holds in any case.
+    deadline: Duration,
 }
 
 #[derive(Debug)]
@@ -58,14 +61,14 @@ enum Backend {
     Custom(Box<dyn ErasedStore>),
 }
 
-/// Calls the same method of whichever store it is.
+/// Calls a method of whichever store it is; the store in Redis has one that takes a deadline.
 macro_rules! ask {
-    ($limiter:expr, $method:ident($argument:expr)) => {
+    ($limiter:expr, $method:ident, $within:ident, $argument:expr) => {
         match &$limiter.inner.store {
             Backend::Memory(store) => Store::$method(store, $argument).await,
             #[cfg(feature = "redis")]
             // In a box, so that whoever asks the memory carries nothing of it around.
-            Backend::Redis(store) => Box::pin(Store::$method(&**store, $argument)).await,
+            Backend::Redis(store) => Box::pin(store.$within($argument, $limiter.deadline)).await,
             Backend::Custom(store) => store.$method($argument).await,
         }
     };
@@ -101,7 +104,7 @@ impl RateLimiterBuilder {
     /// The limiter.
     pub fn build(self) -> RateLimiter {
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }) }
+        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }), deadline: Duration::MAX }
     }
 }
 
@@ -175,6 +178,24 @@ impl RateLimiter {
             #[cfg(feature = "redis")]
             Backend::Redis(store) => store.is_connected(),
             _ => true,
+        }
+    }
+
+    /// This limiter with less time: a call waits for the store no longer than `deadline`, nor than the store's own deadline.
+    ///
+    /// For work that asks several times and has one deadline in all. It holds for a store in Redis; memory never waits, and
+    /// a store of your own keeps its own time. Counts and settings are shared with this limiter.
+    #[must_use]
+    pub fn with_deadline(&self, deadline: Duration) -> Self {
+        Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
+    }
+
+    /// How long a call waits for the store at most; `None` in memory, which never waits, and with a store of your own.
+    pub fn deadline(&self) -> Option<Duration> {
+        match &self.inner.store {
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => Some(store.deadline().min(self.deadline)),
+            _ => None,
         }
     }
 
@@ -381,7 +402,7 @@ impl RateLimiter {
     /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        match ask!(self, peek(group)) {
+        match ask!(self, peek, peek_within, group) {
             Ok(outcome) => Ok(outcome),
             Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Peek, error)).await,
         }
@@ -415,7 +436,7 @@ impl RateLimiter {
             Backend::Memory(store) => Store::check(store, group).await,
             #[cfg(feature = "redis")]
             // What was refused a moment ago has been looked for.
-            Backend::Redis(store) => store.ask(group).await,
+            Backend::Redis(store) => store.check_within(group, self.deadline).await,
             Backend::Custom(store) => store.check(group).await,
         };
         match answer {
@@ -432,11 +453,11 @@ impl RateLimiter {
         }
     }
 
-    /// Forgets what was counted for one caller under one policy.
+    /// Forgets what was counted for one caller under one policy, in the store and, for an outage, in this process.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached.
+    /// When the store cannot be reached; whether it has forgotten is then unknown.
     ///
     /// # Examples
     ///
@@ -458,7 +479,8 @@ impl RateLimiter {
     /// ```
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
-        ask!(self, reset(&group))
+        self.inner.fallback.reset(&group[0]).await?;
+        ask!(self, reset, reset_within, &group)
     }
 
     /// Gives back what a decision took, as far as it still counts.
@@ -468,12 +490,17 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached; whether it was given back is then unknown.
+    /// When the store cannot be reached in time; whether it was given back is then unknown, and the log says so, once a
+    /// second at most.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;
         }
-        ask!(self, refund(&reservation))
+        let result = ask!(self, refund, refund_within, &reservation);
+        if let Err(error) = &result {
+            self.inner.fallback.refund_failed(error);
+        }
+        result
     }
 }
 

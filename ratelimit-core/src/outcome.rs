@@ -27,13 +27,18 @@ pub struct Outcome {
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
+    /// [`NOT_TOLD`](Self::NOT_TOLD) without a meaning while something is left.
+    next_unit_after_us: u64,
     decision: Decision,
     degraded: bool,
     pooled: bool,
 }
 
 impl Outcome {
-    /// An outcome from a store's numbers; the instant is that of the group.
+    const NOT_TOLD: u64 = u64::MAX;
+
+    /// An outcome from a store's numbers; the instant is that of the group. Where nothing remains, say when one more unit
+    /// passes with [`with_next_unit_after`](Self::with_next_unit_after), which clients are told.
     pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
         Self {
             at: Timestamp::from_micros(0),
@@ -41,15 +46,31 @@ impl Outcome {
             cost,
             remaining,
             reset_after_us,
+            next_unit_after_us: Self::NOT_TOLD,
             decision,
             degraded: false,
             pooled: false,
         }
     }
 
+    /// The same, with the smallest wait, in microseconds from the decision, after which one more unit passes. Has no effect
+    /// while something remains.
+    pub const fn with_next_unit_after(mut self, next_unit_after_us: u64) -> Self {
+        if self.remaining == 0 {
+            self.next_unit_after_us = next_unit_after_us;
+        }
+        self
+    }
+
     /// The same, decided at this instant.
     pub(crate) const fn decided_at(mut self, at: Timestamp) -> Self {
         self.at = at;
+        self
+    }
+
+    /// The same, as an outcome under this limit.
+    pub(crate) const fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = limit;
         self
     }
 
@@ -102,6 +123,28 @@ impl Outcome {
     /// Time from the decision until the full quota is available again, if nobody comes.
     pub const fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
+    }
+
+    /// Where nothing remains: the smallest wait, counted from the decision, after which a request of cost 1 passes if no
+    /// other comes. `None` while something remains, and when the store does not tell.
+    pub const fn next_unit_after(&self) -> Option<Duration> {
+        match self.next_unit_after_us {
+            Self::NOT_TOLD => None,
+            micros => Some(Duration::from_micros(micros)),
+        }
+    }
+
+    /// The wait, counted from the decision, that header fields tell: until this request passes where it was denied; until
+    /// one more unit passes where nothing remains; and until the full quota is available otherwise.
+    ///
+    /// After this wait at least one unit passes if no other request comes. Where nothing remains and the store does not
+    /// tell [when one more passes](Self::next_unit_after), or the request can never pass, it is the time until the full
+    /// quota is available.
+    pub fn available_after(&self) -> Duration {
+        match (self.retry_after(), self.next_unit_after()) {
+            (None, None) => self.reset_after(),
+            (wait, next_unit) => wait.max(next_unit).unwrap_or_default(),
+        }
     }
 
     /// The smallest wait, counted from the decision, after which this very request passes if nobody else comes.
@@ -168,6 +211,9 @@ impl GroupOutcome {
         for outcome in &mut self.outcomes {
             outcome.at = self.at;
             outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
+            if outcome.next_unit_after_us != Outcome::NOT_TOLD {
+                outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);
+            }
             if let Decision::RetryAfterMicros(wait) = &mut outcome.decision {
                 *wait = wait.saturating_sub(elapsed);
             }
@@ -231,10 +277,11 @@ impl GroupOutcome {
     }
 
     /// The position of the limit that a client should look at: the violated one with the longest wait, otherwise the
-    /// one with the least remaining, and of equals the one that takes longer to reset. `None` for an empty group.
+    /// one with the least remaining, and of equals the one that is [available](Outcome::available_after) later. `None` for
+    /// an empty group.
     pub fn tightest(&self) -> Option<usize> {
         let rank =
-            |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.reset_after_us);
+            |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.available_after());
         // Of equals `max_by_key` takes the last; the first is what was written first.
         (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
     }
@@ -323,6 +370,41 @@ mod tests {
         assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
         assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
         assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
+        let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after(next_unit_after);
+        assert_eq!(group([empty(5, 90), empty(6, 60)]).tightest(), Some(1), "the later unit");
+    }
+
+    #[test]
+    fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is_back() {
+        let after = |outcome: Outcome| outcome.available_after().as_micros();
+        assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
+        assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);
+        assert_eq!(after(allowed(0, 60)), 60, "the store does not tell");
+        assert_eq!(after(denied(9)), 9);
+        assert_eq!(after(denied(9).with_next_unit_after(7)), 9, "a request of several units");
+        assert_eq!(after(denied(7).with_next_unit_after(9)), 9, "a request of no units");
+        assert_eq!(after(Outcome::new(10, 5, 3, 60, Decision::RetryAfterMicros(9))), 9);
+        assert_eq!(after(never()), 0, "the full quota is there");
+        assert_eq!(after(Outcome::new(10, 11, 0, 60, Decision::Never).with_next_unit_after(7)), 7);
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn a_denial_that_is_told_again_is_as_much_shorter() {
+        let at = Timestamp::from_micros;
+        let told =
+            group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
+        let told = told.later(at(500), at(505));
+        let waits = told.outcomes().iter().map(|outcome| {
+            let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
+            (
+                micros(outcome.next_unit_after()),
+                micros(outcome.retry_after()),
+                outcome.reset_after().as_micros(),
+            )
+        });
+        let waits: Vec<_> = waits.collect();
+        assert_eq!(waits, [(Some(2), Some(4), 55), (None, Some(15), 55), (Some(0), None, 55)]);
     }
 
     #[test]

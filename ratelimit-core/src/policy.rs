@@ -198,11 +198,18 @@ impl Policy {
         self.on_error
     }
 
-    /// The same policy for one of so many processes that count apart: an equal part of the limit, rounded up.
-    pub(crate) fn share(&self, instances: NonZeroU32) -> Self {
+    /// The same policy for one of several processes that count apart: an equal part of the limit, rounded up, but enough
+    /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost.
+    pub(crate) fn share(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
-        let (max, burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
+        let (mut max, mut burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
         let state_id = state_id(&self.key, self.algorithm, max, self.window_us, self.sub_windows, burst);
+        if cost <= self.burst {
+            burst = burst.max(cost);
+            if self.algorithm != Algorithm::TokenBucket {
+                max = max.max(cost);
+            }
+        }
         Self { max, burst, state_id, ..self.clone() }
     }
 

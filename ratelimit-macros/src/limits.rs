@@ -44,6 +44,17 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
         let name = quoted(name);
         quote_spanned!(Span::mixed_site()=> .name(#name))
     });
+    // Clients need not know where the function stands.
+    let shown = match &limit.key {
+        Key::Function(function) if limit.name.is_none() => {
+            let site = Span::mixed_site();
+            let private = root.private(site);
+            Some(quote_spanned! {site=>
+                .shown_as(const { &#private::DefaultKey::new(#function) }.as_str())
+            })
+        }
+        _ => None,
+    };
     let by = match &limit.by {
         By::Ip => None,
         by => self::by(root, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by))),
@@ -64,7 +75,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     } else {
         quote_spanned!(span=> #private::Limit::new(#rule.build()))
     };
-    quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count)
+    quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
 }
 
 /// The number, if it is constant.

@@ -6,6 +6,7 @@ use actix_web::web::{self, Data};
 use actix_web::{App, HttpRequest};
 use ratelimit_actix::{ForwardedHeader, RateLimitConfig, client_ip, rate_limit};
 use tests::answer::{by, get, request};
+use tests::log::Log;
 use tests::send;
 use tests::store::{fresh, watched};
 
@@ -103,20 +104,29 @@ async fn anonymous() -> &'static str {
 }
 
 #[actix_web::test]
-async fn without_a_peer_the_limit_says_what_happens() {
+async fn without_a_peer_all_requests_are_one_caller_whatever_they_say() {
     let app = App::new().app_data(Data::new(fresh())).service((
         web::resource("/reject").to(index),
         web::resource("/skip").to(skipping),
         web::resource("/anonymous").to(anonymous),
     ));
     let app = init_service(app).await;
-    for (path, expected) in [("/reject", [400, 400]), ("/skip", [200, 200]), ("/anonymous", [200, 429])] {
-        for status in expected {
+    let (log, _guard) = Log::of_thread();
+    for path in ["/reject", "/skip", "/anonymous"] {
+        for (status, header) in [(200, "203.0.113.9"), (429, "203.0.113.9"), (429, "203.0.113.10")] {
             // As on a Unix socket; what a header says makes no difference.
-            let request = TestRequest::get().uri(path).insert_header(("x-forwarded-for", "203.0.113.9"));
+            let request = TestRequest::get().uri(path).insert_header(("x-forwarded-for", header));
             assert_eq!(send(&app, request).await.status, status, "{path}");
         }
+        assert_eq!(
+            send(&app, by("192.0.2.1:1", path)).await.status,
+            200,
+            "one with an address is another caller"
+        );
     }
+    let warnings = log.at(tracing::Level::WARN);
+    assert!(warnings.len() <= 1, "{warnings:?}");
+    assert!(warnings.iter().all(|warning| warning.contains("TestRequest::peer_addr")), "{warnings:?}");
 }
 
 #[actix_web::test]

@@ -141,6 +141,13 @@ fn listens(process: u32, port: u16) -> bool {
     told.is_some_and(|line| line == format!("process_id:{process}"))
 }
 
+/// What a documented list of permissions is for, by its place on the page.
+#[derive(Clone, Copy, Debug)]
+pub enum Topology {
+    Cluster = 1,
+    Sentinel = 2,
+}
+
 /// A connection that stays open, for commands by hand.
 #[derive(Debug)]
 pub struct Console(BufReader<TcpStream>);
@@ -270,6 +277,23 @@ impl Server {
     pub fn must(&self, command: &str) {
         let answer = self.ask(command);
         assert!(!answer.starts_with('-'), "{command}: {answer}");
+    }
+
+    /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server, and those that a
+    /// topology needs as well.
+    pub fn make_documented_user(&self, more: Option<Topology>) {
+        let page = include_str!("../../docs/when-redis-fails.md");
+        let lists = page.split("ACL SETUSER limiter ").skip(1);
+        let lists: Vec<&str> = lists.map(|list| list.split_once("```").unwrap().0).collect();
+        assert_eq!(
+            lists.len(),
+            3,
+            "for every server, for the nodes of a cluster, for servers behind Sentinel"
+        );
+        for list in [0].into_iter().chain(more.map(|topology| topology as usize)) {
+            let rules: Vec<&str> = lists[list].split_whitespace().collect();
+            self.must(&format!("ACL SETUSER limiter {}", rules.join(" ")));
+        }
     }
 
     /// A limiter on this server's own clock. Its deadline is long, so that a busy machine fails no test.

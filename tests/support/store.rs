@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ratelimit_actix::clock::FakeClock;
 use ratelimit_actix::store::Store;
-use ratelimit_actix::{Check, GroupOutcome, MemoryStore, RateLimiter, Reservation, StoreError, Timestamp};
+use ratelimit_actix::{
+    Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
+};
 use tokio::sync::Semaphore;
 
 /// Text in the errors of a failing store, which is for the log and no client may see.
@@ -30,12 +32,18 @@ pub fn fresh() -> RateLimiter {
 
 /// A limiter over a store in memory that can be watched and disturbed, and whose time stands still.
 pub fn watched() -> (RateLimiter, Arc<Watch>) {
+    let (builder, watch) = watched_builder();
+    (builder.build(), watch)
+}
+
+/// Settings for a limiter over such a store.
+pub fn watched_builder() -> (RateLimiterBuilder, Arc<Watch>) {
     let watch = Arc::new(Watch::default());
     let store = WatchedStore {
         counts: MemoryStore::new().with_clock(FakeClock::at(Timestamp::from_micros(START * 1_000_000))),
         watch: Arc::clone(&watch),
     };
-    (RateLimiter::with_store(store), watch)
+    (RateLimiter::store_builder(store), watch)
 }
 
 /// The test's end of a watched store.

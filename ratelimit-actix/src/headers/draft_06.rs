@@ -18,7 +18,7 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
     let outcome = quota.outcome();
     set(LIMIT, number::limit(outcome.limit()));
     set(REMAINING, number(outcome.remaining()));
-    set(RESET, number::reset(seconds(outcome.reset_after())));
+    set(RESET, number::reset(seconds(outcome.available_after())));
     if let Ok(policies) = HeaderValue::try_from(policies(quotas)) {
         set(POLICY, policies);
     }

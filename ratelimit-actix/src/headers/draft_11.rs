@@ -1,12 +1,13 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: structured fields (RFC 9651) in canonical form.
 //!
-//! `t` is how long `r` has to last: until the full quota is back, and at most a window, although a sliding one takes
-//! longer to forget all. For a violated limit it is when to come back. The draft wants `Retry-After` not to
-//! be earlier than any `t`; of the limits that were not violated, those for which it would be therefore have none.
+//! `t` is how long `r` has to last: until one more unit passes where nothing is left, otherwise until the full quota is
+//! back, and then at most a window, although a sliding one takes longer to forget all. For a violated limit it is when the
+//! request passes. The draft wants `Retry-After` not to be earlier than any `t`; of the limits that were not violated, those
+//! for which it would be therefore have none.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::{push_parameter, retry_after_seconds, seconds, unique_names, window_seconds};
+use super::{push_parameter, retry_after, retry_after_seconds, seconds, unique_names, window_seconds};
 use crate::quotas::Quota;
 
 pub(super) static NAMES: [HeaderName; 2] = [LIMIT, POLICY];
@@ -18,15 +19,18 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
     if quotas.is_empty() {
         return;
     }
-    let waits = quotas.iter().filter_map(|quota| quota.outcome().retry_after());
-    let retry_after = waits.max().map(retry_after_seconds);
+    let retry_after = retry_after(quotas).map(retry_after_seconds);
     let (mut limits, mut policies) = (String::new(), String::new());
     for (quota, name) in quotas.iter().zip(unique_names(quotas)) {
         let outcome = quota.outcome();
         push_name(&mut limits, &name);
         push_parameter(&mut limits, "r", outcome.remaining());
-        let reset = || seconds(outcome.reset_after().min(quota.effective_window()));
-        let t = outcome.retry_after().map_or_else(reset, retry_after_seconds);
+        let wait = outcome.available_after();
+        let t = match outcome.retry_after() {
+            Some(_) => retry_after_seconds(wait),
+            None if outcome.remaining() == 0 => seconds(wait),
+            None => seconds(wait.min(quota.effective_window())),
+        };
         if retry_after.is_none_or(|retry_after| t <= retry_after) {
             push_parameter(&mut limits, "t", t);
         }

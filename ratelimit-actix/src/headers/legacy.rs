@@ -5,7 +5,7 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 use super::{number, seconds};
 use crate::quotas::{Quota, tightest};
 
-/// The quota of the tightest limit, what is left of it, and when all of it is back.
+/// The quota of the tightest limit, what is left of it, and when more is.
 pub(super) static NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
 
 // Constants, since a copy of one is made without a call.
@@ -25,7 +25,7 @@ pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(Heade
     let outcome = quota.outcome();
     let reset = match reset {
         Reset::UnixSeconds => quota.reset_unix_seconds(),
-        Reset::DeltaSeconds => seconds(outcome.reset_after()),
+        Reset::DeltaSeconds => seconds(outcome.available_after()),
     };
     let (limit, remaining, reset) =
         (number::limit(outcome.limit()), number(outcome.remaining()), number::reset(reset));

@@ -32,6 +32,7 @@ struct Limit {
     burst: Option<u64>,
     remaining: u64,
     reset_after_us: u64,
+    next_unit_after_us: Option<u64>,
     retry_after_us: Option<u64>,
     #[serde(default)]
     never: bool,
@@ -52,6 +53,8 @@ impl Limit {
             None => Decision::Allowed,
         };
         let outcome = Outcome::new(policy.capacity(), 1, self.remaining, self.reset_after_us, decision);
+        let next_unit_after = self.next_unit_after_us;
+        let outcome = next_unit_after.map_or(outcome.clone(), |micros| outcome.with_next_unit_after(micros));
         // The instant is the group's.
         let at = Timestamp::from_micros(self.at_us);
         let outcome = GroupOutcome::new(at, true, [outcome].as_slice().into()).outcomes()[0].clone();
@@ -133,8 +136,7 @@ fn draft_11_is_canonical_and_complete() {
         assert_eq!(names(&limits), names(&policies), "{case}");
         let distinct: std::collections::BTreeSet<_> = names(&limits).into_iter().collect();
         assert_eq!(distinct.len(), quotas.len(), "{case}: names occur twice");
-        let waits = quotas.iter().filter_map(|quota| quota.outcome().retry_after());
-        let retry_after = waits.max().map(retry_after_seconds);
+        let retry_after = retry_after(&quotas.iter().collect::<Vec<_>>()).map(retry_after_seconds);
         for (quota, ((_, limit), (_, policy))) in quotas.iter().zip(limits.iter().zip(&policies)) {
             assert_eq!(limit["r"].cast_unsigned(), quota.outcome().remaining(), "{case}");
             assert_eq!(policy["q"].cast_unsigned(), quota.policy().capacity(), "{case}");

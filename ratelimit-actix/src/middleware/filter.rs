@@ -1,5 +1,6 @@
 //! Which requests a middleware limits: by route, path and method.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use actix_web::HttpRequest;
@@ -50,17 +51,51 @@ impl Filter {
             return false;
         }
         // The path as the router reads it: the raw one has spellings (`/%61pi`) that reach the same handler.
-        let path = req.match_info().as_str();
-        let pattern = Pattern { path, known: OnceCell::new() };
-        (self.include.is_empty() || self.include.contains(req, &pattern))
-            && !self.exclude.contains(req, &pattern)
+        let path = Path::new(req, req.match_info().as_str());
+        (self.include.is_empty() || self.include.contains_a_spelling(&path))
+            && !self.exclude.contains_all(&path)
     }
 }
 
-/// The pattern of the route that a path leads to; looked for when it is first needed.
-struct Pattern<'a> {
-    path: &'a str,
-    known: OnceCell<Option<String>>,
+/// The path of a request, and the pattern of the route that it leads to; looked for when it is first needed.
+struct Path<'a> {
+    req: &'a HttpRequest,
+    text: Cow<'a, str>,
+    pattern: OnceCell<Option<String>>,
+}
+
+impl<'a> Path<'a> {
+    fn new(req: &'a HttpRequest, text: impl Into<Cow<'a, str>>) -> Self {
+        Self { req, text: text.into(), pattern: OnceCell::new() }
+    }
+
+    fn pattern(&self) -> Option<&String> {
+        let known = self.pattern.get_or_init(|| {
+            // Before the route is chosen this goes by the raw path, which is right when that has one spelling.
+            if self.req.path() == self.text {
+                self.req.match_pattern()
+            } else {
+                self.req.resource_map().match_pattern(&self.text)
+            }
+        });
+        known.as_ref()
+    }
+
+    /// What `NormalizePath` makes of it at most: with its slashes merged and without one at its end. `None` when that
+    /// changes nothing.
+    fn shortest(&self) -> Option<Self> {
+        let merged = merge_slashes(&self.text);
+        let shortest = match merged.strip_suffix('/') {
+            Some("") | None => merged,
+            Some(trimmed) => Cow::Owned(trimmed.to_owned()),
+        };
+        (shortest != self.text).then(|| Self::new(self.req, shortest.into_owned()))
+    }
+
+    /// The same with one slash at its end.
+    fn with_slash(&self) -> Self {
+        Self::new(self.req, format!("{}/", self.text.trim_end_matches('/')))
+    }
 }
 
 impl Places {
@@ -68,21 +103,43 @@ impl Places {
         self.patterns.is_empty() && self.prefixes.is_empty()
     }
 
-    fn contains(&self, req: &HttpRequest, pattern: &Pattern<'_>) -> bool {
-        let below = |prefix: &String| is_below(pattern.path, prefix);
-        if self.prefixes.iter().any(below) {
+    fn contains(&self, path: &Path<'_>) -> bool {
+        self.prefixes.iter().any(|prefix| is_below(&path.text, prefix))
+            || (!self.patterns.is_empty()
+                && path.pattern().is_some_and(|known| self.patterns.contains(known)))
+    }
+
+    /// Whether the path is here, as it stands or as `NormalizePath` may rewrite it after the middleware has run: otherwise
+    /// `//login` would be a way around the limit of `/login`.
+    fn contains_a_spelling(&self, path: &Path<'_>) -> bool {
+        if self.contains(path) {
             return true;
         }
-        if self.patterns.is_empty() {
-            return false;
-        }
-        let path = pattern.path;
-        let known = pattern.known.get_or_init(|| {
-            // Before the route is chosen this goes by the raw path, which is right when that has one spelling.
-            if req.path() == path { req.match_pattern() } else { req.resource_map().match_pattern(path) }
-        });
-        known.as_ref().is_some_and(|known| self.patterns.contains(known))
+        let shortest = path.shortest();
+        let shortest = shortest.as_ref().unwrap_or(path);
+        // A prefix says nothing about the end, so there patterns alone differ.
+        self.contains(shortest) || (!self.patterns.is_empty() && self.contains(&shortest.with_slash()))
     }
+
+    /// Whether the path is here as it stands, and stays here when it is rewritten to that of another route.
+    fn contains_all(&self, path: &Path<'_>) -> bool {
+        self.contains(path)
+            && path.shortest().is_none_or(|other| self.contains(&other) || other.pattern().is_none())
+    }
+}
+
+/// The path with one slash wherever several follow each other.
+fn merge_slashes(path: &str) -> Cow<'_, str> {
+    if !path.contains("//") {
+        return Cow::Borrowed(path);
+    }
+    let mut merged = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !merged.ends_with('/') {
+            merged.push(letter);
+        }
+    }
+    Cow::Owned(merged)
 }
 
 /// Whether `path` is `prefix` or below it.
@@ -94,6 +151,26 @@ fn is_below(path: &str, prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slashes_are_merged_as_normalize_path_does() {
+        let cases = [
+            ("/login", None),
+            ("/", None),
+            ("", None),
+            ("//", Some("/")),
+            ("//login", Some("/login")),
+            ("/login/", Some("/login")),
+            ("/login//", Some("/login")),
+            ("/a///b//", Some("/a/b")),
+            ("/./login", None),
+        ];
+        let req = actix_web::test::TestRequest::default().to_http_request();
+        for (path, expected) in cases {
+            let shortest = Path::new(&req, path).shortest();
+            assert_eq!(shortest.as_ref().map(|shortest| &*shortest.text), expected, "{path}");
+        }
+    }
 
     #[test]
     fn a_prefix_ends_where_a_segment_ends() {

@@ -6,6 +6,8 @@ use actix_web::dev::Extensions;
 use actix_web::{HttpMessage, HttpRequest};
 use smallvec::SmallVec;
 
+use crate::patience::Waited;
+
 use super::{Decided, Group, Quota, Quotas};
 
 /// An extension of the request.
@@ -36,11 +38,11 @@ pub(super) fn share(req: &HttpRequest) -> Option<Quotas> {
 }
 
 fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
-    let kept = extensions.get_mut::<Kept>()?;
-    if let Kept::Shared(quotas) = kept {
+    if let Kept::Shared(quotas) = extensions.get::<Kept>()? {
         return Some(quotas.clone());
     }
-    let quotas = Quotas::default();
+    let quotas = Quotas::new(Waited::of(extensions));
+    let kept = extensions.get_mut::<Kept>()?;
     if let Kept::Own(group) = mem::replace(kept, Kept::Shared(quotas.clone())) {
         quotas.push(Decided::new(req, group));
     }

@@ -13,17 +13,18 @@ end
 
 local args = doubles(ARGV[1])
 
--- The instant of the decision, in microseconds. The server's clock decides; tests pass their own instead of 0.
+-- The instant of the decision, in microseconds. The server's clock decides; tests pass their own instead of -1.
 -- Under a test's clock nothing may expire by the real one, so there every key lives an hour at least.
 local now, at_least = args[1], 3600000
-if now == 0 then
+if now < 0 then
   local time = call('TIME')
   now, at_least = time[1] * 1000000 + time[2], 1
 end
 
--- Milliseconds, rounded up, that something must live to last `micros`.
+-- Milliseconds, rounded up, that something must live to last `micros`, and a second more: a server counts from when it
+-- began the script, which may be well before it told the time.
 local function millis(micros)
-  return math.max(math.ceil(micros / 1000), at_least)
+  return math.max(math.ceil(micros / 1000) + 1000, at_least)
 end
 
 -- One call reads all strings. What is false holds none: nothing, or something else.

@@ -1,7 +1,7 @@
 -- quick/check.lua: the beginning of check.lua, and nearly always all of it: charges keys of which so little is asked that
 -- everything passes. Functions that are defined take time at each call, so the others come behind.
 -- KEYS    one for each distinct count
--- ARGV    1: little-endian doubles: the instant in microseconds or 0 for the server's clock; the number of policies; then
+-- ARGV    1: little-endian doubles: the instant in microseconds or -1 for the server's clock; the number of policies; then
 --         for each policy: number of its algorithm, max, window in microseconds, sub-windows or burst; then for each
 --         key: number of its policy, and the units that requests about it alone would take together, or -1 when there
 --         are others about it

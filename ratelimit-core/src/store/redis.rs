@@ -17,8 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
+use tokio::time::Instant;
 
-use self::connection::{Call, Connection, Keys};
+use self::batch::Pending;
+use self::connection::{Call, Connection, Keys, Started};
 use self::keys::Namer;
 use self::refusals::Refusals;
 use self::settings::{Breaker, Timeouts};
@@ -28,6 +30,7 @@ use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{ConfigError, StoreError};
+use crate::failure::LogLimit;
 use crate::outcome::GroupOutcome;
 
 /// How long a decision may take before it is an error, unless told otherwise.
@@ -58,14 +61,17 @@ pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
 /// * The server's clock decides, so instances need not agree on the time.
 /// * Who was denied is denied in this process until his `retry_after`, for a second at most, without asking the server
 ///   again.
-/// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection.
+/// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection, not for
+///   several nodes of a cluster.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
 ///   runtime and outlives each.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest.
 pub struct RedisStore {
     connection: Connection,
     encoder: Arc<Encoder>,
-    refusals: Refusals,
+    refusals: Arc<Refusals>,
+    /// Of refunds within a denied group.
+    give_back_failed: LogLimit,
 }
 
 impl RedisStore {
@@ -101,120 +107,201 @@ impl RedisStore {
         self.connection.is_up()
     }
 
+    /// How long a decision may take.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.connection.deadline()
+    }
+
     /// What this process knows of a question without asking the server: that it was refused a moment ago.
     pub(crate) fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         self.refusals.find(group)
     }
 
-    /// Asks the server, and remembers its refusals.
-    pub(crate) async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    /// Asks the server, for `limit` or the deadline if that is less, and remembers its refusals.
+    pub(crate) async fn check_within(
+        &self,
+        group: &[Check<'_>],
+        limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
         let asked = self.refusals.ask(group);
-        let outcome = self.decide(group, Mode::Check).await?;
-        if let Some(asked) = asked {
-            self.refusals.learn(group, &asked, &outcome);
+        let outcome = self.decide(group, Mode::Check, self.until(limit)).await?;
+        if outcome.is_allowed() {
+            self.refusals.charged(group);
+        } else if let Some(asked) = asked {
+            self.refusals.learn(group, asked, &outcome);
         }
         Ok(outcome)
     }
 
-    async fn decide(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
+    pub(crate) async fn peek_within(
+        &self,
+        group: &[Check<'_>],
+        limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.decide(group, Mode::Peek, self.until(limit)).await
+    }
+
+    pub(crate) async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        let until = self.until(limit);
+        let started: SmallVec<[Started; 2]> = by_caller(group)
+            .into_iter()
+            .map(|part| {
+                let namer = &self.encoder.namer;
+                let keys = part.checks.iter().map(|check| namer.name(&namer.key(check))).collect();
+                self.connection.delete(keys, until, self.refusals.forget_after(&part.checks))
+            })
+            .collect();
+        all(started).await
+    }
+
+    pub(crate) async fn refund_within(
+        &self,
+        reservation: &Reservation<'_>,
+        limit: Duration,
+    ) -> Result<(), StoreError> {
+        all(self.start_refund(reservation, self.until(limit))).await
+    }
+
+    /// The instant at which a call that begins now gives up.
+    fn until(&self, limit: Duration) -> Instant {
+        Instant::now() + limit.min(self.deadline())
+    }
+
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        mode: Mode,
+        until: Instant,
+    ) -> Result<GroupOutcome, StoreError> {
         if self.connection.is_cluster() {
             let parts = by_caller(group);
             if parts.len() > 1 {
-                return self.decide_in_parts(group.len(), &parts, mode).await;
+                return self.decide_in_parts(group.len(), &parts, mode, until).await;
             }
         }
-        self.decide_together(group, mode).await
+        self.submit(group, mode, until).reply().await?.into_outcome(group)
     }
 
     /// Decides about several callers, who are on different nodes: charges them in order, and gives back what was charged
-    /// when one of them is denied.
+    /// when one of them is denied. All of that ends at `until`.
     async fn decide_in_parts(
         &self,
         size: usize,
         parts: &[Part<'_>],
         mode: Mode,
+        until: Instant,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
-        let mut allowed = true;
-        for part in parts {
-            // Once denied, the others are only looked at, to tell the client about all limits.
-            let mode = if allowed { mode } else { Mode::Peek };
-            let outcome = match self.decide_together(&part.checks, mode).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    self.give_back(parts, &outcomes, mode).await;
-                    return Err(error);
-                }
-            };
-            if allowed && !outcome.is_allowed() {
-                allowed = false;
-                self.give_back(parts, &outcomes, mode).await;
-                for (part, before) in parts.iter().zip(&mut outcomes) {
-                    *before = self.decide_together(&part.checks, Mode::Peek).await?;
+        // The part that was denied, once there is one.
+        let mut denied = None;
+        if mode == Mode::Check {
+            for (place, part) in parts.iter().enumerate() {
+                let reply = self.submit(&part.checks, Mode::Check, until).reply().await;
+                match reply.and_then(|reply| reply.into_outcome(&part.checks)) {
+                    Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
+                    Ok(outcome) => {
+                        self.give_back(parts, &outcomes, until).await;
+                        denied = Some((place, outcome));
+                        break;
+                    }
+                    Err(error) => {
+                        self.give_back(parts, &outcomes, until).await;
+                        return Err(error);
+                    }
                 }
             }
-            outcomes.push(outcome);
         }
+        let allowed = denied.is_none();
+        if mode == Mode::Peek || !allowed {
+            // Nothing more is charged, so all other nodes are asked at once: the client is told about all limits.
+            let looks: SmallVec<[Look; 2]> = (parts.iter().enumerate())
+                .map(|(place, part)| match denied.take_if(|(known, _)| *known == place) {
+                    Some((_, outcome)) => Look::Known(outcome),
+                    None => Look::Pending(self.submit(&part.checks, Mode::Peek, until)),
+                })
+                .collect();
+            outcomes.clear();
+            for (look, part) in looks.into_iter().zip(parts) {
+                outcomes.push(match look {
+                    Look::Known(outcome) => outcome,
+                    Look::Pending(pending) => pending.reply().await?.into_outcome(&part.checks)?,
+                });
+            }
+        }
+        let allowed = allowed && outcomes.iter().all(GroupOutcome::is_allowed);
         let places = parts.iter().map(|part| &part.places[..]);
         Ok(GroupOutcome::join(size, allowed, places.zip(&outcomes)))
     }
 
-    async fn give_back(&self, parts: &[Part<'_>], outcomes: &[GroupOutcome], mode: Mode) {
-        for (part, outcome) in parts.iter().zip(outcomes) {
-            if mode == Mode::Check
-                && let Some(reservation) = outcome.reservation(&part.checks)
-                && let Err(error) = Store::refund(self, &reservation).await
-            {
-                // It then counts until its window is over: one request too few passes, never one too many.
-                tracing::warn!(error = %error, "could not give back what a denied group had taken");
-            }
+    /// Gives back what was charged for the first parts of a group, one outcome for each.
+    async fn give_back(&self, parts: &[Part<'_>], outcomes: &[GroupOutcome], until: Instant) {
+        let started = parts.iter().zip(outcomes).filter_map(|(part, outcome)| {
+            Some(self.start_refund(&outcome.reservation(&part.checks)?, until))
+        });
+        let started: SmallVec<[Started; 2]> = started.flatten().collect();
+        if let Err(error) = all(started).await
+            && self.give_back_failed.may_log()
+        {
+            // It then counts until its window is over: one request too few passes, never one too many.
+            tracing::warn!(error = %error, "could not give back what a denied group had taken");
         }
     }
 
-    async fn decide_together(&self, group: &[Check<'_>], mode: Mode) -> Result<GroupOutcome, StoreError> {
-        let limits = group.iter().map(|check| Limit::new(self.encoder.namer.key(check), check));
-        let reply = self.connection.decide(Request { mode, limits: limits.collect() }).await?;
-        reply.into_outcome(group)
+    /// Sends a refund for each caller of a reservation.
+    fn start_refund(&self, reservation: &Reservation<'_>, until: Instant) -> SmallVec<[Started; 2]> {
+        let namer = &self.encoder.namer;
+        let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
+        taken
+            .chunk_by(|one, next| one.check().partition() == next.check().partition())
+            .map(|caller| {
+                let mut keys = Keys::new();
+                let mut arguments = wire::RefundArguments::new((self.encoder.now)());
+                for taken in caller {
+                    keys.push(namer.name(&namer.key(&taken.check())));
+                    arguments.push(taken);
+                }
+                let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
+                let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Taken::check).collect();
+                let call = Call { script, keys, arguments: smallvec![arguments.into_bytes()] };
+                self.connection.run(call, until, self.refusals.forget_after(&checks))
+            })
+            .collect()
     }
+
+    /// Queues a group whose callers are on one node.
+    fn submit(&self, group: &[Check<'_>], mode: Mode, until: Instant) -> Pending {
+        let limits = group.iter().map(|check| Limit::new(self.encoder.namer.key(check), check));
+        self.connection.submit(Request { mode, limits: limits.collect() }, until)
+    }
+}
+
+/// Waits for all of them; the first error, if any.
+async fn all(started: SmallVec<[Started; 2]>) -> Result<(), StoreError> {
+    let mut result = Ok(());
+    for one in started {
+        result = result.and(one.answer().await);
+    }
+    result
 }
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         match self.refused(group) {
             Some(refused) => Ok(refused),
-            None => self.ask(group).await,
+            None => self.check_within(group, self.deadline()).await,
         }
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Peek).await
+        self.peek_within(group, self.deadline()).await
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        for part in by_caller(group) {
-            let namer = &self.encoder.namer;
-            let keys = part.checks.iter().map(|check| namer.name(&namer.key(check))).collect();
-            let _forgetting = self.refusals.forget_after(part.checks);
-            self.connection.delete(keys).await?;
-        }
-        Ok(())
+        self.reset_within(group, self.deadline()).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        let namer = &self.encoder.namer;
-        let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
-        for caller in taken.chunk_by(|one, next| one.check().partition() == next.check().partition()) {
-            let mut keys = Keys::new();
-            let mut arguments = wire::RefundArguments::new((self.encoder.now)());
-            for taken in caller {
-                keys.push(namer.name(&namer.key(&taken.check())));
-                arguments.push(taken);
-            }
-            let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
-            let _forgetting = self.refusals.forget_after(caller.iter().map(Taken::check).collect());
-            self.connection.run(Call { script, keys, arguments: smallvec![arguments.into_bytes()] }).await?;
-        }
-        Ok(())
+        self.refund_within(reservation, self.deadline()).await
     }
 }
 
@@ -222,6 +309,12 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").finish_non_exhaustive()
     }
+}
+
+/// What is known of a part of a group while nothing is charged.
+enum Look {
+    Known(GroupOutcome),
+    Pending(Pending),
 }
 
 /// The checks of a group that are about one caller, whose keys share a hash tag, and their places in the group.
@@ -307,7 +400,11 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Keys the digest of callers, so that somebody who reads the server cannot try addresses until one matches.
+    /// Keys the digest of callers (BLAKE3) with a secret; empty unless set.
+    ///
+    /// Without a secret, anyone can compute the digest of a caller. A reader of the server can then try addresses until one
+    /// matches, and a client that can choose its caller, such as an IPv6 network or an account name, can choose the cluster
+    /// node that holds its counts and aim many callers at one node. Set it for clusters and for personal data.
     ///
     /// All instances need the same secret; another secret begins new counts.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
@@ -351,15 +448,16 @@ impl RedisStoreBuilder {
         self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.trust)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let now: Box<dyn Fn() -> u64 + Send + Sync> = Box::new(|| 0);
+        let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
         let (clock, now) = match self.clock {
-            Some(fake) => (Arc::new(fake.clone()) as _, Box::new(move || fake.now().as_micros()) as _),
+            Some(fake) => (Arc::new(fake.clone()) as _, Box::new(move || Some(fake.now().as_micros())) as _),
             None => (clock, now),
         };
         let encoder = Arc::new(Encoder { namer, now });
         let connection = Connection::start(topology, self.timeouts, self.breaker, &encoder)?;
-        Ok(RedisStore { connection, encoder, refusals: Refusals::new(clock, self.longest_refusal) })
+        let refusals = Arc::new(Refusals::new(clock, self.longest_refusal));
+        Ok(RedisStore { connection, encoder, refusals, give_back_failed: LogLimit::new() })
     }
 }
 

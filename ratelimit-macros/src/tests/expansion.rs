@@ -87,11 +87,16 @@ fn default_key(name: &str) -> String {
     )
 }
 
+/// The name that clients are told of a limit without key and name.
+fn shown(name: &str) -> String {
+    format!(".shown_as(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
+}
+
 #[test]
 fn bare_is_one_limit_with_the_defaults_of_the_facade() {
     assert_eq!(
         expansion("", HANDLER).limits(),
-        [format!("{P}::Limit::new({P}::Policy::builder({}).build())", default_key("user"))]
+        [format!("{P}::Limit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
     );
 }
 
@@ -117,8 +122,9 @@ fn every_argument_is_written_out() {
         limits,
         [format!(
             "{P}::Limit::new({P}::Policy::builder({})\
-             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global)",
-            default_key("user")
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
+            default_key("user"),
+            shown("user")
         )]
     );
 }

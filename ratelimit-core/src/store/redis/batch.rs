@@ -28,27 +28,41 @@ use super::wire::{self, Encoder, Reply, Request};
 use crate::error::StoreError;
 
 /// Most limits in one call, so that no call keeps other users of the server waiting: one or two tenths of a millisecond.
+/// A single group that has more goes in a call of its own.
 const CAP: usize = 128;
 
-/// So long at least what comes waits for the call that is under way. A server nearby has answered by then; where the way is
-/// longer, several calls are on it.
+/// Minimum time between two calls while one is in flight. A server nearby has answered by then; where the way is longer,
+/// several calls are in flight.
 const PACE: Duration = Duration::from_millis(1);
 
-/// When so many wait as a call is sent or answered, another is sent at once, so that the server has it when it is done with
-/// the last. With fewer, two calls would only be smaller than one.
+/// If at least this many limits are queued, the next call is sent immediately, so that the server never idles. With fewer,
+/// two calls would only be smaller than one.
 const CROWD: usize = CAP / 2;
 
-/// Most calls under way of one queue.
-const MOST_UNDER_WAY: usize = 16;
+/// Calls over which one round trip is spread while few requests are queued.
+const PER_ROUND_TRIP: u32 = 16;
 
-/// One who waits for a decision.
+/// Most calls in flight of one queue: what 64 * 128 limits need. More requests wait in the queue until their deadline.
+const MOST_UNDER_WAY: usize = 64;
+
+/// A queued request.
 struct Waiter {
     request: Request,
+    /// When the request was made: its place in the order.
+    came: Instant,
+    /// The deadline of its reply.
     until: Instant,
     answer: Answer,
 }
 
-/// Where he waits.
+impl Waiter {
+    /// The part of [`CAP`] that the request takes.
+    fn weight(&self) -> usize {
+        self.request.limits.len()
+    }
+}
+
+/// The channel for a reply.
 type Answer = oneshot::Sender<Result<Reply, Failure>>;
 
 /// Where requests wait. What is in here is bounded by time: nobody waits longer than the deadline.
@@ -69,51 +83,87 @@ impl Queues {
         Self { senders: senders.collect(), shared: Arc::clone(shared) }
     }
 
-    /// Has a request judged, whose keys are on one node.
-    pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
+    /// Queues a request whose keys are on one node, to be decided by `until`; the result waits for the reply.
+    pub(super) fn submit(&self, request: Request, until: Instant) -> Pending {
         let range = range(&self.shared, &request);
+        let (answer, decided) = oneshot::channel();
         // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
         if let Some(failure) = self.shared.refusal(range) {
-            return Err(failure.into());
+            let _ = answer.send(Err(failure));
+        } else {
+            // There is no receiver when the thread has ended, and then no answer either.
+            let _ = self.senders[range].send(Waiter { request, came: Instant::now(), until, answer });
         }
-        let (answer, decided) = oneshot::channel();
-        // From here on, so that waiting for the thread counts as well.
-        let until = Instant::now() + self.shared.deadline();
-        // There is no receiver when the thread has ended, and then no answer either.
-        let _ = self.senders[range].send(Waiter { request, until, answer });
-        decided.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
+        Pending(decided)
+    }
+}
+
+/// A reply to come.
+pub(super) struct Pending(oneshot::Receiver<Result<Reply, Failure>>);
+
+impl Pending {
+    pub(super) async fn reply(self) -> Result<Reply, StoreError> {
+        self.0.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
     }
 }
 
 /// Serves one queue, for ever.
 async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, encoder: Arc<Encoder>) {
     let mut under_way = JoinSet::new();
-    let mut waiting = Vec::with_capacity(CAP);
+    let mut waiting: Vec<Waiter> = Vec::with_capacity(CAP);
     let mut sent = Instant::now();
     let lately = Arc::new(Lately::default());
     loop {
-        while !under_way.is_empty() && queue.len() < CROWD {
+        // What the last call had no room for counts by its limits, what waits in the channel by its requests.
+        let left_over: usize = waiting.iter().map(Waiter::weight).sum();
+        while !under_way.is_empty() && left_over + queue.len() < CROWD {
             if timeout_at(sent + lately.pace(), under_way.join_next()).await.is_err() {
                 break;
             }
         }
-        // A task ends by its deadline, and whoever waits for what was not answered is told.
+        // A task ends at the latest deadline of its requests; that of a queued request may be earlier.
         while under_way.len() >= MOST_UNDER_WAY {
-            let _ = under_way.join_next().await;
+            let _ = timeout_at(Instant::now() + PACE, under_way.join_next()).await;
+            while let Ok(waiter) = queue.try_recv() {
+                waiting.push(waiter);
+            }
+            let now = Instant::now();
+            for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= now) {
+                tell(answer, Err(shared.too_late()));
+            }
         }
-        if queue.recv_many(&mut waiting, CAP).await == 0 {
+        if waiting.is_empty() && queue.recv_many(&mut waiting, CAP).await == 0 {
             return;
         }
-        // Who came first is first, however the threads took turns.
-        waiting.sort_by_key(|waiter| waiter.until);
-        for waiters in by_caller(mem::take(&mut waiting), shared.is_cluster()) {
-            let lately = Arc::clone(&lately);
-            under_way.spawn(settle_all(Arc::clone(&shared), waiters, Arc::clone(&encoder), lately));
+        while waiting.len() < CAP
+            && let Ok(waiter) = queue.try_recv()
+        {
+            waiting.push(waiter);
+        }
+        // In the order in which the requests were made, however the threads took turns.
+        waiting.sort_by_key(|waiter| waiter.came);
+        let batch = cut(&mut waiting);
+        for waiters in by_caller(batch, shared.is_cluster()) {
+            let (shared, encoder, lately) = (Arc::clone(&shared), Arc::clone(&encoder), Arc::clone(&lately));
+            under_way.spawn(settle(shared, waiters, encoder, lately));
         }
         sent = Instant::now();
-        // They send before anybody who came later does.
+        // The calls are sent before the next is put together.
         yield_now().await;
         while under_way.try_join_next().is_some() {}
+    }
+}
+
+/// Takes the requests from the front that fit into one call, at least one.
+fn cut(waiting: &mut Vec<Waiter>) -> Vec<Waiter> {
+    let mut weight = 0;
+    let fitting = waiting.iter().position(|waiter| {
+        weight += waiter.weight();
+        weight > CAP
+    });
+    match fitting {
+        None => mem::replace(waiting, Vec::with_capacity(CAP)),
+        Some(size) => waiting.drain(..size.max(1)).collect(),
     }
 }
 
@@ -127,10 +177,9 @@ impl Lately {
         Duration::from_micros(self.0.load(Ordering::Relaxed)).min(deadline / 2)
     }
 
-    /// How long to wait before another call is sent while one is under way: as many as may be under way are then evenly on
-    /// it, and nobody waits long for his turn.
+    /// Spreads the calls of one round trip evenly over it.
     fn pace(&self) -> Duration {
-        PACE.max(Duration::from_micros(self.0.load(Ordering::Relaxed) / MOST_UNDER_WAY as u64))
+        PACE.max(Duration::from_micros(self.0.load(Ordering::Relaxed)) / PER_ROUND_TRIP)
     }
 
     fn took(&self, time: Duration) {
@@ -151,70 +200,66 @@ fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
     callers.into_values().collect()
 }
 
-/// Has all judged, in their order, with as few calls as may be.
-async fn settle_all(shared: Arc<Shared>, waiters: Vec<Waiter>, encoder: Arc<Encoder>, lately: Arc<Lately>) {
-    let (mut batch, mut size) = (Vec::with_capacity(waiters.len()), 0);
-    for waiter in waiters {
-        let limits = waiter.request.limits.len();
-        if size + limits > CAP && !batch.is_empty() {
-            settle(&shared, mem::take(&mut batch), &encoder, &lately).await;
-            size = 0;
-        }
-        size += limits;
-        batch.push(waiter);
-    }
-    settle(&shared, batch, &encoder, &lately).await;
+/// A request of a call that is in flight; without a channel once its deadline has passed.
+struct InFlight {
+    until: Instant,
+    answer: Option<Answer>,
 }
 
-/// Asks one call for all who wait, who are in the order of their deadlines, and answers each by his own.
-async fn settle(shared: &Shared, mut waiters: Vec<Waiter>, encoder: &Encoder, lately: &Lately) {
+/// Sends one call for all these requests, and gives each its reply, or an error at its deadline.
+async fn settle(shared: Arc<Shared>, mut waiters: Vec<Waiter>, encoder: Arc<Encoder>, lately: Arc<Lately>) {
     let start = Instant::now();
-    // For whom the answer would come too late is not asked, so that nobody is charged for nothing.
+    // A request whose reply would come too late is not sent, so that it is not charged for nothing.
     let answerable = start + lately.takes(shared.deadline());
     for Waiter { answer, .. } in waiters.extract_if(.., |waiter| waiter.until <= answerable) {
         tell(answer, Err(shared.too_late()));
     }
-    // Nor for whom nobody waits any more.
+    // Nor is one that was given up.
     waiters.retain(|waiter| !waiter.answer.is_closed());
     let Some(first) = waiters.first() else { return };
-    let range = range(shared, &first.request);
+    let range = range(&shared, &first.request);
     let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
-    for Waiter { request, until, answer } in waiters {
+    for Waiter { request, until, answer, .. } in waiters {
         requests.push(request);
-        waiting.push((until, answer));
+        waiting.push(InFlight { until, answer: Some(answer) });
     }
     let (call, batch) = encoder.encode(requests);
     let question = Question::Run(call);
     let progress = Progress::default();
     let mut asked = pin!(shared.call(&question, range, &progress));
-    let (mut waiting, mut gone, mut is_noted) = (waiting.into_iter(), 0, false);
+    let mut is_noted = false;
     let answer = loop {
-        let Some(&(until, _)) = waiting.as_slice().first() else { return };
+        let deadlines = waiting.iter().filter(|waiter| waiter.answer.is_some()).map(|waiter| waiter.until);
+        let Some(until) = deadlines.min() else { return };
         if let Ok(answer) = timeout_at(until, asked.as_mut()).await {
             break answer;
         }
-        // One call is one failure, however many wait for it.
+        // One call is one failure, however many requests are in it.
         is_noted = is_noted || shared.late(range, &progress);
-        gone += 1;
-        if let Some((_, waiter)) = waiting.next() {
-            tell(waiter, Err(shared.too_late()));
+        for waiter in waiting.iter_mut().filter(|waiter| waiter.until <= until) {
+            if let Some(answer) = waiter.answer.take() {
+                tell(answer, Err(shared.too_late()));
+            }
         }
     };
     if answer.is_ok() {
         lately.took(start.elapsed());
     }
     let replies = answer.and_then(|value| batch.decode(value).ok_or(Failure::Protocol(wire::EXPECTED)));
+    let waiting = waiting.into_iter().map(|waiter| waiter.answer);
     match replies {
         Ok(replies) => {
-            for (reply, (_, waiter)) in replies.into_iter().skip(gone).zip(waiting) {
-                tell(waiter, Ok(reply));
+            for (reply, answer) in replies.into_iter().zip(waiting) {
+                if let Some(answer) = answer {
+                    tell(answer, Ok(reply));
+                }
             }
         }
-        Err(failure) => waiting.for_each(|(_, waiter)| tell(waiter, Err(failure.clone()))),
+        Err(failure) => waiting.flatten().for_each(|answer| tell(answer, Err(failure.clone()))),
     }
 }
 
-/// Answers one who waits, unless he has gone meanwhile.
+/// Sends a request its reply, unless the request was given up meanwhile.
 fn tell(waiter: Answer, answer: Result<Reply, Failure>) {
     let _ = waiter.send(answer);
 }

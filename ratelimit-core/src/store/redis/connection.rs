@@ -24,13 +24,14 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::batch::Queues;
+use super::batch::{Pending, Queues};
 use super::fault::{Failure, Fault};
+use super::refusals::Forgetting;
 use super::scripts::{self, Script};
 use super::settings::{Breaker, Timeouts};
 use super::startup;
 use super::topology::{SLOT_RANGES, Topology, Wire, slot_range};
-use super::wire::{Encoder, Reply, Request};
+use super::wire::{Encoder, Request};
 use crate::error::{ConfigError, StoreError};
 use crate::failure::Chain;
 
@@ -125,33 +126,67 @@ impl Connection {
         }
     }
 
-    /// Has a group of limits judged, whose keys are on one node.
-    pub(super) async fn decide(&self, request: Request) -> Result<Reply, StoreError> {
-        self.queues.decide(request).await
+    /// Queues a group of limits, whose keys are on one node, to be decided by `until`.
+    pub(super) fn submit(&self, request: Request, until: Instant) -> Pending {
+        self.queues.submit(request, until)
     }
 
-    /// Runs a script.
-    pub(super) async fn run(&self, call: Call) -> Result<Value, StoreError> {
-        self.ask(Question::Run(call)).await
+    /// Runs a script; see [`send`](Self::send).
+    pub(super) fn run(&self, call: Call, until: Instant, guard: Forgetting) -> Started {
+        self.send(Question::Run(call), until, guard)
     }
 
-    /// Removes keys, which are on one node.
-    pub(super) async fn delete(&self, keys: Keys) -> Result<(), StoreError> {
-        self.ask(Question::Delete(keys)).await.map(drop)
+    /// Removes keys, which are on one node; see [`send`](Self::send).
+    pub(super) fn delete(&self, keys: Keys, until: Instant, guard: Forgetting) -> Started {
+        self.send(Question::Delete(keys), until, guard)
     }
 
-    /// Asks from the connection's own thread, so that the caller needs no particular runtime.
-    async fn ask(&self, question: Question) -> Result<Value, StoreError> {
-        // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
+    /// How long a decision may take.
+    pub(super) fn deadline(&self) -> Duration {
+        self.shared.deadline()
+    }
+
+    /// Sends a command from the connection's own thread, so that the caller needs no particular runtime.
+    ///
+    /// The result waits until `until` and no longer. The command goes on without it, for the deadline of a decision, so that
+    /// a refund does not depend on how much time is left to the request; `guard` is dropped at its end.
+    fn send(&self, question: Question, until: Instant, guard: Forgetting) -> Started {
+        let (tell, told) = oneshot::channel();
         let range = self.shared.range(question.keys().first().map(String::as_str));
+        // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
         if let Some(failure) = self.shared.refusal(range) {
-            return Err(failure.into());
+            let _ = tell.send(Err(failure));
+            return Started(told);
         }
         let shared = Arc::clone(&self.shared);
         // From here on, so that waiting for the thread counts as well.
         let deadline = Instant::now() + shared.timeouts.deadline;
-        let answer = self.runtime.spawn(async move { shared.ask(&question, range, deadline).await });
-        answer.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
+        self.runtime.spawn(async move {
+            let progress = Progress::default();
+            let mut call = pin!(shared.call(&question, range, &progress));
+            if let Ok(answer) = timeout_at(until, call.as_mut()).await {
+                // First, so that the caller sees what it has changed.
+                drop(guard);
+                let _ = tell.send(answer);
+                return;
+            }
+            let is_noted = shared.late(range, &progress);
+            let _ = tell.send(Err(shared.too_late()));
+            if timeout_at(deadline, call).await.is_err() && !is_noted {
+                shared.late(range, &progress);
+            }
+            drop(guard);
+        });
+        Started(told)
+    }
+}
+
+/// The answer to come of a command that was sent.
+pub(super) struct Started(oneshot::Receiver<Result<Value, Failure>>);
+
+impl Started {
+    pub(super) async fn answer(self) -> Result<(), StoreError> {
+        self.0.await.unwrap_or(Err(Failure::Unavailable)).map(drop).map_err(StoreError::from)
     }
 }
 
@@ -194,7 +229,7 @@ impl Question {
 
     async fn ask(&self, wire: &mut Wire) -> RedisResult<Value> {
         match self {
-            Self::Delete(keys) => wire.send(redis::cmd("DEL").arg(&keys[..])).await,
+            Self::Delete(keys) => wire.send(redis::cmd("UNLINK").arg(&keys[..])).await,
             Self::Run(call) => match wire.send(&call.command("EVALSHA", &call.script.sha)).await {
                 // EVAL makes the script known, at whichever node the keys are.
                 Err(error) if error.code() == Some("NOSCRIPT") => {
@@ -246,17 +281,7 @@ impl Shared {
         }
     }
 
-    /// Asks, until a deadline.
-    async fn ask(&self, question: &Question, range: usize, deadline: Instant) -> Result<Value, Failure> {
-        let progress = Progress::default();
-        let in_time = timeout_at(deadline, self.call(question, range, &progress)).await;
-        in_time.unwrap_or_else(|_| {
-            self.late(range, &progress);
-            Err(self.too_late())
-        })
-    }
-
-    /// Asks; whoever awaits this has a deadline.
+    /// Sends a command; the caller gives up at its deadline.
     pub(super) async fn call(
         &self,
         question: &Question,
@@ -400,12 +425,10 @@ impl Shared {
     async fn supervise(&self, topology: &mut Topology) {
         let mut link = self.link.subscribe();
         let mut pauses = self.timeouts.pauses();
-        // Whether the last connection was a good one. What follows one that was not is no change of state, and not told.
-        let mut steady = true;
         #[cfg(feature = "metrics")]
         crate::metrics::disconnected();
         loop {
-            let Proved { wire, ranges } = self.connect(topology, &mut pauses, steady).await;
+            let Proved { wire, ranges } = self.connect(topology, &mut pauses).await;
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if number == 1 {
@@ -428,10 +451,7 @@ impl Shared {
             }
             #[cfg(feature = "metrics")]
             crate::metrics::disconnected();
-            steady = up.elapsed() > PROVED || number == 1;
-            if steady {
-                tracing::warn!("the connection to Redis no longer serves; making another");
-            }
+            tracing::debug!(number, "the connection to Redis no longer serves; making another");
             if up.elapsed() > PROVED {
                 pauses = self.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
@@ -459,13 +479,10 @@ impl Shared {
     }
 
     /// Tries until a connection serves. Each process has one attempt under way at most.
-    async fn connect(
-        &self,
-        topology: &mut Topology,
-        pauses: &mut impl Iterator<Item = Duration>,
-        steady: bool,
-    ) -> Proved {
+    async fn connect(&self, topology: &mut Topology, pauses: &mut impl Iterator<Item = Duration>) -> Proved {
         let mut attempt = 0u64;
+        // Later connections are part of an outage, which is logged by what happens to requests.
+        let is_first = self.made.load(Ordering::Relaxed) == 0;
         loop {
             attempt += 1;
             // Looking up the master and dialling it are two attempts.
@@ -479,8 +496,10 @@ impl Shared {
             };
             let error = match dialled {
                 Ok(Ok(proved)) => {
-                    if steady || attempt > 1 {
+                    if is_first {
                         tracing::info!(attempt, "connected to Redis");
+                    } else {
+                        tracing::debug!(attempt, "connected to Redis");
                     }
                     return proved;
                 }
@@ -488,9 +507,11 @@ impl Shared {
                 Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
             };
             let error = Arc::new(error);
-            if attempt == 1 {
-                let told = StoreError::from(Failure::Fault(Arc::clone(&error), self.is_cluster));
-                tracing::error!(error = %Chain(&told), "cannot connect to Redis; trying again until it serves");
+            let cause = StoreError::from(Failure::Fault(Arc::clone(&error), self.is_cluster));
+            if is_first && attempt == 1 {
+                tracing::error!(error = %Chain(&cause), "cannot connect to Redis; trying again until it serves");
+            } else {
+                tracing::debug!(attempt, error = %Chain(&cause), "cannot connect to Redis; trying again");
             }
             // What is left of a cluster goes on serving meanwhile.
             if !(self.is_cluster && matches!(*self.link.borrow(), Link::Up { .. })) {

@@ -4,10 +4,13 @@
 //! [`reset`](crate::RateLimiter::reset). Those that this process makes are seen at once; of others' and of a server that
 //! forgot, a refusal outlives what it says by its longest life at most. Nobody passes who would not have.
 //!
-//! Only the very same question gets the same answer, with the time that has passed taken off; and only when each count is
-//! asked for one unit. Then nothing is left under the violated limits until the first of their waits is over, so all that
-//! is said about them is exact, unless a request under a higher `max` of the same count passes meanwhile: then the wait turns
-//! out longer. What the other limits of the group have left is as old as the refusal.
+//! Only the very same question (counts, limits and costs) gets the same answer, with the time that has passed taken off. The
+//! denial is exact: the first of its waits is not over. What it says is exact as well, with these exceptions:
+//!
+//! * What is left is as old as the denial for the limits that are not violated, and where a count is asked for more than one
+//!   unit. A violated limit that is asked for one unit has nothing left until the wait is over.
+//! * The wait turns out longer when a request under a higher `max` of the same count passes meanwhile, or, where a count is
+//!   asked for more than one unit, a request of another process. Requests of this process end such a denial.
 //!
 //! Times are the difference between two readings of one monotonic clock of this process. A wait began when the server
 //! decided, which was after the question was asked and before the answer came: so it is over here no later than there.
@@ -30,8 +33,8 @@ const SHARDS: usize = 16;
 /// Most refusals under one lock; when there are more, the rest is asked of the server, as everybody is.
 const MAX_PER_SHARD: usize = 1_000;
 
-/// Parts of the counts, by their callers, each with a counter of its own of what was forgotten.
-const PARTS: usize = 64;
+/// Parts of the counts, by their callers, each with counters of its own.
+const PARTS: usize = 1024;
 
 /// The refusals that this process knows of.
 #[derive(Debug)]
@@ -43,8 +46,17 @@ pub(super) struct Refusals {
     shards: Box<[Mutex<Shard>]>,
     /// Whether there was ever one: until then nothing is looked for.
     any: AtomicBool,
-    /// How often anything was forgotten, for parts of the counts that are told apart without a digest.
-    forgotten: [AtomicU64; PARTS],
+    /// For parts of the counts that are told apart without a digest.
+    changes: Box<[Changes]>,
+}
+
+/// How often this process changed counts of a part.
+#[derive(Debug, Default)]
+struct Changes {
+    /// By resetting them or giving back.
+    forgotten: AtomicU64,
+    /// By charging them.
+    charged: AtomicU64,
 }
 
 /// Those under one lock.
@@ -59,8 +71,8 @@ struct Shard {
 #[derive(Debug)]
 pub(super) struct Asked {
     at: Timestamp,
-    /// For each count of the group how often something was forgotten in its part.
-    forgotten: SmallVec<[u64; 2]>,
+    /// For each count of the group, how often its part had changed.
+    changes: SmallVec<[u64; 2]>,
 }
 
 #[derive(Debug)]
@@ -72,6 +84,8 @@ struct Refusal {
     /// When the answer came.
     came: Timestamp,
     until: Timestamp,
+    /// For each count of the group, how often its part had changed when the question was asked.
+    changes: SmallVec<[u64; 2]>,
     answer: GroupOutcome,
 }
 
@@ -95,8 +109,8 @@ fn hash(digest: u128) -> u64 {
 impl Refusals {
     pub(super) fn new(clock: Arc<dyn Clock>, longest: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let forgotten = [const { AtomicU64::new(0) }; PARTS];
-        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false), forgotten }
+        let changes = (0..PARTS).map(|_| Changes::default()).collect();
+        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false), changes }
     }
 
     fn shard(&self, count: u128) -> MutexGuard<'_, Shard> {
@@ -106,12 +120,22 @@ impl Refusals {
         self.shards[bits % SHARDS].lock()
     }
 
-    /// How often anything was forgotten in the part that a count is in. Anything that spreads callers a little will do: where
-    /// two meet, the one may have to ask once more because the other was forgotten.
-    fn forgotten(&self, check: &Check<'_>) -> &AtomicU64 {
-        let ends = check.partition().iter().rev().take(2);
-        let part = ends.fold(check.partition().len(), |part, byte| part * 31 + usize::from(*byte));
-        &self.forgotten[part % PARTS]
+    /// For each count of the group, how often its part has changed in a way that matters to a denial of the group. Where two
+    /// callers share a part, the one may have to ask once more because of the other.
+    fn changes<'a>(&'a self, group: &'a [Check<'_>]) -> impl Iterator<Item = u64> + 'a {
+        let single = asks_single_units(group);
+        group.iter().map(move |check| {
+            let changes = &self.changes[part(check)];
+            let charged = if single { 0 } else { changes.charged.load(Ordering::Acquire) };
+            changes.forgotten.load(Ordering::Acquire) + charged
+        })
+    }
+
+    /// This process has charged the group, which ends denials of larger costs.
+    pub(super) fn charged(&self, group: &[Check<'_>]) {
+        for check in group.iter().filter(|check| check.units() > 0) {
+            self.changes[part(check)].charged.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The answer to this question, if it was refused before and the wait is not over.
@@ -132,41 +156,48 @@ impl Refusals {
                 return None;
             }
             let question = *question.get_or_insert_with(|| group_digest(group, &self.key));
-            (refusal.question == question).then(|| refusal.answer.clone().later(refusal.came, now))
+            if refusal.question != question {
+                return None;
+            }
+            if !self.changes(group).eq(refusal.changes.iter().copied()) {
+                known.remove();
+                return None;
+            }
+            Some(refusal.answer.clone().later(refusal.came, now))
         })
     }
 
     /// To be called before a question is asked whose answer may be learned; `None` when it may not.
     pub(super) fn ask(&self, group: &[Check<'_>]) -> Option<Asked> {
-        if self.longest.is_zero() || !asks_single_units(group) {
+        if self.longest.is_zero() {
             return None;
         }
-        let forgotten = group.iter().map(|check| self.forgotten(check).load(Ordering::Acquire)).collect();
-        Some(Asked { at: self.clock.now(), forgotten })
+        Some(Asked { at: self.clock.now(), changes: self.changes(group).collect() })
     }
 
     /// Keeps the answer to a question, if it is a refusal.
-    pub(super) fn learn(&self, group: &[Check<'_>], asked: &Asked, answer: &GroupOutcome) {
+    pub(super) fn learn(&self, group: &[Check<'_>], asked: Asked, answer: &GroupOutcome) {
         if answer.is_allowed() {
             return;
         }
-        let told = || group.iter().zip(answer.outcomes());
-        let violated = || told().zip(&asked.forgotten).filter(|((_, told), _)| !told.is_allowed());
-        let Some(((check, _), &forgotten)) = violated().next() else { return };
+        let violated = || group.iter().zip(answer.outcomes()).filter(|(_, told)| !told.is_allowed());
+        let Some((check, _)) = violated().next() else { return };
         let count = check.digest(&self.key);
-        let waits = violated().map(|((_, told), _)| told.retry_after());
-        let wait = waits.flatten().fold(self.longest, Duration::min);
+        // A cost above the limit has no wait: it is denied as long as the limit is the same.
+        let waits = violated().filter_map(|(_, told)| told.retry_after());
+        let wait = waits.fold(self.longest, Duration::min);
         let (now, until) = (self.clock.now(), asked.at.after(wait));
         if until <= now {
             return;
         }
+        let Asked { changes, .. } = asked;
         let question = group_digest(group, &self.key);
-        let refusal = Refusal { count, question, came: now, until, answer: answer.clone() };
         let mut shard = self.shard(count);
-        // What was forgotten since may be what made the server refuse.
-        if self.forgotten(check).load(Ordering::Acquire) != forgotten {
+        // What was changed since may be what made the server refuse.
+        if !self.changes(group).eq(changes.iter().copied()) {
             return;
         }
+        let refusal = Refusal { count, question, came: now, until, changes, answer: answer.clone() };
         if let Some(known) = shard.table.find_mut(hash(count), |known| known.count == count) {
             *known = refusal;
         } else if shard.has_room(now) {
@@ -176,10 +207,17 @@ impl Refusals {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets, when this value is dropped, what is known of these counts, which are about to change.
-    pub(super) fn forget_after<'a>(&'a self, checks: SmallVec<[Check<'a>; 2]>) -> Forgetting<'a> {
-        Forgetting { refusals: self, checks }
+    /// Forgets, when the result is dropped, what is known of these counts, which are about to change.
+    pub(super) fn forget_after(self: &Arc<Self>, checks: &[Check<'_>]) -> Forgetting {
+        let counts = checks.iter().map(|check| (check.digest(&self.key), part(check))).collect();
+        Forgetting { refusals: Arc::clone(self), counts }
     }
+}
+
+/// The part that a count is in, by the end of its caller's name.
+fn part(check: &Check<'_>) -> usize {
+    let ends = check.partition().iter().rev().take(2);
+    ends.fold(check.partition().len(), |part, byte| part * 31 + usize::from(*byte)) % PARTS
 }
 
 impl Shard {
@@ -197,18 +235,18 @@ impl Shard {
     }
 }
 
-/// Counts that change while this is held. Whoever gives up waiting for that drops it as well.
-pub(super) struct Forgetting<'a> {
-    refusals: &'a Refusals,
-    checks: SmallVec<[Check<'a>; 2]>,
+/// Counts that change while this is held: it travels with the command that changes them, and is dropped at its end.
+pub(super) struct Forgetting {
+    refusals: Arc<Refusals>,
+    /// Digest and part of each.
+    counts: SmallVec<[(u128, usize); 2]>,
 }
 
-impl Drop for Forgetting<'_> {
+impl Drop for Forgetting {
     fn drop(&mut self) {
-        for check in &self.checks {
-            let count = check.digest(&self.refusals.key);
+        for &(count, part) in &self.counts {
             let mut shard = self.refusals.shard(count);
-            self.refusals.forgotten(check).fetch_add(1, Ordering::Release);
+            self.refusals.changes[part].forgotten.fetch_add(1, Ordering::Release);
             if let Ok(known) = shard.table.find_entry(hash(count), |refusal| refusal.count == count) {
                 known.remove();
             }

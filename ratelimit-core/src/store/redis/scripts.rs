@@ -140,8 +140,8 @@ mod tests {
         let texts = ALGORITHMS.iter().flat_map(|texts| [texts.shared, texts.quick, texts.steps]);
         let texts = texts.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
         let mut needed: Vec<&str> = texts.flat_map(commands).collect();
-        needed.extend(["DEL", "TIME"]);
-        assert!(needed.contains(&"SET") && needed.contains(&"RPUSH"), "{needed:?}");
+        needed.extend(["UNLINK", "TIME"]);
+        assert!(needed.contains(&"SET") && needed.contains(&"HSET"), "{needed:?}");
         for command in needed {
             assert!(PROBE.contains(&format!("try('{command}'")), "{command}");
         }

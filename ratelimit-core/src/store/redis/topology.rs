@@ -75,6 +75,12 @@ impl Topology {
     /// Reads a URL; its hosts must have addresses.
     pub(super) fn parse(url: &str, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
+        // The client crate reads options from it, such as one that skips the check of certificates.
+        if url.contains('#') {
+            return Err(invalid(
+                "a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`",
+            ));
+        }
         let tls = is_tls(url);
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
         if tls {

@@ -32,6 +32,14 @@ fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&(number as f64).to_le_bytes());
 }
 
+/// The instant of a decision; -1 is the server's own clock.
+fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
+    match now {
+        Some(now) => push(bytes, now),
+        None => bytes.extend_from_slice(&(-1.0f64).to_le_bytes()),
+    }
+}
+
 /// What a script needs to know of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -48,6 +56,17 @@ impl Rule {
         let shape =
             if algorithm == Algorithm::TokenBucket { policy.capacity() } else { policy.sub_windows() };
         Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
+    }
+
+    /// How long the server may take to decide about one limit under this rule, in units of what it takes for one that
+    /// reads a single short value. A log takes up to 60 us: its script searches twice in a tree, for what has expired and
+    /// for how long to wait.
+    #[cfg_attr(not(test), expect(dead_code, reason = "batches are to be cut by it"))]
+    pub(super) const fn weight(&self) -> usize {
+        match self.algorithm {
+            Algorithm::SlidingWindowLog => 8,
+            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter | Algorithm::TokenBucket => 1,
+        }
     }
 
     /// Size of the state under this rule that `bytes` begin with.
@@ -111,8 +130,8 @@ struct Asked {
 /// Writes calls: knows the names of keys and the time.
 pub(super) struct Encoder {
     pub(super) namer: Namer,
-    /// Reads the instant that scripts are to believe, in microseconds; 0 is the server's own clock.
-    pub(super) now: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Reads the instant that scripts take for now, in microseconds; `None` is the server's own clock.
+    pub(super) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
 }
 
 impl Encoder {
@@ -155,7 +174,7 @@ impl Encoder {
         });
         let requests = numbered.collect();
         let mut head = Vec::with_capacity(16 + 32 * rules.len() + 16 * asked.len());
-        push(&mut head, (self.now)());
+        push_now(&mut head, (self.now)());
         push(&mut head, rules.len() as u64);
         for rule in &rules {
             rule.push(&mut head);
@@ -232,9 +251,9 @@ fn short(number: usize) -> u16 {
 pub(super) struct RefundArguments(Vec<u8>);
 
 impl RefundArguments {
-    pub(super) fn new(now: u64) -> Self {
+    pub(super) fn new(now: Option<u64>) -> Self {
         let mut bytes = Vec::new();
-        push(&mut bytes, now);
+        push_now(&mut bytes, now);
         Self(bytes)
     }
 
@@ -330,7 +349,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn encoder(now: u64) -> Encoder {
-        Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || now) }
+        Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
     }
 
     fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
@@ -401,6 +420,28 @@ mod tests {
             ];
             assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
         }
+    }
+
+    #[test]
+    fn the_servers_clock_is_another_word_than_any_instant() {
+        let policy = Policy::new("k", 10, MINUTE);
+        let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
+        for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
+            let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+            let refund = RefundArguments::new(now).into_bytes();
+            for bytes in [&call.arguments[0], &refund] {
+                assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_weighs_more_than_what_is_one_short_value() {
+        let weight = |algorithm| Rule::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
+        for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
+            assert_eq!(weight(algorithm), 1, "{algorithm}");
+        }
+        assert_eq!(weight(Algorithm::SlidingWindowLog), 8);
     }
 
     #[test]

@@ -1,0 +1,47 @@
+//! A store that admits everything, for tests and tools of an application that are not about its limits.
+
+use ratelimit_core::clock::{Clock, SystemClock};
+use ratelimit_core::store::Store;
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreError};
+
+/// Counts nothing: every request passes, and is told a full quota.
+///
+/// Turns all limits of a program off, in tests and tools that are not about them. What is wrong with a request itself still
+/// is: one without the caller that a limit insists on gets 400, and a `max` of 0 that was chosen for it lets it not pass.
+///
+/// ```
+/// use actix_web::App;
+/// use ratelimit_actix::{RateLimiter, Unlimited};
+///
+/// let app = App::new().app_data(RateLimiter::with_store(Unlimited));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unlimited;
+
+impl Unlimited {
+    fn admit(group: &[Check<'_>]) -> GroupOutcome {
+        let outcome = |check: &Check<'_>| {
+            let limit = check.policy().capacity();
+            Outcome::new(limit, check.units(), limit, 0, Decision::Allowed)
+        };
+        GroupOutcome::new(SystemClock::new().now(), true, group.iter().map(outcome).collect())
+    }
+}
+
+impl Store for Unlimited {
+    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        Ok(Self::admit(group))
+    }
+
+    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        Ok(Self::admit(group))
+    }
+
+    async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Failure policies, over a store that fails on command: what each process admits alone, and what the log says.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Check, Decision, Policy, RateLimiter};
+use tests::ALGORITHMS;
+use tests::log::Log;
+use tests::store::watched_builder;
+use tracing::Level;
+
+fn policy(algorithm: Algorithm, max: u64) -> Policy {
+    Policy::builder("p").algorithm(algorithm).max(max).window(Duration::from_secs(3600)).build()
+}
+
+/// One of four processes, whose store is out.
+fn one_of_four() -> RateLimiter {
+    let (builder, watch) = watched_builder();
+    watch.fail(true);
+    builder.instances(NonZeroU32::new(4).unwrap()).build()
+}
+
+#[tokio::test]
+async fn a_process_admits_its_part_of_the_limit_and_shows_the_whole() {
+    for algorithm in ALGORITHMS {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        for left in [2, 1, 0] {
+            let outcome = limiter.check(&ten, "a").await.unwrap();
+            assert_eq!((outcome.is_allowed(), outcome.remaining()), (true, left), "{algorithm}");
+            assert_eq!((outcome.limit(), outcome.is_degraded()), (10, true), "{algorithm}");
+        }
+        let denied = limiter.check(&ten, "a").await.unwrap();
+        assert_eq!((denied.is_allowed(), denied.limit()), (false, 10), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_is_divided_as_well() {
+    let limiter = one_of_four();
+    let bucket = Policy::builder("p").algorithm(Algorithm::TokenBucket).max(4).burst(20);
+    let bucket = bucket.window(Duration::from_secs(3600)).build();
+    let mut passed = 0;
+    while limiter.check(&bucket, "a").await.unwrap().is_allowed() {
+        passed += 1;
+    }
+    assert_eq!(passed, 5);
+}
+
+#[tokio::test]
+async fn a_cost_above_the_part_of_a_process_is_never_told_that_it_cannot_pass() {
+    for algorithm in ALGORITHMS {
+        let ten = policy(algorithm, 10);
+        for (costs, passes) in
+            [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)]
+        {
+            let limiter = one_of_four();
+            let group: Vec<Check<'_>> = costs.iter().map(|cost| Check::new(&ten, "a").cost(*cost)).collect();
+            let first = limiter.check_all(&group).await.unwrap();
+            assert_eq!(first.is_allowed(), passes, "{algorithm} {costs:?}");
+            let again = limiter.check_all(&group).await.unwrap();
+            assert!(!again.is_allowed(), "{algorithm} {costs:?}");
+            assert_eq!(again.retry_after().is_some(), passes, "{algorithm} {costs:?}");
+            let never = again.outcomes()[0].decision() == Decision::Never;
+            assert_eq!(never, !passes, "{algorithm} {costs:?}");
+            // All costs are charged to one count.
+            let unit = limiter.check(&ten, "a").await.unwrap();
+            assert_eq!(unit.is_allowed(), !passes, "{algorithm} {costs:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_taken_in_an_outage_is_given_back_to_the_count_that_was_charged() {
+    for algorithm in ALGORITHMS {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        let group = [Check::new(&ten, "a").cost(5)];
+        let taken = limiter.check_all(&group).await.unwrap();
+        limiter.refund(taken.reservation(&group).unwrap()).await.unwrap();
+        assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 3, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn reset_forgets_what_was_counted_in_an_outage() {
+    for algorithm in ALGORITHMS {
+        let (builder, watch) = watched_builder();
+        let (limiter, two) = (builder.build(), policy(algorithm, 2));
+        watch.fail(true);
+        while limiter.check(&two, "a").await.unwrap().is_allowed() {}
+        watch.fail(false);
+        limiter.reset(&two, "a").await.unwrap();
+        watch.fail(true);
+        let outcome = limiter.check(&two, "a").await.unwrap();
+        assert_eq!((outcome.is_allowed(), outcome.remaining()), (true, 1), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn refunds_that_fail_are_logged_once_a_second_at_most() {
+    let (log, _guard) = Log::of_thread();
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000));
+    let group = [Check::new(&policy, "a")];
+    let mut taken = Vec::new();
+    for _ in 0..500 {
+        taken.push(limiter.check_all(&group).await.unwrap());
+    }
+    watch.fail(true);
+    #[allow(clippy::disallowed_methods, reason = "bounds the number of lines")]
+    let begun = std::time::Instant::now();
+    for taken in &taken {
+        assert!(limiter.refund(taken.reservation(&group).unwrap()).await.is_err());
+    }
+    let lines = log.at(Level::WARN);
+    assert!(lines.iter().all(|line| line.contains("a refund failed")), "{lines:?}");
+    let most = 1 + usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!((1..=most).contains(&lines.len()), "{lines:?}");
+}
