@@ -138,8 +138,8 @@ fn is_of_use_for(policy: &Policy, told: &Outcome) -> Duration {
         return told.reset_after();
     }
     let length = policy.window() / u32::try_from(policy.sub_windows()).unwrap();
-    let into = told.at().as_micros() % u64::try_from(length.as_micros()).unwrap();
-    length + policy.window() - Duration::from_micros(into)
+    let length_us = u64::try_from(length.as_micros()).unwrap();
+    policy.window() + Duration::from_micros(length_us - told.at().as_micros() % length_us)
 }
 
 /// Expects every key to live as long as what it holds may count and a second more, which is for a pause inside a script, and

@@ -35,6 +35,9 @@ local function take(key, policy, total)
     return false, failure
   end
   step.charge(state, policy, total)
+  if step.charged then
+    step.charged(state, policy)
+  end
   stored[key] = step.tell and step.tell(state) or stored[key]
   if state.foreign then
     return false
@@ -73,6 +76,12 @@ local function judge(requests, request, to, peek)
         state.request, state.keep = nil, true
       end
       state.save = state.save or state.keep
+    end
+  end
+  for member = request + 1, to, 3 do
+    local state, policy = states[requests[member]], policies[requests[member + 1]]
+    if policy.step.charged then
+      policy.step.charged(state, policy)
     end
   end
   return allowed

@@ -318,6 +318,13 @@ function sliding_window_log.denied(self, policy, cost)
   end
 end
 
+-- Notes how many units have to leave until one more fits, when none does: clients are told that wait as well.
+function sliding_window_log.charged(self, policy)
+  if self.used >= policy.max then
+    self.waits[#self.waits + 1] = self.used + 1 - policy.max
+  end
+end
+
 -- What matters of the log as it was found: its header and a count (2 bytes); then so many times, one for each number of
 -- units that a caller waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
 -- before (5 bytes). Of units that came since, the client knows the time.

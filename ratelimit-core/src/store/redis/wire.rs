@@ -58,10 +58,9 @@ impl Rule {
         Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
     }
 
-    /// How long the server may take to decide about one limit under this rule, in units of what it takes for one that
-    /// reads a single short value. A log takes up to 60 us: its script searches twice in a tree, for what has expired and
+    /// How long the server may take to decide about one limit under this rule, as a multiple of the time for a limit with a
+    /// single short value. A log takes up to 60 us: its script searches twice in a tree, for what has expired and
     /// for how long to wait.
-    #[cfg_attr(not(test), expect(dead_code, reason = "batches are to be cut by it"))]
     pub(super) const fn weight(&self) -> usize {
         match self.algorithm {
             Algorithm::SlidingWindowLog => 8,
