@@ -575,6 +575,9 @@ pub mod cases {
                 {
                     store.refund(&reservation).await.unwrap();
                     reference.refund(&reservation).await.unwrap();
+                    let (stored, model) =
+                        (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
+                    assert_eq!(stored, model, "step {step}: after the refund of {group:?}");
                 }
             }
         }));

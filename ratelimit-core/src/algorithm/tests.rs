@@ -284,7 +284,47 @@ fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at
         // The wait began then, and not with each request since.
         let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Mode::Check);
         assert_eq!(told(&later).3, Some(wait - wait / 2), "{policy:?}");
-        charge(&mut state, &policy, earlier + wait, max);
+        // From then on windows are multiples since the epoch again.
+        let anew = earlier + wait;
+        let outcome = decide_one(&policy, max, &mut state, at(anew), Mode::Check);
+        let (_, remaining, reset_after, _) =
+            Model { policy: &policy, admitted: vec![(anew, max)] }.expected(anew, 0);
+        assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_goes_back_behind_a_window_without_units_begins_it_at_a_multiple() {
+    // A bucket keeps no more than when it is full, which is later then.
+    let windows = policies().into_iter().filter(|(policy, _)| policy.algorithm() != Algorithm::TokenBucket);
+    for (policy, _) in windows {
+        let mut state = State::new(&policy);
+        charge(&mut state, &policy, START, 1);
+        assert!(state.refund(&policy, at(START), at(START), at(u64::MAX), 1));
+        let earlier = START - 3 * policy.window_us() - 7;
+        let outcome = decide_one(&policy, 1, &mut state, at(earlier), Mode::Check);
+        let (_, remaining, reset_after, _) =
+            Model { policy: &policy, admitted: vec![(earlier, 1)] }.expected(earlier, 0);
+        assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{policy:?}");
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
+    use super::found::size;
+    let of_log = |count: u16| [&[0; 13][..], &count.to_le_bytes(), b"more"].concat();
+    for (algorithm, sub_windows, bytes, expected) in [
+        (Algorithm::FixedWindow, 1, Vec::new(), Some(13)),
+        (Algorithm::TokenBucket, 1, Vec::new(), Some(13)),
+        (Algorithm::SlidingWindowCounter, 1, Vec::new(), Some(18)),
+        (Algorithm::SlidingWindowCounter, 2, Vec::new(), Some(28)),
+        (Algorithm::SlidingWindowCounter, 60, Vec::new(), Some(318)),
+        (Algorithm::SlidingWindowLog, 1, vec![0; 14], None),
+        (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
+        (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),
+    ] {
+        assert_eq!(size(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
     }
 }
 
