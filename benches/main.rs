@@ -11,8 +11,8 @@ use std::time::Instant;
 use benches::machine;
 use benches::report::Report;
 use benches::sections::{
-    Bench, cluster, growth, handlers, heap, in_memory, latency, micro, overload, redis_memory, server_cost,
-    throughput,
+    Bench, cluster, growth, handlers, heap, in_memory, latency, log, micro, overload, redis_memory,
+    server_cost, throughput,
 };
 use benches::server::{self, Server};
 use benches::settings::Settings;
@@ -71,6 +71,7 @@ fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>>
         sections.push(("redis-memory", Box::new(|report| redis_memory::run(bench, servers, report))));
         sections.push(("server-cost", Box::new(|report| server_cost::run(bench, servers, report))));
         sections.push(("cluster", Box::new(|report| cluster::run(bench, report))));
+        sections.push(("long-logs", Box::new(|report| log::run(bench, servers, report))));
         sections.push(("growth-redis", Box::new(|report| growth::in_redis(bench, servers, report))));
     }
     sections.push(("memory", Box::new(|report| in_memory::run(bench, report))));

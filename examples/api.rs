@@ -6,7 +6,7 @@
 //! | `ALGORITHM` | how `/api/public` is counted | `sliding_window_counter` |
 //! | `BIND` | address to listen on | `127.0.0.1` |
 //! | `PORT` | port to listen on; 0 for any free one | `8080` |
-//! | `RUST_LOG` | what is logged; `info` has a line for each request | `warn` |
+//! | `RUST_LOG` | what is logged; `info` has a line for each request | `warn,ratelimit_core=info` |
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -108,11 +108,14 @@ fn public(algorithm: &str) -> Option<fn() -> Route> {
     })
 }
 
+/// What is logged unless `RUST_LOG` says otherwise: warnings, and that a store answers again.
+const LOG: &str = "warn,ratelimit_core=info";
+
 // ---- Service ----------------------------------------------------------------------------------------------------
 
 #[actix_web::main]
 async fn main() -> ExitCode {
-    env_logger::init_from_env(env_logger::Env::default().default_filter_or("warn"));
+    env_logger::init_from_env(env_logger::Env::default().default_filter_or(LOG));
     match serve().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -158,7 +161,8 @@ fn introduce(address: SocketAddr, store: &str) {
 Listening on http://{address}, store: {store}. Try:
 
   curl -i http://{address}/api/public
-  for i in $(seq 12); do curl -s -o /dev/null -w '%{{http_code}}\\n' http://{address}/api/public; done
+  for i in $(seq 11); do curl -s -o /dev/null -w '%{{http_code}} ' http://{address}/api/public; done; echo
+  curl -i http://{address}/api/public
   curl -i -H 'X-API-Key: alice-key' http://{address}/api/protected
   curl -i -X POST http://{address}/api/login
   curl -i http://{address}/api/user/7

@@ -212,13 +212,34 @@ fn without_times(line: &str) -> String {
         return line.split_once(' ').unwrap().0.to_owned();
     }
     let mut line = line.to_owned();
-    for before in [";t=", "retry-after: ", "again in ", "wait "] {
+    for before in [";t=", "retry-after: ", "x-ratelimit-reset: ", "again in ", "\"retryAfter\":", "wait "] {
         let parts: Vec<_> = line.split(before).collect();
         let (first, rest) = parts.split_first().unwrap();
         let rest = rest.iter().map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
         line = rest.fold((*first).to_owned(), |text, part| text + before + part);
     }
     line.replace(" second.", " seconds.")
+}
+
+#[test]
+fn the_demo_prints_the_lines_of_its_section() {
+    let api = Section::all().into_iter().find(|section| section.name == "api").unwrap();
+    let told = api.transcript();
+    let demo = Demo::start(API, &[]);
+    let address = demo.address.to_string();
+    // A blank line, the commands, and another one.
+    let printed = demo.printed(told.len().min(7) + 2);
+    let printed: Vec<_> = printed.iter().filter_map(|line| line.strip_prefix("  ")).collect();
+    let told: Vec<_> = told.iter().map(|(command, _)| command.replace("127.0.0.1:8080", &address)).collect();
+    assert_eq!(printed, told[..printed.len()]);
+    assert_eq!(printed.len(), 7);
+}
+
+#[test]
+fn the_first_page_shows_what_the_demo_answers() {
+    const PAGE: &str = include_str!("../README.md");
+    let text = PAGE.split_once("\n## What the client sees\n").unwrap().1.split_once("\n## ").unwrap().0;
+    answers_as_it_says(&Section { name: "api", text }, API, &[]);
 }
 
 #[test]
@@ -229,18 +250,22 @@ fn every_line_of_the_readme_prints_what_it_says() {
     }
     for section in Section::all() {
         let (binary, variables) = section.start();
-        let steps = section.transcript();
-        let printed = within_one_minute(|| {
-            // The one that does not serve.
-            if section.name == "custom_store" {
-                return vec![shell(binary, None)];
-            }
-            let demo = Demo::start(binary, &variables);
-            steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
-        });
-        assert_eq!(printed.len(), steps.len());
-        for ((command, expected), printed) in steps.iter().zip(&printed) {
-            assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
+        answers_as_it_says(&section, binary, &variables);
+    }
+}
+
+fn answers_as_it_says(section: &Section, binary: &str, variables: &[(&str, &str)]) {
+    let steps = section.transcript();
+    let printed = within_one_minute(|| {
+        // The one that does not serve.
+        if section.name == "custom_store" {
+            return vec![shell(binary, None)];
         }
+        let demo = Demo::start(binary, variables);
+        steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
+    });
+    assert_eq!(printed.len(), steps.len());
+    for ((command, expected), printed) in steps.iter().zip(&printed) {
+        assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
     }
 }

@@ -160,7 +160,7 @@ async fn a_denial_of_any_cost_is_repeated_without_the_server() {
             assert_eq!(asked(&server).await, before, "{algorithm}");
             clock.advance(Duration::from_millis(10));
             let aged = limiter.check_all(group).await.unwrap();
-            let wait = |outcome: &GroupOutcome| outcome.retry_after().map(|wait| micros(wait));
+            let wait = |outcome: &GroupOutcome| outcome.retry_after().map(micros);
             assert_eq!(wait(&aged), wait(&denied).map(|wait| wait - 10_000), "{algorithm}");
             assert_eq!(asked(&server).await, before, "{algorithm}");
         }
@@ -327,9 +327,10 @@ async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let mut denied = Box::pin(limiter.check(&policy, "a"));
         until_held(denied.as_mut(), &proxy).await;
-        let mut frees: Pin<Box<dyn Future<Output = _>>> = match resets {
-            true => Box::pin(limiter.reset(&policy, "a")),
-            false => Box::pin(limiter.refund(reservation)),
+        let mut frees: Pin<Box<dyn Future<Output = _>>> = if resets {
+            Box::pin(limiter.reset(&policy, "a"))
+        } else {
+            Box::pin(limiter.refund(reservation))
         };
         // The server frees the caller while both answers are on their way.
         while witness.peek(&policy, "a").await.unwrap().remaining() == 0 {

@@ -292,13 +292,13 @@ fn what_has_to_be_set_up_is_named() {
         let Some(cluster) = block_on(cluster(false)) else { return };
         let log = Log::of_process();
         server.must("ACL SETUSER app on >s3cret ~* +@all");
-        server.must("ACL SETUSER weak on >s3cret ~* +@all -lrem");
+        server.must("ACL SETUSER weak on >s3cret ~* +@all -hdel");
         let at = |user: &str, rest: &str| format!("redis://{user}127.0.0.1:{}/{rest}", server.port());
         let node = |scheme: &str, i: usize| format!("{scheme}://127.0.0.1:{}", cluster.nodes[i].port());
         let cases = [
             (at("app:wr0ng@", ""), "the user or the password", "AuthenticationFailed"),
             (at("", "99"), "no database of the number", "out of range"),
-            (at("weak:s3cret@", ""), "may not run", "LREM"),
+            (at("weak:s3cret@", ""), "may not run", "HDEL"),
             (format!("redis-cluster://127.0.0.1:{}", server.port()), "redis://", "cluster support disabled"),
         ];
         for (url, remedy, words) in &cases {

@@ -17,7 +17,7 @@ local sliding_window_log = {}
 algorithms[3] = sliding_window_log
 
 local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
-local FAN_OUT = 16 -- small, because a search reads a node or two of each level
+local FAN_OUT = 32 -- a search reads a node or two of each level: fewer long ones or more short ones take it longer
 local BLOCK = 16 -- records read at a time
 local MOST = 1099511627775 -- what 5 bytes hold
 local GARBAGE = 16 -- nodes of level 0 that one call removes; more than one call makes

@@ -97,6 +97,16 @@ impl Handler {
                 ),
             ));
         }
+        for (attribute, effect) in item.misplaced() {
+            let name: String = attribute.path().to_token_stream().to_string().split_whitespace().collect();
+            sound = Err(diagnostics.error(
+                attribute,
+                format!(
+                    "#[{name}] {effect}, which #[rate_limit] nests in a wrapper; put #[{name}] above #[rate_limit], \
+                     and outside of a module or impl block that is limited as a whole"
+                ),
+            ));
+        }
         let form = form(&signature.ident, place, direct);
         if matches!(form, Form::Nested)
             && signature.receiver().is_none()

@@ -20,6 +20,16 @@ const OUTER: [&str; 10] =
 /// Lint levels; those of a function beside its wrapper stand on both.
 const LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
 
+/// Attributes of other crates, by crate, that do not work on a nested function: they change its arguments, or add items that
+/// the rest of the program looks for beside it.
+const ABOVE_ONLY: [(&str, &str, &str); 4] = [
+    ("actix_web_grants", "protect", CHANGES),
+    ("actix_web_grants", "has_permissions", CHANGES),
+    ("actix_web_grants", "has_roles", CHANGES),
+    ("utoipa", "path", "adds items beside the function"),
+];
+const CHANGES: &str = "changes the arguments of the function";
+
 /// The user's item, with our own attributes taken off.
 pub(crate) struct Item {
     attributes: Vec<Attribute>,
@@ -121,6 +131,18 @@ impl Item {
     pub(crate) fn conditional(&self) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| {
             conditional(attribute).is_some_and(|tokens| has_any(tokens, &["rate_limit", "no_rate_limit"]))
+        })
+    }
+
+    /// The attributes that do not work below ours, and what they do.
+    pub(crate) fn misplaced(&self) -> impl Iterator<Item = (&Attribute, &'static str)> {
+        self.attributes.iter().filter_map(|attribute| {
+            let segments = &attribute.path().segments;
+            let name = last_segment(attribute);
+            let known = ABOVE_ONLY
+                .iter()
+                .find(|(of, known, _)| name == *known && (segments.len() == 1 || segments[0].ident == of));
+            known.map(|(_, _, effect)| (attribute, *effect))
         })
     }
 

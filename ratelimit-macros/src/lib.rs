@@ -144,7 +144,9 @@ use proc_macro::TokenStream;
 ///   as `api::user#2`.
 /// - The function becomes a wrapper of the same name, and the function as it was written is nested in it. Documentation,
 ///   `cfg`, lint levels, `deprecated`, `must_use` and routes are on the wrapper, every other attribute is on the nested
-///   function. An attribute that adds items beside the function therefore belongs above this one.
+///   function. An attribute that adds items beside the function (`#[utoipa::path]`), or changes its arguments (`#[protect]` of
+///   actix-web-grants), therefore belongs above this one; these two are refused below it. One that only wraps the body, such as
+///   `#[tracing::instrument]`, works on either side. Route attributes are known by the last word of their path.
 /// - `Self` cannot be named in an associated function with an attribute of its own, because a nested function has none; put
 ///   the attribute on the impl block. Two such functions of one name in one module need a `key` each, since the default key
 ///   does not hold the type.

@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ratelimit_actix::clock::{Clock, SystemClock};
+
+use crate::within;
 
 /// The variables that the examples read; what the shell has set for itself must not reach a test.
 const VARIABLES: [&str; 8] =
@@ -18,6 +22,7 @@ pub struct Demo {
     pub address: SocketAddr,
     /// The line in which it says so, and which store it uses.
     pub introduction: String,
+    printed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Demo {
@@ -28,12 +33,25 @@ impl Demo {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let introduction = lines.next().expect("the demo ended before it listened").unwrap();
         // Whatever else it prints has to go somewhere, or it would wait for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let rest = Arc::clone(&printed);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                rest.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
         let address = introduction
             .split_once("http://")
             .and_then(|(_, rest)| rest.split(',').next())
             .expect(&introduction);
-        Self { address: address.parse().unwrap(), introduction, process }
+        Self { address: address.parse().unwrap(), introduction, process, printed }
+    }
+
+    /// What it has printed since its introduction, once that has `count` lines.
+    pub fn printed(&self, count: usize) -> Vec<String> {
+        let printed = || self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert!(within(Duration::from_secs(5), || printed().len() >= count), "{:?}", printed());
+        printed()
     }
 
     /// Starts a demo that is expected to end at once because of its settings, and gives what it says.

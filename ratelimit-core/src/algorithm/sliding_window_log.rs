@@ -16,6 +16,12 @@
 //! without its charge for denied requests. The window `[now - window, now]` is closed at both ends: a request at 0 ms
 //! still counts at 1000 ms, and no longer one microsecond later.
 //!
+//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, and the units of a cost above 1 in as few bytes as
+//! hold them; above 32 nodes another, with the newest time and the units of each. A decision reads and writes the last
+//! node, and searches for what has expired and for the wait from the oldest entry up and down again: one or two nodes of
+//! each level. It takes 20 to 60 us of the server, for a hundred entries or a million. An entry of one unit takes 6 to 9
+//! bytes of its memory.
+//!
 //! When the clock goes back, entries from the future count as made `now`, so that they leave after one window.
 //!
 //! Twin: `lua/sliding_window_log.lua`.

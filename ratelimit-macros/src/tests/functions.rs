@@ -145,3 +145,29 @@ fn texts_begin_small_and_end_without_a_period() {
         }
     }
 }
+
+#[test]
+fn attributes_that_do_not_work_on_a_nested_function() {
+    let changes = "changes the arguments of the function";
+    let adds = "adds items beside the function";
+    for (attribute, name, effect) in [
+        ("#[protect(\"ADMIN\")]", "protect", changes),
+        ("#[actix_web_grants::protect(\"ADMIN\")]", "actix_web_grants::protect", changes),
+        ("#[has_permissions(\"READ\")]", "has_permissions", changes),
+        ("#[has_roles(\"ADMIN\")]", "has_roles", changes),
+        ("#[utoipa::path(get)]", "utoipa::path", adds),
+        ("#[path()]", "path", adds),
+    ] {
+        let message = format!(
+            "#[{name}] {effect}, which #[rate_limit] nests in a wrapper; put #[{name}] above #[rate_limit], and outside \
+             of a module or impl block that is limited as a whole"
+        );
+        check_item("", &format!("#[get(\"/\")] {attribute} async fn user() {{}}"), &[(attribute, &message)]);
+        let block = format!("mod api {{ #[get(\"/\")] {attribute} async fn user() {{}} }}");
+        check_item("", &block, &[(attribute, &message)]);
+    }
+    // Those that wrap the body, and others of these names, are on the nested function as ever.
+    for other in ["#[tracing::instrument]", "#[own::protect]", "#[own::path]", "#[protected]"] {
+        assert_eq!(mistakes("", &format!("#[get(\"/\")] {other} async fn user() {{}}")), [], "{other}");
+    }
+}

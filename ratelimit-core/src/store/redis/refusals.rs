@@ -8,7 +8,7 @@
 //! denial is exact: the first of its waits is not over. What it says is exact as well, with these exceptions:
 //!
 //! * What is left is as old as the denial for the limits that are not violated, and where a count is asked for more than one
-//!   unit. A violated limit that is asked for one unit has nothing left until the wait is over.
+//!   unit and something is left. Where nothing is left, a denial ends when one more unit would pass.
 //! * The wait turns out longer when a request under a higher `max` of the same count passes meanwhile, or, where a count is
 //!   asked for more than one unit, a request of another process. Requests of this process end such a denial.
 //!
@@ -183,9 +183,9 @@ impl Refusals {
         let violated = || group.iter().zip(answer.outcomes()).filter(|(_, told)| !told.is_allowed());
         let Some((check, _)) = violated().next() else { return };
         let count = check.digest(&self.key);
-        // A cost above the limit has no wait: it is denied as long as the limit is the same.
-        let waits = violated().filter_map(|(_, told)| told.retry_after());
-        let wait = waits.fold(self.longest, Duration::min);
+        // A cost above the limit has no wait, and where nothing is left that changes with the next unit.
+        let waits = violated().flat_map(|(_, told)| [told.retry_after(), told.next_unit_after()]);
+        let wait = waits.flatten().fold(self.longest, Duration::min);
         let (now, until) = (self.clock.now(), asked.at.after(wait));
         if until <= now {
             return;
