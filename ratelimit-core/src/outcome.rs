@@ -55,7 +55,6 @@ impl Outcome {
 
     /// The same, with the smallest wait, in microseconds from the decision, after which one more unit passes. Has no effect
     /// while something remains.
-    #[must_use]
     pub const fn with_next_unit_after(mut self, next_unit_after_us: u64) -> Self {
         if self.remaining == 0 {
             self.next_unit_after_us = next_unit_after_us;
