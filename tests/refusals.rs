@@ -327,19 +327,18 @@ async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let mut denied = Box::pin(limiter.check(&policy, "a"));
         until_held(denied.as_mut(), &proxy).await;
-        {
-            let mut frees: Pin<Box<dyn Future<Output = _>>> = if resets {
-                Box::pin(limiter.reset(&policy, "a"))
-            } else {
-                Box::pin(limiter.refund(reservation))
-            };
-            // The server frees the caller while both answers are on their way. The caller of the reset gives up, so the
-            // answer of the denied request is the first to arrive.
-            while witness.peek(&policy, "a").await.unwrap().remaining() == 0 {
-                assert!(poll!(frees.as_mut()).is_pending());
-            }
+        let mut frees: Pin<Box<dyn Future<Output = _>>> = if resets {
+            Box::pin(limiter.reset(&policy, "a"))
+        } else {
+            Box::pin(limiter.refund(reservation))
+        };
+        // The server frees the caller while both answers are on their way.
+        while witness.peek(&policy, "a").await.unwrap().remaining() == 0 {
+            assert!(poll!(frees.as_mut()).is_pending());
         }
         proxy.set(Mode::Pass);
+        // The task of the denied request takes its turn after that of the other.
+        frees.await.unwrap();
         assert!(!denied.await.unwrap().is_allowed(), "{algorithm}: decided before");
         assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}: freed, {resets}");
         limiter.reset(&policy, "a").await.unwrap();
