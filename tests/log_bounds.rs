@@ -235,9 +235,9 @@ async fn fill(limiter: &RateLimiter, clock: &FakeClock, policy: &Policy, caller:
 const CASES: [(&str, u64); 9] = [
     ("admitted", 8),
     ("denied at cost 1", 4),
-    ("denied at cost = max", 16),
+    ("denied at cost = max", 5),
     ("denied at half of max", 20),
-    ("all but one expired", 18),
+    ("all but one expired", 8),
     ("all expired", 8),
     ("refund of the oldest", 12),
     ("refund of one in the middle", 20),
