@@ -10,8 +10,10 @@ use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Quotas, RateLimit, rate_limit};
 use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
+use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -208,5 +210,34 @@ async fn an_http_request_has_one_deadline_whatever_it_asks() {
             assert!(Instant::now() < end, "{path}: not back");
             tokio::time::sleep(SECOND / 20).await;
         }
+    }
+}
+
+/// A request that has little time left, or that is given little, says nothing about the server.
+#[tokio::test]
+async fn a_request_without_time_is_no_outage_and_holds_up_no_other() {
+    let Some(server) = server() else { return };
+    let (log, _guard) = Log::of_thread();
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(4 * SECOND)).await;
+    let policy = Policy::builder("p").max(1_000_000).build();
+    let hasty = limiter.with_deadline(SECOND);
+    assert!(!hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    // An answer in time for the store, and too late for a hasty request.
+    proxy.set(Mode::Delay(SECOND * 3 / 2));
+    assert!(!limiter.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await.unwrap().is_degraded());
+    proxy.set(Mode::Pass);
+    // What took long before does not keep hasty requests from being sent.
+    let end = Instant::now() + 30 * SECOND;
+    while hasty.check(&policy, "caller").await.unwrap().is_degraded() {
+        assert!(Instant::now() < end, "one slow answer keeps back requests with less time");
+    }
+    assert_eq!(log.at(Level::ERROR), [] as [String; 0]);
+    let strict = Policy::builder("strict").on_error(OnError::Deny).build();
+    match hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await {
+        Err(StoreError::Timeout { after }) => assert_eq!(after, Duration::ZERO),
+        other => panic!("{other:?}"),
     }
 }

@@ -27,7 +27,7 @@ const STEP: u64 = 3;
 
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// What is asked of a log of so many entries.
+/// What is asked of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Case {
     Admitted,
@@ -53,7 +53,7 @@ impl Case {
         }
     }
 
-    /// Entries of a log of `size`; a batch has so many logs that they are shorter.
+    /// Entries of a log of `size`; a batch has many logs, so they are shorter.
     fn entries(self, size: u64) -> u64 {
         if self == Self::Batch { size.min(10_000) } else { size }
     }
@@ -73,7 +73,7 @@ impl Stage<'_> {
         self.clock.set(Timestamp::from_micros(START_US + entry * STEP + later));
     }
 
-    /// The first caller's log of so many entries, and a copy of it.
+    /// The first caller's log, and a copy of it.
     fn fill(&self, policy: &Policy, entries: u64) {
         self.server.flush();
         self.bench.runtime.block_on(async {
