@@ -3,7 +3,8 @@
 #
 #   tests/mutants.sh                 all areas: algorithm, store, facade, lua; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
-#   SHARD=1/4 tests/mutants.sh store   a part of the Rust mutations of an area
+#   SHARD=0/4 tests/mutants.sh store   a part of the Rust mutations of an area
+#   ONLY='refund|log' tests/mutants.sh lua   the script mutations whose file or name matches
 #
 # Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
 # when a mutation of tests/mutants/lua.txt survives, or when its text is not found exactly once. Survivors of cargo-mutants
@@ -111,7 +112,7 @@ lua() {
       '- '*) from=${line#- } ;;
       '+ '*)
         [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/lua.txt: $line" >&2; exit 1; }
-        if [ -z "${ONLY:-}" ] || [[ "$file $name" == *"$ONLY"* ]]; then
+        if [ -z "${ONLY:-}" ] || [[ "$file: $name" =~ $ONLY ]]; then
           if mutate "$file" "$name" "${wanted:-vectors conformance -- redis}" "$from" "${line#+ }" </dev/null; then
             caught=$((caught + 1))
           else

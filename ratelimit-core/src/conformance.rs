@@ -529,28 +529,29 @@ pub mod cases {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (seed >> 33) % below
             };
+            let callers = [[0u8], [1]];
+            let everything = |cost: u64| -> Vec<Check<'_>> {
+                let checks =
+                    policies.iter().flat_map(|policy| callers.iter().map(move |c| Check::new(policy, c)));
+                checks.map(|check| check.cost(cost)).collect()
+            };
+            // What was taken, to be given back at once or later.
+            let mut reservations = Vec::new();
             // Until an instant at which a limit frees something, as the last outcomes promise.
             let mut waits = Vec::new();
             for step in 0..2_000 {
-                let random_wait = Duration::from_micros(random(12_000_000));
-                let promised = waits.get(usize::try_from(random(4)).unwrap()).copied();
                 let micro = Duration::from_micros(1);
-                clock.advance(match promised {
-                    Some(wait) => {
-                        Duration::saturating_sub(wait, micro) + micro * u32::try_from(random(3)).unwrap()
-                    }
-                    None => random_wait,
+                let promised: Option<&Duration> = waits.get(usize::try_from(random(6)).unwrap());
+                clock.advance(match (random(4), promised) {
+                    (0, Some(wait)) => wait.saturating_sub(micro) + micro * u32::try_from(random(3)).unwrap(),
+                    (1, _) => Duration::ZERO,
+                    _ => Duration::from_micros(random(12_000_000)),
                 });
-                let size = 1 + random(3);
-                let picks: Vec<(usize, [u8; 1], u64)> = (0..size)
+                let group: Vec<Check<'_>> = (0..=random(3))
                     .map(|_| {
-                        let policy = usize::try_from(random(policies.len() as u64)).unwrap();
-                        (policy, [u8::try_from(random(2)).unwrap()], random(4))
+                        let policy = &policies[usize::try_from(random(policies.len() as u64)).unwrap()];
+                        Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).cost(random(4))
                     })
-                    .collect();
-                let group: Vec<Check<'_>> = picks
-                    .iter()
-                    .map(|(p, caller, cost)| Check::new(&policies[*p], caller).cost(*cost))
                     .collect();
                 let expected = reference.check(&group).await.unwrap();
                 let outcome = store.check(&group).await.unwrap();
@@ -561,23 +562,21 @@ pub mod cases {
                     .flatten()
                     .collect::<Vec<_>>();
                 // What this step stored may differ only at the next: an outcome is about one instant.
-                let (cost, callers) = (random(4), [[0], [1]]);
-                let all: Vec<Check<'_>> = policies
-                    .iter()
-                    .flat_map(|policy| {
-                        callers.iter().map(move |caller| Check::new(policy, caller).cost(cost))
-                    })
-                    .collect();
+                let all = everything(random(4));
                 let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
                 assert_eq!(stored, model, "step {step}: after {group:?}");
-                if random(4) == 0
-                    && let Some(reservation) = outcome.reservation(&group)
+                reservations.extend(outcome.reservation(&group));
+                if random(2) == 0
+                    && let Some(reservation) = reservations.pop()
                 {
                     store.refund(&reservation).await.unwrap();
                     reference.refund(&reservation).await.unwrap();
                     let (stored, model) =
                         (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
-                    assert_eq!(stored, model, "step {step}: after the refund of {group:?}");
+                    assert_eq!(stored, model, "step {step}: after a refund");
+                }
+                if reservations.len() > 3 {
+                    reservations.remove(0);
                 }
             }
         }));
