@@ -10,8 +10,10 @@ use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Quotas, RateLimit, rate_limit};
 use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
+use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
+use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,7 +77,7 @@ async fn a_flood_of_groups_is_decided_in_its_order() {
     assert_eq!(overtaken, 0, "of 2000 requests {overtaken} were decided before an earlier one");
 }
 
-fn timed_out<T: std::fmt::Debug>(result: Result<T, StoreError>) -> bool {
+fn timed_out<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Timeout { .. }))
 }
 
@@ -92,7 +94,7 @@ async fn a_group_of_several_callers_in_a_cluster_has_one_deadline() {
         proxy.set(Mode::Delay(Duration::from_millis(1200)));
     }
     let start = Instant::now();
-    assert!(timed_out(limiter.check_all(&group).await), "six answers of 1.2 s each");
+    assert!(timed_out(&limiter.check_all(&group).await), "six answers of 1.2 s each");
     let took = start.elapsed();
     assert!((2 * SECOND..4 * SECOND).contains(&took), "{took:?}");
     // Nothing is charged by a look, so it waits for all nodes at once.
@@ -124,11 +126,11 @@ async fn a_limiter_with_less_time_waits_no_longer() {
         let took = start.elapsed();
         assert!((SECOND / 2..15 * SECOND).contains(&took), "{took:?}");
     };
-    waits(&mut Box::pin(async { timed_out(hasty.check(&policy, "caller").await) })).await;
-    waits(&mut Box::pin(async { timed_out(hasty.peek(&policy, "caller").await) })).await;
-    waits(&mut Box::pin(async { timed_out(hasty.reset(&policy, "other").await) })).await;
-    waits(&mut Box::pin(async { timed_out(hasty.refund(taken.reservation(&group).unwrap()).await) })).await;
-    assert!(timed_out(hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await), "no time at all");
+    waits(&mut Box::pin(async { timed_out(&hasty.check(&policy, "caller").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.peek(&policy, "caller").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.reset(&policy, "other").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.refund(taken.reservation(&group).unwrap()).await) })).await;
+    assert!(timed_out(&hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await), "no time at all");
 }
 
 #[tokio::test]
@@ -141,7 +143,7 @@ async fn a_refund_goes_on_when_the_request_has_no_time_left() {
     let taken = limiter.check_all(&group).await.unwrap();
     let hasty = limiter.with_deadline(Duration::from_millis(1));
     proxy.set(Mode::Delay(SECOND / 5));
-    assert!(timed_out(hasty.refund(taken.reservation(&group).unwrap()).await));
+    assert!(timed_out(&hasty.refund(taken.reservation(&group).unwrap()).await));
     proxy.set(Mode::Pass);
     let end = Instant::now() + 30 * SECOND;
     while limiter.peek(&policy, "caller").await.unwrap().remaining() != policy.max() {
@@ -208,5 +210,34 @@ async fn an_http_request_has_one_deadline_whatever_it_asks() {
             assert!(Instant::now() < end, "{path}: not back");
             tokio::time::sleep(SECOND / 20).await;
         }
+    }
+}
+
+/// A request that has little time left, or that is given little, says nothing about the server.
+#[tokio::test]
+async fn a_request_without_time_is_no_outage_and_holds_up_no_other() {
+    let Some(server) = server() else { return };
+    let (log, _guard) = Log::of_thread();
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(4 * SECOND)).await;
+    let policy = Policy::builder("p").max(1_000_000).build();
+    let hasty = limiter.with_deadline(SECOND);
+    assert!(!hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    // An answer in time for the store, and too late for a hasty request.
+    proxy.set(Mode::Delay(SECOND * 3 / 2));
+    assert!(!limiter.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await.unwrap().is_degraded());
+    proxy.set(Mode::Pass);
+    // What took long before does not keep hasty requests from being sent.
+    let end = Instant::now() + 30 * SECOND;
+    while hasty.check(&policy, "caller").await.unwrap().is_degraded() {
+        assert!(Instant::now() < end, "one slow answer keeps back requests with less time");
+    }
+    assert_eq!(log.at(Level::ERROR), [] as [String; 0]);
+    let strict = Policy::builder("strict").on_error(OnError::Deny).build();
+    match hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await {
+        Err(StoreError::Timeout { after }) => assert_eq!(after, Duration::ZERO),
+        other => panic!("{other:?}"),
     }
 }

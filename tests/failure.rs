@@ -97,6 +97,33 @@ async fn reset_forgets_what_was_counted_in_an_outage() {
 }
 
 #[tokio::test]
+async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
+    let (log, _guard) = Log::of_thread();
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000_000));
+    watch.fail(true);
+    for _ in 0..1_000 {
+        assert!(limiter.check(&policy, "a").await.unwrap().is_degraded());
+    }
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 0), "{:?}", log.at(Level::ERROR));
+    watch.fail(false);
+    #[allow(clippy::disallowed_methods, reason = "a deadline")]
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    // It ends a second after the last failure.
+    while log.at(Level::INFO).is_empty() {
+        #[allow(clippy::disallowed_methods, reason = "a deadline")]
+        let now = std::time::Instant::now();
+        assert!(now < end, "the end of the outage is not logged");
+        assert!(!limiter.check(&policy, "a").await.unwrap().is_degraded());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..1_000 {
+        assert!(!limiter.check(&policy, "a").await.unwrap().is_degraded());
+    }
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 1), "{:?}", log.at(Level::INFO));
+}
+
+#[tokio::test]
 async fn refunds_that_fail_are_logged_once_a_second_at_most() {
     let (log, _guard) = Log::of_thread();
     let (builder, watch) = watched_builder();

@@ -373,11 +373,14 @@ mod places {
         #[rate_limit(max = 8, window = "1h")]
         #[rate_limit(max = 7, name = "daily", window = "1d")]
         pub(in super::super) async fn user(quotas: Quotas) -> String {
-            quotas.to_vec().iter().map(|quota| format!("{} ", quota.policy().name())).collect()
+            let names = quotas.to_vec();
+            let names: Vec<&str> = names.iter().map(|quota| quota.policy().name()).collect();
+            names.join(" ")
         }
 
         pub(in super::super) struct Users;
 
+        #[allow(clippy::unused_async, reason = "a handler is async")]
         #[rate_limit(max = |_: HttpRequest| 5)]
         impl Users {
             pub(in super::super) async fn list(quotas: Quotas) -> String {
@@ -413,7 +416,7 @@ async fn clients_are_told_the_name_of_the_function_and_metrics_its_path() {
     let module = concat!(module_path!(), "::places::one::");
     let (told, names) = policies("/one").await;
     assert_eq!(told, r#""user";q=9;w=60, "user#2";q=8;w=3600, "daily";q=7;w=86400"#);
-    assert_eq!(names, format!("{module}user {module}user#2 daily "));
+    assert_eq!(names, format!("{module}user {module}user#2 daily"));
     assert_eq!(policies("/two").await.0, r#""orders";q=6;w=60"#);
     let (told, name) = policies("/list").await;
     assert_eq!((told.as_str(), name), (r#""Users::list";q=5;w=60"#, format!("{module}Users::list")));

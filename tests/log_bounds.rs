@@ -87,7 +87,7 @@ impl Twins {
         taken
     }
 
-    /// Takes units at so many instants.
+    /// Takes units at several instants.
     async fn grow<'a>(
         &mut self,
         policy: &'a Policy,
@@ -223,7 +223,7 @@ async fn only_key(raw: &mut MultiplexedConnection) -> String {
     keys.into_iter().next().unwrap()
 }
 
-/// Admits so many units at instants of their own, the first a step after the start.
+/// Admits units at instants of their own, the first a step after the start.
 async fn fill(limiter: &RateLimiter, clock: &FakeClock, policy: &Policy, caller: &str, entries: u64) {
     for entry in 1..=entries {
         clock.set(Timestamp::from_micros(START + entry * STEP));
@@ -231,13 +231,13 @@ async fn fill(limiter: &RateLimiter, clock: &FakeClock, policy: &Policy, caller:
     }
 }
 
-/// What happens to a log, at most so many commands inside the script that it may take, of any length of the log.
+/// What happens to a log, and the most commands that a script may call for it, whatever the length of the log.
 const CASES: [(&str, u64); 9] = [
     ("admitted", 8),
     ("denied at cost 1", 4),
-    ("denied at cost = max", 16),
+    ("denied at cost = max", 5),
     ("denied at half of max", 20),
-    ("all but one expired", 18),
+    ("all but one expired", 8),
     ("all expired", 8),
     ("refund of the oldest", 12),
     ("refund of one in the middle", 20),

@@ -40,11 +40,11 @@ pub fn client_key(req: &HttpRequest) -> Key {
 /// Requests that have none share a count. They come through a Unix socket, from a test, or over a connection that ended
 /// before it was accepted: a client must not choose its own count by that, nor go uncounted.
 pub(crate) fn caller(req: &HttpRequest, config: &RateLimitConfig) -> Key {
-    if let Some(address) = client_ip_by(req, config) {
-        return Key::address(config.ipv6_prefix().group(address));
-    }
-    explain_missing_peer();
-    Key::no_address()
+    let Some(address) = client_ip_by(req, config) else {
+        explain_missing_peer();
+        return Key::no_address();
+    };
+    Key::address(config.ipv6_prefix().group(address))
 }
 
 fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {

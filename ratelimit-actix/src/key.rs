@@ -60,11 +60,12 @@ impl Key {
         Self::encode(Kind::Anonymous, &[])
     }
 
-    /// Text that need not be UTF-8, such as a header's value.
+    /// The one caller that all requests without an address are.
     pub(crate) fn no_address() -> Self {
         Self::encode(Kind::NoAddress, &[])
     }
 
+    /// Text that need not be UTF-8, such as a header's value.
     pub(crate) fn text(value: &[u8]) -> Self {
         Self::encode(Kind::Text, value)
     }

@@ -136,13 +136,3 @@ pub use crate::principal::{Principal, principal, principal_or_address};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 pub use crate::unlimited::Unlimited;
-
-/// The README's code is compiled like any other. Not part of the documentation: that begins above.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
-
-/// So is that of the page about clients.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/who-is-the-client.md")]
-struct WhoIsTheClient;

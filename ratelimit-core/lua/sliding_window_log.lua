@@ -113,11 +113,24 @@ local function scan(node, index, after, need, passed)
   return nil, nil, nil, passed
 end
 
+-- The units in a node.
+local function units_in(node)
+  return node.width == 0 and node.count or select(4, scan(node, 0, math.huge, 0, 0))
+end
+
 -- The first entry like that among the live ones, or from a later place on, and the units of those before it. Goes up from
 -- the first entry until a node has it or leads to it, or is the last of its level, and then down: a few nodes of each level.
+-- What is surely in the last node, as where nearly all have expired or have to, is looked for only there.
 local function find(self, after, need, number, index, passed)
-  local level, leads = 0, false
+  local level, leads, open = 0, false, self.open
   number, index, passed = number or self.first, index or self.skip, passed or 0
+  if number < self.last and open.count > 0 then
+    local before = self.used - units_in(open)
+    self.foreign = self.foreign or before < passed
+    if before < need or record(open, 0) <= after then
+      number, index, passed = self.last, 0, before
+    end
+  end
   while not self.foreign do
     local at, time, units
     at, time, units, passed = scan(read(self, level, number), index, after, need, passed)
@@ -189,7 +202,7 @@ local function close(self)
   local level, number, node = 0, self.last, self.open
   local time = record(node, node.count - 1)
   repeat
-    local _, _, _, sum = scan(node, 0, math.huge, 0, 0)
+    local sum = units_in(node)
     note(self, level, number, node, sum)
     local above = read(self, level + 1, math.floor(number / FAN_OUT))
     -- Where expired entries are among them the sum may be too large for it. It is not used then: search begins behind.

@@ -7,9 +7,9 @@
 //! | [`SlidingWindowLog`](Algorithm::SlidingWindowLog) | every admitted request | none | the rule must hold for every window, to the microsecond |
 //! | [`TokenBucket`](Algorithm::TokenBucket) | one instant | burst + max | a steady rate with room for bursts |
 //!
-//! The counter's estimate of the oldest sub-window is rounded down to whole units. Below 2 × max pass in one window, when one
-//! sub-window's requests all came in its last moment; 178 of 100 were the most that simulated traffic reached by default. In
-//! the log, an entry that is exactly one window old still counts.
+//! The counter's estimate of the oldest sub-window is rounded down to whole units. At worst just under 2 × max pass
+//! within one window: when all requests of a sub-window come at its end. 178 of 100 were the most that simulated traffic
+//! reached by default. In the log, an entry that is exactly one window old still counts.
 //!
 //! Every algorithm is a state with the same few functions, which a decision calls in this order:
 //!

@@ -128,15 +128,20 @@ impl Fallback {
         }
     }
 
-    /// Decides in place of the store, as each limit wants it; an error when one of them wants to be denied then.
+    /// Decides in place of the store, as each limit wants it; an error when one of them wants to be denied then. The log and
+    /// the metrics of failures count only what is an outage of the store.
     pub(crate) async fn decide(
         &self,
         group: &[Check<'_>],
         ask: Ask,
         error: StoreError,
+        is_outage: bool,
     ) -> Result<GroupOutcome, StoreError> {
-        #[cfg(feature = "metrics")]
-        crate::metrics::failed(&error);
+        if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
+            #[cfg(feature = "metrics")]
+            crate::metrics::failed(&error);
+            self.outage.failed(&error);
+        }
         let decided = self.decide_locally(group, ask, error).await;
         #[cfg(feature = "metrics")]
         if ask == Ask::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
@@ -160,7 +165,6 @@ impl Fallback {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
             return Err(error);
         }
-        self.outage.failed(&error);
         if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
             return Err(error);
         }

@@ -404,7 +404,7 @@ impl RateLimiter {
         bounded(group)?;
         match ask!(self, peek, peek_within, group) {
             Ok(outcome) => Ok(outcome),
-            Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Peek, error)).await,
+            Err(error) => self.decide_without_store(group, Ask::Peek, error).await,
         }
     }
 
@@ -449,8 +449,23 @@ impl RateLimiter {
                 self.inner.fallback.store_answered();
                 Ok(outcome)
             }
-            Err(error) => Box::pin(self.inner.fallback.decide(group, Ask::Check, error)).await,
+            Err(error) => self.decide_without_store(group, Ask::Check, error).await,
         }
+    }
+
+    async fn decide_without_store(
+        &self,
+        group: &[Check<'_>],
+        ask: Ask,
+        error: StoreError,
+    ) -> Result<GroupOutcome, StoreError> {
+        // A request that had less time than the store is given says nothing about the store.
+        let is_outage = match (&error, &self.inner.store) {
+            #[cfg(feature = "redis")]
+            (StoreError::Timeout { after }, Backend::Redis(store)) => *after >= store.deadline(),
+            _ => true,
+        };
+        Box::pin(self.inner.fallback.decide(group, ask, error, is_outage)).await
     }
 
     /// Forgets what was counted for one caller under one policy, in the store and, for an outage, in this process.

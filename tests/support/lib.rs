@@ -8,6 +8,19 @@
     reason = "test support: a panic is the report"
 )]
 
+/// The code of the pages is compiled, and what is a test in it is run. Here, since a package of a crate has no pages.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../docs/who-is-the-client.md")]
+    struct WhoIsTheClient;
+
+    #[doc = include_str!("../../ratelimit-core/README.md")]
+    struct Core;
+}
+
 pub mod answer;
 pub mod client;
 pub mod clock;

@@ -138,7 +138,8 @@ impl Outage {
         for left in [1, 0] {
             let outcome = check(&LOCAL).await.unwrap();
             assert!(outcome.is_degraded() && outcome.is_allowed(), "{caller}: {outcome:?}");
-            assert_eq!((outcome.limit(), outcome.remaining()), (2, left), "{caller}");
+            // The client sees the whole limit.
+            assert_eq!((outcome.limit(), outcome.remaining()), (8, left), "{caller}");
         }
         let outcome = check(&LOCAL).await.unwrap();
         assert!(outcome.is_degraded() && !outcome.is_allowed(), "{caller}: {outcome:?}");

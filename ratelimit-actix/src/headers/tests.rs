@@ -66,7 +66,7 @@ impl Limit {
 type Expected = BTreeMap<String, BTreeMap<String, String>>;
 
 fn vectors() -> Vec<(String, Vec<Quota>, Expected)> {
-    let text = include_str!("../../../tests/golden/headers.toml");
+    let text = include_str!("golden.toml");
     let Vectors { case } = toml::from_str(text).unwrap();
     let cases = case.into_iter();
     cases.map(|case| (case.name, case.limits.iter().map(Limit::quota).collect(), case.expected)).collect()

@@ -17,9 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
-use tokio::time::Instant;
 
-use self::batch::Pending;
+use self::batch::{Patience, Pending};
 use self::connection::{Call, Connection, Keys, Started};
 use self::keys::Namer;
 use self::refusals::Refusals;
@@ -59,8 +58,8 @@ pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
 ///   charged is given back when a later one is denied. So never too many pass; but for a moment another request may be
 ///   denied what is then given back.
 /// * The server's clock decides, so instances need not agree on the time.
-/// * Who was denied is denied in this process until his `retry_after`, for a second at most, without asking the server
-///   again.
+/// * A caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without another round
+///   trip.
 /// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection, not for
 ///   several nodes of a cluster.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
@@ -124,7 +123,7 @@ impl RedisStore {
         limit: Duration,
     ) -> Result<GroupOutcome, StoreError> {
         let asked = self.refusals.ask(group);
-        let outcome = self.decide(group, Mode::Check, self.until(limit)).await?;
+        let outcome = self.decide(group, Mode::Check, self.patience(limit)).await?;
         if outcome.is_allowed() {
             self.refusals.charged(group);
         } else if let Some(asked) = asked {
@@ -138,17 +137,17 @@ impl RedisStore {
         group: &[Check<'_>],
         limit: Duration,
     ) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Peek, self.until(limit)).await
+        self.decide(group, Mode::Peek, self.patience(limit)).await
     }
 
     pub(crate) async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        let until = self.until(limit);
+        let patience = self.patience(limit);
         let started: SmallVec<[Started; 2]> = by_caller(group)
             .into_iter()
             .map(|part| {
                 let namer = &self.encoder.namer;
                 let keys = part.checks.iter().map(|check| namer.name(&namer.key(check))).collect();
-                self.connection.delete(keys, until, self.refusals.forget_after(&part.checks))
+                self.connection.delete(keys, patience, self.refusals.forget_after(&part.checks))
             })
             .collect();
         all(started).await
@@ -159,53 +158,53 @@ impl RedisStore {
         reservation: &Reservation<'_>,
         limit: Duration,
     ) -> Result<(), StoreError> {
-        all(self.start_refund(reservation, self.until(limit))).await
+        all(self.start_refund(reservation, self.patience(limit))).await
     }
 
-    /// The instant at which a call that begins now gives up.
-    fn until(&self, limit: Duration) -> Instant {
-        Instant::now() + limit.min(self.deadline())
+    /// How long a call that begins now waits.
+    fn patience(&self, limit: Duration) -> Patience {
+        Patience::new(limit.min(self.deadline()))
     }
 
     async fn decide(
         &self,
         group: &[Check<'_>],
         mode: Mode,
-        until: Instant,
+        patience: Patience,
     ) -> Result<GroupOutcome, StoreError> {
         if self.connection.is_cluster() {
             let parts = by_caller(group);
             if parts.len() > 1 {
-                return self.decide_in_parts(group.len(), &parts, mode, until).await;
+                return self.decide_in_parts(group.len(), &parts, mode, patience).await;
             }
         }
-        self.submit(group, mode, until).reply().await?.into_outcome(group)
+        self.submit(group, mode, patience).reply().await?.into_outcome(group)
     }
 
     /// Decides about several callers, who are on different nodes: charges them in order, and gives back what was charged
-    /// when one of them is denied. All of that ends at `until`.
+    /// when one of them is denied. All of that has one deadline.
     async fn decide_in_parts(
         &self,
         size: usize,
         parts: &[Part<'_>],
         mode: Mode,
-        until: Instant,
+        patience: Patience,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
         // The part that was denied, once there is one.
         let mut denied = None;
         if mode == Mode::Check {
             for (place, part) in parts.iter().enumerate() {
-                let reply = self.submit(&part.checks, Mode::Check, until).reply().await;
+                let reply = self.submit(&part.checks, Mode::Check, patience).reply().await;
                 match reply.and_then(|reply| reply.into_outcome(&part.checks)) {
                     Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                     Ok(outcome) => {
-                        self.give_back(parts, &outcomes, until).await;
+                        self.give_back(parts, &outcomes, patience).await;
                         denied = Some((place, outcome));
                         break;
                     }
                     Err(error) => {
-                        self.give_back(parts, &outcomes, until).await;
+                        self.give_back(parts, &outcomes, patience).await;
                         return Err(error);
                     }
                 }
@@ -217,7 +216,7 @@ impl RedisStore {
             let looks: SmallVec<[Look; 2]> = (parts.iter().enumerate())
                 .map(|(place, part)| match denied.take_if(|(known, _)| *known == place) {
                     Some((_, outcome)) => Look::Known(outcome),
-                    None => Look::Pending(self.submit(&part.checks, Mode::Peek, until)),
+                    None => Look::Pending(self.submit(&part.checks, Mode::Peek, patience)),
                 })
                 .collect();
             outcomes.clear();
@@ -234,9 +233,9 @@ impl RedisStore {
     }
 
     /// Gives back what was charged for the first parts of a group, one outcome for each.
-    async fn give_back(&self, parts: &[Part<'_>], outcomes: &[GroupOutcome], until: Instant) {
+    async fn give_back(&self, parts: &[Part<'_>], outcomes: &[GroupOutcome], patience: Patience) {
         let started = parts.iter().zip(outcomes).filter_map(|(part, outcome)| {
-            Some(self.start_refund(&outcome.reservation(&part.checks)?, until))
+            Some(self.start_refund(&outcome.reservation(&part.checks)?, patience))
         });
         let started: SmallVec<[Started; 2]> = started.flatten().collect();
         if let Err(error) = all(started).await
@@ -248,7 +247,7 @@ impl RedisStore {
     }
 
     /// Sends a refund for each caller of a reservation.
-    fn start_refund(&self, reservation: &Reservation<'_>, until: Instant) -> SmallVec<[Started; 2]> {
+    fn start_refund(&self, reservation: &Reservation<'_>, patience: Patience) -> SmallVec<[Started; 2]> {
         let namer = &self.encoder.namer;
         let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
         taken
@@ -263,15 +262,15 @@ impl RedisStore {
                 let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
                 let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Taken::check).collect();
                 let call = Call { script, keys, arguments: smallvec![arguments.into_bytes()] };
-                self.connection.run(call, until, self.refusals.forget_after(&checks))
+                self.connection.run(call, patience, self.refusals.forget_after(&checks))
             })
             .collect()
     }
 
     /// Queues a group whose callers are on one node.
-    fn submit(&self, group: &[Check<'_>], mode: Mode, until: Instant) -> Pending {
+    fn submit(&self, group: &[Check<'_>], mode: Mode, patience: Patience) -> Pending {
         let limits = group.iter().map(|check| Limit::new(self.encoder.namer.key(check), check));
-        self.connection.submit(Request { mode, limits: limits.collect() }, until)
+        self.connection.submit(Request { mode, limits: limits.collect() }, patience)
     }
 }
 

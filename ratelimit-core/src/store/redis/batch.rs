@@ -49,11 +49,32 @@ const MOST_UNDER_WAY: usize = 64;
 /// A queued request.
 struct Waiter {
     request: Request,
-    /// When the request was made: its place in the order.
-    came: Instant,
-    /// The deadline of its reply.
-    until: Instant,
+    patience: Patience,
     answer: Answer,
+}
+
+/// How long a request waits for its reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// When the request was made: its place in the order.
+    since: Instant,
+    limit: Duration,
+}
+
+impl Patience {
+    /// From now on.
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { since: Instant::now(), limit }
+    }
+
+    pub(super) fn until(self) -> Instant {
+        self.since + self.limit
+    }
+
+    /// The error of a request that hit its deadline.
+    pub(super) const fn too_late(self) -> Failure {
+        Failure::Timeout(self.limit)
+    }
 }
 
 impl Waiter {
@@ -84,8 +105,8 @@ impl Queues {
         Self { senders: senders.collect(), shared: Arc::clone(shared) }
     }
 
-    /// Queues a request whose keys are on one node, to be decided by `until`; the result waits for the reply.
-    pub(super) fn submit(&self, request: Request, until: Instant) -> Pending {
+    /// Queues a request whose keys are on one node; the result waits for the reply.
+    pub(super) fn submit(&self, request: Request, patience: Patience) -> Pending {
         let range = range(&self.shared, &request);
         let (answer, decided) = oneshot::channel();
         // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
@@ -93,7 +114,7 @@ impl Queues {
             let _ = answer.send(Err(failure));
         } else {
             // There is no receiver when the thread has ended, and then no answer either.
-            let _ = self.senders[range].send(Waiter { request, came: Instant::now(), until, answer });
+            let _ = self.senders[range].send(Waiter { request, patience, answer });
         }
         Pending(decided)
     }
@@ -129,8 +150,8 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
                 waiting.push(waiter);
             }
             let now = Instant::now();
-            for Waiter { answer, .. } in waiting.extract_if(.., |waiter| waiter.until <= now) {
-                tell(answer, Err(shared.too_late()));
+            for waiter in waiting.extract_if(.., |waiter| waiter.patience.until() <= now) {
+                tell(waiter.answer, Err(waiter.patience.too_late()));
             }
         }
         if waiting.is_empty() && queue.recv_many(&mut waiting, CAP).await == 0 {
@@ -142,7 +163,7 @@ async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, 
             waiting.push(waiter);
         }
         // In the order in which the requests were made, however the threads took turns.
-        waiting.sort_by_key(|waiter| waiter.came);
+        waiting.sort_by_key(|waiter| waiter.patience.since);
         let batch = cut(&mut waiting);
         for waiters in by_caller(batch, shared.is_cluster()) {
             let (shared, encoder, lately) = (Arc::clone(&shared), Arc::clone(&encoder), Arc::clone(&lately));
@@ -203,26 +224,28 @@ fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
 
 /// A request of a call that is in flight; without a channel once its deadline has passed.
 struct InFlight {
-    until: Instant,
+    patience: Patience,
     answer: Option<Answer>,
 }
 
 /// Sends one call for all these requests, and gives each its reply, or an error at its deadline.
 async fn settle(shared: Arc<Shared>, mut waiters: Vec<Waiter>, encoder: Arc<Encoder>, lately: Arc<Lately>) {
     let start = Instant::now();
-    // A request whose reply would come too late is not sent, so that it is not charged for nothing.
-    let answerable = start + lately.takes(shared.deadline());
-    for Waiter { answer, .. } in waiters.extract_if(.., |waiter| waiter.until <= answerable) {
-        tell(answer, Err(shared.too_late()));
+    // A request whose reply would come too late is not sent, so that it is not charged for nothing. One that has more than
+    // half of its time left is sent in any case: otherwise one slow answer would keep back all requests with less time.
+    let takes = lately.takes(shared.deadline());
+    let is_late = |patience: Patience| patience.until() <= start + takes.min(patience.limit / 2);
+    for waiter in waiters.extract_if(.., |waiter| is_late(waiter.patience)) {
+        tell(waiter.answer, Err(waiter.patience.too_late()));
     }
     // Nor is one that was given up.
     waiters.retain(|waiter| !waiter.answer.is_closed());
     let Some(first) = waiters.first() else { return };
     let range = range(&shared, &first.request);
     let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
-    for Waiter { request, until, answer, .. } in waiters {
+    for Waiter { request, patience, answer } in waiters {
         requests.push(request);
-        waiting.push(InFlight { until, answer: Some(answer) });
+        waiting.push(InFlight { patience, answer: Some(answer) });
     }
     let (call, batch) = encoder.encode(requests);
     let question = Question::Run(call);
@@ -230,16 +253,24 @@ async fn settle(shared: Arc<Shared>, mut waiters: Vec<Waiter>, encoder: Arc<Enco
     let mut asked = pin!(shared.call(&question, range, &progress));
     let mut is_noted = false;
     let answer = loop {
-        let deadlines = waiting.iter().filter(|waiter| waiter.answer.is_some()).map(|waiter| waiter.until);
-        let Some(until) = deadlines.min() else { return };
+        let in_flight = waiting.iter().filter(|waiter| waiter.answer.is_some());
+        let Some(until) = in_flight.map(|waiter| waiter.patience.until()).min() else {
+            // How the call ends still says how the server is, also where all requests had little time.
+            match timeout_at(start + shared.deadline(), asked).await {
+                Ok(Ok(_)) => lately.took(start.elapsed()),
+                Err(_) if !is_noted => _ = shared.late(range, &progress),
+                _ => {}
+            }
+            return;
+        };
         if let Ok(answer) = timeout_at(until, asked.as_mut()).await {
             break answer;
         }
         // One call is one failure, however many requests are in it.
         is_noted = is_noted || shared.late(range, &progress);
-        for waiter in waiting.iter_mut().filter(|waiter| waiter.until <= until) {
+        for waiter in waiting.iter_mut().filter(|waiter| waiter.patience.until() <= until) {
             if let Some(answer) = waiter.answer.take() {
-                tell(answer, Err(shared.too_late()));
+                tell(answer, Err(waiter.patience.too_late()));
             }
         }
     };

@@ -24,7 +24,7 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::batch::{Pending, Queues};
+use super::batch::{Patience, Pending, Queues};
 use super::fault::{Failure, Fault};
 use super::refusals::Forgetting;
 use super::scripts::{self, Script};
@@ -126,19 +126,19 @@ impl Connection {
         }
     }
 
-    /// Queues a group of limits, whose keys are on one node, to be decided by `until`.
-    pub(super) fn submit(&self, request: Request, until: Instant) -> Pending {
-        self.queues.submit(request, until)
+    /// Queues a group of limits, whose keys are on one node.
+    pub(super) fn submit(&self, request: Request, patience: Patience) -> Pending {
+        self.queues.submit(request, patience)
     }
 
     /// Runs a script; see [`send`](Self::send).
-    pub(super) fn run(&self, call: Call, until: Instant, guard: Forgetting) -> Started {
-        self.send(Question::Run(call), until, guard)
+    pub(super) fn run(&self, call: Call, patience: Patience, guard: Forgetting) -> Started {
+        self.send(Question::Run(call), patience, guard)
     }
 
     /// Removes keys, which are on one node; see [`send`](Self::send).
-    pub(super) fn delete(&self, keys: Keys, until: Instant, guard: Forgetting) -> Started {
-        self.send(Question::Delete(keys), until, guard)
+    pub(super) fn delete(&self, keys: Keys, patience: Patience, guard: Forgetting) -> Started {
+        self.send(Question::Delete(keys), patience, guard)
     }
 
     /// How long a decision may take.
@@ -148,9 +148,9 @@ impl Connection {
 
     /// Sends a command from the connection's own thread, so that the caller needs no particular runtime.
     ///
-    /// The result waits until `until` and no longer. The command goes on without it, for the deadline of a decision, so that
+    /// The result waits as long as the request does. The command goes on without it, for the deadline of a decision, so that
     /// a refund does not depend on how much time is left to the request; `guard` is dropped at its end.
-    fn send(&self, question: Question, until: Instant, guard: Forgetting) -> Started {
+    fn send(&self, question: Question, patience: Patience, guard: Forgetting) -> Started {
         let (tell, told) = oneshot::channel();
         let range = self.shared.range(question.keys().first().map(String::as_str));
         // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
@@ -164,14 +164,14 @@ impl Connection {
         self.runtime.spawn(async move {
             let progress = Progress::default();
             let mut call = pin!(shared.call(&question, range, &progress));
-            if let Ok(answer) = timeout_at(until, call.as_mut()).await {
+            if let Ok(answer) = timeout_at(patience.until(), call.as_mut()).await {
                 // First, so that the caller sees what it has changed.
                 drop(guard);
                 let _ = tell.send(answer);
                 return;
             }
             let is_noted = shared.late(range, &progress);
-            let _ = tell.send(Err(shared.too_late()));
+            let _ = tell.send(Err(patience.too_late()));
             if timeout_at(deadline, call).await.is_err() && !is_noted {
                 shared.late(range, &progress);
             }
@@ -300,8 +300,8 @@ impl Shared {
         Ok(value)
     }
 
-    /// One who waited for a call had no answer by his deadline; whether that was the connection's fault. Who came late, or
-    /// waited for the connection for long, says nothing about it.
+    /// Records that a request hit its deadline. Returns true if the connection is to blame: the call had been in flight for
+    /// more than half of the store's deadline.
     pub(super) fn late(&self, range: usize, progress: &Progress) -> bool {
         match progress.sent.get() {
             Some(&(number, at)) if at.elapsed() > self.timeouts.deadline / 2 => {
@@ -310,11 +310,6 @@ impl Shared {
             }
             _ => false,
         }
-    }
-
-    /// What he is told.
-    pub(super) const fn too_late(&self) -> Failure {
-        Failure::Timeout(self.timeouts.deadline)
     }
 
     /// Asks, and asks again while the slot is between two nodes of a cluster, which proves each time that nothing ran.

@@ -1,8 +1,8 @@
-//! Refusals: who was denied is denied here, without asking the server, until his own `retry_after`.
+//! Denial cache: repeats the server's last denial of a caller until its `retry_after`, without a round trip.
 //!
-//! Nobody else can shorten a wait, except by [`refund`](crate::RateLimiter::refund) and
-//! [`reset`](crate::RateLimiter::reset). Those that this process makes are seen at once; of others' and of a server that
-//! forgot, a refusal outlives what it says by its longest life at most. Nobody passes who would not have.
+//! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a wait. Those by this
+//! process take effect at once. Those by other processes, and lost data on the server, are seen at most the longest life of a
+//! denial later. The cache never admits a request.
 //!
 //! Only the very same question (counts, limits and costs) gets the same answer, with the time that has passed taken off. The
 //! denial is exact: the first of its waits is not over. What it says is exact as well, with these exceptions:
@@ -11,6 +11,7 @@
 //!   unit and something is left. Where nothing is left, a denial ends when one more unit would pass.
 //! * The wait turns out longer when a request under a higher `max` of the same count passes meanwhile, or, where a count is
 //!   asked for more than one unit, a request of another process. Requests of this process end such a denial.
+//! * Waits are counted from the arrival of the answer, so they are longer by the way back, and never shorter.
 //!
 //! Times are the difference between two readings of one monotonic clock of this process. A wait began when the server
 //! decided, which was after the question was asked and before the answer came: so it is over here no later than there.
