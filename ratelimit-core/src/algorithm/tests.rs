@@ -78,13 +78,19 @@ impl Model<'_> {
     }
 
     /// What is to be told about a cost, if it is not charged.
-    fn expected(&self, now: u64, cost: u64) -> (bool, u64, u64, Option<u64>) {
+    fn expected(&self, now: u64, cost: u64) -> Told {
         let (used, capacity) = (self.used(now), self.capacity());
         let need = u128::from(cost) * self.unit();
         let remaining = u64::try_from(capacity.saturating_sub(used) / self.unit()).unwrap();
         let fits = used + need <= capacity;
         let retry_after = (!fits && need <= capacity).then(|| self.wait(now, |used| used + need <= capacity));
-        (fits, remaining, self.wait(now, |used| used == 0), retry_after)
+        let next_unit = (remaining == 0).then(|| self.wait(now, |used| used + self.unit() <= capacity));
+        Told { fits, remaining, reset_after: self.wait(now, |used| used == 0), retry_after, next_unit }
+    }
+
+    /// What is to be told about a cost that is charged, when it is.
+    fn charged(&self, now: u64) -> Told {
+        Told { fits: true, retry_after: None, ..self.expected(now, 0) }
     }
 
     fn charge(&mut self, now: u64, units: u64) {
@@ -104,14 +110,25 @@ impl Model<'_> {
     }
 }
 
-fn told(outcome: &Outcome) -> (bool, u64, u64, Option<u64>) {
+/// An outcome, without what it repeats of the question; times are in microseconds.
+#[derive(Debug, PartialEq)]
+struct Told {
+    fits: bool,
+    remaining: u64,
+    reset_after: u64,
+    retry_after: Option<u64>,
+    next_unit: Option<u64>,
+}
+
+fn told(outcome: &Outcome) -> Told {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
-    (
-        outcome.is_allowed(),
-        outcome.remaining(),
-        micros(outcome.reset_after()),
-        outcome.retry_after().map(micros),
-    )
+    Told {
+        fits: outcome.is_allowed(),
+        remaining: outcome.remaining(),
+        reset_after: micros(outcome.reset_after()),
+        retry_after: outcome.retry_after().map(micros),
+        next_unit: outcome.next_unit_after().map(micros),
+    }
 }
 
 fn policy(algorithm: Algorithm, max: u64, window: u64) -> Policy {
@@ -190,16 +207,15 @@ fn every_outcome_follows_from_the_rule_read_literally() {
             let expected = model.expected(now, cost);
             let peeked = decide_one(&policy, cost, &mut state, at(now), Mode::Peek);
             assert_eq!(told(&peeked), expected, "{case}, peeked");
-            let was_full = expected.2 == 0;
+            let was_full = expected.reset_after == 0;
             let outcome = decide_one(&policy, cost, &mut state, at(now), Mode::Check);
             if outcome.is_allowed() {
                 model.charge(now, cost);
-                let (_, remaining, reset_after, _) = model.expected(now, 0);
-                assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{case}");
+                assert_eq!(told(&outcome), model.charged(now), "{case}");
             } else {
                 assert_eq!(told(&outcome), expected, "{case}");
             }
-            let (_, _, reset_after, retry_after) = told(&outcome);
+            let Told { reset_after, retry_after, .. } = told(&outcome);
             if outcome.is_allowed() && random.below(3) == 0 {
                 let taken_at = now;
                 // Later, a bucket gives back a fraction of a microsecond less when it was not full before.
@@ -270,7 +286,7 @@ fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at
         let earlier = START - 3 * policy.window_us() - 7;
         let denied = decide_one(&policy, max, &mut state, at(earlier), Mode::Check);
         assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{policy:?}");
-        let wait = told(&denied).3.unwrap();
+        let wait = told(&denied).retry_after.unwrap();
         let (length, window) = (policy.sub_window_us(), policy.window_us());
         let longest = match policy.algorithm() {
             Algorithm::FixedWindow => window,
@@ -283,13 +299,12 @@ fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at
         assert!(wait <= longest && wait + length > longest, "{policy:?}: {wait} of {longest} us");
         // The wait began then, and not with each request since.
         let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Mode::Check);
-        assert_eq!(told(&later).3, Some(wait - wait / 2), "{policy:?}");
+        assert_eq!(told(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
         // From then on windows are multiples since the epoch again.
         let anew = earlier + wait;
         let outcome = decide_one(&policy, max, &mut state, at(anew), Mode::Check);
-        let (_, remaining, reset_after, _) =
-            Model { policy: &policy, admitted: vec![(anew, max)] }.expected(anew, 0);
-        assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{policy:?}");
+        let expected = Model { policy: &policy, admitted: vec![(anew, max)] }.charged(anew);
+        assert_eq!(told(&outcome), expected, "{policy:?}");
     }
 }
 
@@ -303,9 +318,8 @@ fn a_clock_that_goes_back_behind_a_window_without_units_begins_it_at_a_multiple(
         assert!(state.refund(&policy, at(START), at(START), at(u64::MAX), 1));
         let earlier = START - 3 * policy.window_us() - 7;
         let outcome = decide_one(&policy, 1, &mut state, at(earlier), Mode::Check);
-        let (_, remaining, reset_after, _) =
-            Model { policy: &policy, admitted: vec![(earlier, 1)] }.expected(earlier, 0);
-        assert_eq!(told(&outcome), (true, remaining, reset_after, None), "{policy:?}");
+        let expected = Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier);
+        assert_eq!(told(&outcome), expected, "{policy:?}");
     }
 }
 
@@ -340,9 +354,9 @@ fn a_clock_that_goes_back_is_absorbed_for_good_by_a_group_that_is_denied() {
             [Member { policy: &policy, cost: 1, state: 0 }, Member { policy: &full, cost: 1, state: 1 }];
         let first = decide(&members, &mut states, at(earlier), Mode::Check);
         assert!(!first.is_allowed());
-        let wait = told(&first.outcomes()[0]).3.unwrap();
+        let wait = told(&first.outcomes()[0]).retry_after.unwrap();
         let second = decide(&members, &mut states, at(earlier + wait / 2), Mode::Check);
-        assert_eq!(told(&second.outcomes()[0]).3, Some(wait - wait / 2), "{policy:?}");
+        assert_eq!(told(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
     }
 }
 
