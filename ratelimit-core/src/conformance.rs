@@ -566,9 +566,9 @@ pub mod cases {
                 let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
                 assert_eq!(stored, model, "step {step}: after {group:?}");
                 reservations.extend(outcome.reservation(&group));
-                if random(2) == 0
-                    && let Some(reservation) = reservations.pop()
-                {
+                if random(2) == 0 && !reservations.is_empty() {
+                    let which = usize::try_from(random(reservations.len() as u64)).unwrap();
+                    let reservation = reservations.remove(which);
                     store.refund(&reservation).await.unwrap();
                     reference.refund(&reservation).await.unwrap();
                     let (stored, model) =
