@@ -363,7 +363,7 @@ fn one_more_unit_passes_before_a_larger_request_does() {
     let policy = Policy::builder("k")
         .algorithm(Algorithm::SlidingWindowLog)
         .max(2)
-        .window(Duration::from_micros(1_000))
+        .window(Duration::from_millis(1))
         .build();
     let mut state = State::new(&policy);
     let mut at = |now, cost| decide_one(&policy, cost, &mut state, Timestamp::from_micros(now), Mode::Check);
