@@ -171,16 +171,21 @@ fn run(
     println!("{} cases", cases());
 }
 
-#[test]
-fn the_memory_store_decides_what_the_model_decides() {
-    let clock = FakeClock::default();
-    // A process's own clock never goes back, and what has expired may be forgotten.
-    let onward = story().prop_map(|(policies, mut events)| {
+/// Stories in which the clock never goes back.
+fn onward() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+    story().prop_map(|(policies, mut events)| {
         for event in &mut events {
             (event.step, event.jitter) = (event.step.max(0), event.jitter.max(0));
         }
         (policies, events)
-    });
+    })
+}
+
+#[test]
+fn the_memory_store_decides_what_the_model_decides() {
+    let clock = FakeClock::default();
+    // A process's own clock never goes back, and what has expired may be forgotten.
+    let onward = onward();
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
     run(onward, &RateLimiter::with_memory(store), &clock, |outcome, expected| assert_eq!(outcome, expected));
@@ -199,7 +204,8 @@ fn the_redis_store_decides_what_the_model_decides() {
 fn the_redis_store_refuses_by_itself_only_what_the_model_refuses() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    run(story(), &server.limiter_at(&clock), &clock, |outcome, expected| {
+    // A server that is not asked does not note what expires, so that after a step back it may count again.
+    run(onward(), &server.limiter_at(&clock), &clock, |outcome, expected| {
         let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
         if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
             return assert_eq!(outcome, expected);

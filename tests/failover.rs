@@ -89,7 +89,8 @@ impl Load {
 async fn when(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        assert!(tests::within(30 * SECOND, promoted), "nobody was promoted");
+        // A deadline for the servers, which vote anew when a busy machine makes them late.
+        assert!(tests::within(120 * SECOND, promoted), "no server was promoted");
         let _ = tell.send(Instant::now());
     });
     told.await.unwrap()

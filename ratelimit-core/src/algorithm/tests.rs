@@ -371,3 +371,22 @@ fn an_algorithm_is_shown_as_the_attribute_spells_it() {
         assert_eq!((algorithm.as_str(), algorithm.to_string()), (name, name.to_owned()));
     }
 }
+
+#[test]
+fn one_more_unit_passes_before_a_larger_request_does() {
+    let policy = Policy::builder("k")
+        .algorithm(Algorithm::SlidingWindowLog)
+        .max(2)
+        .window(Duration::from_millis(1))
+        .build();
+    let mut state = State::new(&policy);
+    let mut at = |now, cost| decide_one(&policy, cost, &mut state, Timestamp::from_micros(now), Mode::Check);
+    assert_eq!(at(10_000, 1).next_unit_after(), None);
+    assert_eq!(at(10_100, 1).next_unit_after(), Some(Duration::from_micros(901)));
+    let denied = at(10_100, 2);
+    assert_eq!(denied.retry_after(), Some(Duration::from_micros(1_001)));
+    assert_eq!(denied.next_unit_after(), Some(Duration::from_micros(901)));
+    let denied = at(10_100, 1);
+    assert_eq!(denied.retry_after(), Some(Duration::from_micros(901)));
+    assert_eq!(denied.next_unit_after(), Some(Duration::from_micros(901)));
+}

@@ -11,6 +11,8 @@
 //!   unit and something is left. Where nothing is left, a denial ends when one more unit would pass.
 //! * The wait turns out longer when a request under a higher `max` of the same count passes meanwhile, or, where a count is
 //!   asked for more than one unit, a request of another process. Requests of this process end such a denial.
+//! * The server does not note what expires while it is not asked. If its clock then steps back, that counts again until its
+//!   window is over. Only denials of more than one unit outlive an expiry.
 //! * Waits are counted from the arrival of the answer, so they are longer by the way back, and never shorter.
 //!
 //! Times are the difference between two readings of one monotonic clock of this process. A wait began when the server
