@@ -323,6 +323,33 @@ fn a_clock_that_goes_back_behind_a_window_without_units_begins_it_at_a_multiple(
     }
 }
 
+#[test]
+fn the_state_of_many_sub_windows_is_copied_only_where_settling_may_change_it() {
+    let policy = counter(10, 3_000, 3);
+    let start = START - START % 1_000;
+    let mut state = State::new(&policy);
+    charge(&mut state, &policy, start + 3, 1);
+    for (now, is_taken) in
+        [(start, true), (start + 1, true), (start + 999, true), (start - 1, false), (start + 1_000, false)]
+    {
+        assert_eq!(state.clone().open(&policy, now).1, is_taken, "{} us", now.abs_diff(start));
+    }
+    // Without units in the present sub-window, all may be over.
+    assert!(state.refund(&policy, at(start + 3), at(start + 3), at(u64::MAX), 1));
+    assert!(!state.open(&policy, start + 3).1);
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_window_without_units_in_redis_begins_at_a_multiple_when_the_clock_goes_back() {
+    let policy = policy(Algorithm::FixedWindow, 7, 1_003);
+    let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
+    let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
+    let mut state = State::found(&policy, &bytes, at(earlier), 1).unwrap();
+    let outcome = decide_one(&policy, 0, &mut state, at(earlier), Mode::Peek);
+    assert_eq!(told(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
+}
+
 #[cfg(feature = "redis")]
 #[test]
 fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
