@@ -48,7 +48,7 @@ impl RateLimited {
         &self.quotas
     }
 
-    /// The smallest wait, exact to the microsecond, after which this request would pass if nobody else came. Middleware
+    /// The smallest wait, exact to the microsecond, after which this request would pass if no other came. Middleware
     /// around the handler that has let it pass and has nothing left is part of that: the wait ends when one more unit passes
     /// there as well.
     ///

@@ -41,7 +41,7 @@ pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
 /// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `misconfigured`
-/// (a password, permissions, a database: it does not pass by itself), `timeout`, `refused`, `protocol` or `foreign_state`.
+/// (a password, permissions, a database: it does not pass by itself), `timeout` (a whole deadline; a request that had less time left is not counted), `refused`, `protocol` or `foreign_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
 /// 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.

@@ -27,7 +27,7 @@ pub struct Outcome {
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
-    /// [`NOT_TOLD`](Self::NOT_TOLD) without a meaning while something is left.
+    /// [`NOT_TOLD`](Self::NOT_TOLD) while something is left, and when the store does not tell.
     next_unit_after_us: u64,
     decision: Decision,
     degraded: bool,

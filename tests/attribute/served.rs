@@ -12,13 +12,13 @@ use ratelimit_actix::{RateLimiter, rate_limit};
 use tests::client;
 use tokio::sync::Barrier;
 
-/// As many as may try.
+/// As many logins as may try at once.
 static TOGETHER: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(5));
 
 #[rate_limit(max = 5, window = "1h", key = "login:{header:x-account}", count = "failures")]
 #[get("/login/{status}")]
 async fn login(status: Path<u16>) -> impl Responder {
-    // Nobody fails before all who may try are here; if too many are let in, the last of them do not wait for ever.
+    // No login fails before all that may try are here; if too many are let in, the last of them do not wait for ever.
     if *status == 401 {
         let _ = rt::time::timeout(Duration::from_secs(10), TOGETHER.wait()).await;
     }
