@@ -2,11 +2,16 @@
 
 use std::fmt::{Debug, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
+
+/// A second subscriber beside the one of a thread. While a process has only one, `tracing` asks the thread that first
+/// reaches an event whether the event is of interest, and remembers the answer for all threads: a thread without a
+/// subscriber would switch the event off for the thread that listens.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
 
 /// The events of our own crates since [`Log::of_process`].
 #[derive(Clone, Debug, Default)]
@@ -35,6 +40,7 @@ impl Log {
 
     /// Keeps the events of this thread until the guard is dropped.
     pub fn of_thread() -> (Self, tracing::subscriber::DefaultGuard) {
+        LazyLock::force(&SECOND);
         let log = Self::default();
         (log.clone(), tracing::subscriber::set_default(log))
     }
