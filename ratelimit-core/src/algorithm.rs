@@ -22,12 +22,12 @@
 //! `remaining`. Neither knows a clock, a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
 //! divides by parts (`lua/lib/mul_div.lua`).
 
-mod fixed_window;
+mod compact;
 #[cfg(feature = "redis")]
-pub(crate) mod found;
+pub(crate) mod encoded;
+mod fixed_window;
 mod sliding_window_counter;
 mod sliding_window_log;
-mod small;
 mod state;
 #[cfg(test)]
 mod tests;

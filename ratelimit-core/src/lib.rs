@@ -37,7 +37,7 @@ pub mod clock;
 #[cfg(feature = "test-util")]
 pub mod conformance;
 mod error;
-mod failure;
+mod fallback;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;

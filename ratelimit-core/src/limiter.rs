@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::algorithm::Mode;
 use crate::error::StoreError;
-use crate::failure::{Ask, Fallback};
+use crate::fallback::{Ask, Fallback};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};

@@ -32,7 +32,7 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use super::small::Count;
+use super::compact::Count;
 use super::{Step, mul_div};
 use crate::policy::Policy;
 

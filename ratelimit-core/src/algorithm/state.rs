@@ -3,7 +3,7 @@
 //! A state in a table says by itself when it can be forgotten, so that a store need not know whose policy it is under:
 //! instead of the instant at which a window began there is the one at which nothing counts any more.
 
-use super::small::Micros;
+use super::compact::Micros;
 use super::token_bucket::Rational;
 use super::{Algorithm, Step, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;

@@ -353,7 +353,7 @@ fn a_window_without_units_in_redis_begins_at_a_multiple_when_the_clock_goes_back
 #[cfg(feature = "redis")]
 #[test]
 fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
-    use super::found::size;
+    use super::encoded::size;
     let of_log = |count: u16| [&[0; 13][..], &count.to_le_bytes(), b"more"].concat();
     for (algorithm, sub_windows, bytes, expected) in [
         (Algorithm::FixedWindow, 1, Vec::new(), Some(13)),

@@ -1,16 +1,15 @@
 //! The shared store: one Lua script a decision, in Redis or Valkey.
 
-mod batch;
-mod cluster;
-mod connection;
-mod fault;
-mod keys;
-mod refusals;
-mod scripts;
-mod settings;
-mod startup;
+mod denial_cache;
+mod error;
+mod key;
+mod protocol;
+mod queue;
+mod script;
+mod server_check;
+mod supervisor;
+mod timeouts;
 mod topology;
-mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,18 +17,18 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 
-use self::batch::{Patience, Pending};
-use self::connection::{Call, Connection, Keys, Started};
-use self::keys::Namer;
-use self::refusals::Refusals;
-use self::settings::{Breaker, Timeouts};
+use self::denial_cache::Refusals;
+use self::key::Namer;
+use self::protocol::{Encoder, Limit, Request};
+use self::queue::{Patience, Pending};
+use self::supervisor::{Call, Connection, Keys, Started};
+use self::timeouts::{Breaker, Timeouts};
 use self::topology::{Topology, Trust};
-use self::wire::{Encoder, Limit, Request};
 use super::{Check, Reservation, Store, Taken};
 use crate::algorithm::Mode;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{ConfigError, StoreError};
-use crate::failure::LogLimit;
+use crate::fallback::LogLimit;
 use crate::outcome::GroupOutcome;
 
 /// How long a decision may take before it is an error, unless told otherwise.
@@ -254,12 +253,12 @@ impl RedisStore {
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| {
                 let mut keys = Keys::new();
-                let mut arguments = wire::RefundArguments::new((self.encoder.now)());
+                let mut arguments = protocol::RefundArguments::new((self.encoder.now)());
                 for taken in caller {
                     keys.push(namer.name(&namer.key(&taken.check())));
                     arguments.push(taken);
                 }
-                let script = scripts::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
+                let script = script::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
                 let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Taken::check).collect();
                 let call = Call { script, keys, arguments: smallvec![arguments.into_bytes()] };
                 self.connection.run(call, patience, self.refusals.forget_after(&checks))

@@ -1,5 +1,7 @@
 //! Where the servers are: one of them, one that Sentinel names, or a cluster; from a URL to a connection.
 
+mod cluster;
+
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 
@@ -13,8 +15,8 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::cluster::ClusterWire;
-use super::settings::Timeouts;
+use self::cluster::ClusterWire;
+use super::timeouts::Timeouts;
 use crate::error::ConfigError;
 
 /// Parts into which the slots of a cluster are divided to tell a node that hangs from the others. A single server is

@@ -20,11 +20,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Progress, Question, Shared};
-use super::fault::Failure;
-use super::keys::Key;
+use super::error::Failure;
+use super::key::Key;
+use super::protocol::{self, Encoder, Reply, Request};
+use super::supervisor::{Progress, Question, Shared};
 use super::topology::{SLOT_RANGES, slot_range};
-use super::wire::{self, Encoder, Reply, Request};
 use crate::error::StoreError;
 
 /// Most limits in one call, so that no call keeps other users of the server waiting: it takes one or two tenths of a
@@ -277,7 +277,7 @@ async fn settle(shared: Arc<Shared>, mut waiters: Vec<Waiter>, encoder: Arc<Enco
     if answer.is_ok() {
         lately.took(start.elapsed());
     }
-    let replies = answer.and_then(|value| batch.decode(value).ok_or(Failure::Protocol(wire::EXPECTED)));
+    let replies = answer.and_then(|value| batch.decode(value).ok_or(Failure::Protocol(protocol::EXPECTED)));
     let waiting = waiting.into_iter().map(|waiter| waiter.answer);
     match replies {
         Ok(replies) => {

@@ -11,10 +11,10 @@ use hashbrown::HashTable;
 use redis::Value;
 use smallvec::{SmallVec, smallvec};
 
-use super::connection::{Call, Keys};
-use super::keys::{Key, Namer};
-use super::scripts;
-use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one, found};
+use super::key::{Key, Namer};
+use super::script;
+use super::supervisor::{Call, Keys};
+use crate::algorithm::{Algorithm, Member, Mode, State, decide, decide_one, encoded};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -70,11 +70,11 @@ impl Rule {
 
     /// Size of the state under this rule that `bytes` begin with.
     fn state_size(&self, bytes: &[u8]) -> Option<usize> {
-        found::size(self.algorithm, self.shape, bytes)
+        encoded::size(self.algorithm, self.shape, bytes)
     }
 
     fn push(&self, bytes: &mut Vec<u8>) {
-        push(bytes, scripts::number(self.algorithm).into());
+        push(bytes, script::number(self.algorithm).into());
         push(bytes, self.max);
         push(bytes, self.window_us);
         push(bytes, self.shape);
@@ -186,7 +186,7 @@ impl Encoder {
                 head.extend_from_slice(&(-1.0f64).to_le_bytes());
             }
         }
-        let script = scripts::check(rules.iter().map(|rule| rule.algorithm));
+        let script = script::check(rules.iter().map(|rule| rule.algorithm));
         let keys: Keys = keys.iter().map(|key| self.namer.name(key)).collect();
         let batch = Batch { requests, rules, asked };
         (Call { script, keys, arguments: smallvec![head, body] }, batch)
@@ -343,7 +343,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store::redis::keys::Namer;
+    use crate::store::redis::key::Namer;
 
     const MINUTE: Duration = Duration::from_secs(60);
 

@@ -24,16 +24,16 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::batch::{Patience, Pending, Queues};
-use super::fault::{Failure, Fault};
-use super::refusals::Forgetting;
-use super::scripts::{self, Script};
-use super::settings::{Breaker, Timeouts};
-use super::startup;
+use super::denial_cache::Forgetting;
+use super::error::{Failure, Fault};
+use super::protocol::{Encoder, Request};
+use super::queue::{Patience, Pending, Queues};
+use super::script::{self, Script};
+use super::server_check;
+use super::timeouts::{Breaker, Timeouts};
 use super::topology::{SLOT_RANGES, Topology, Wire, slot_range};
-use super::wire::{Encoder, Request};
 use crate::error::{ConfigError, StoreError};
-use crate::failure::Chain;
+use crate::fallback::Chain;
 
 /// A connection that served for so long was a good one; the pauses before the next begin anew.
 const PROVED: Duration = Duration::from_secs(5);
@@ -427,7 +427,7 @@ impl Shared {
             let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if number == 1 {
-                startup::look(wire.clone()).await;
+                server_check::look(wire.clone()).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is for its sake.
             let suspect = self.ranges_out().any(|range| !ranges.contains(&range));
@@ -532,7 +532,7 @@ impl Shared {
         for range in tried {
             let (mut wire, deadline) = (wire.clone(), self.timeouts.deadline);
             let keys = Keys::from_iter([self.probes[range].clone()]);
-            let probe = Question::Run(Call { script: scripts::probe(), keys, arguments: SmallVec::new() });
+            let probe = Question::Run(Call { script: script::probe(), keys, arguments: SmallVec::new() });
             proofs.spawn(async move {
                 // A server that takes longer than decisions may wait is no use.
                 let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
