@@ -1,5 +1,7 @@
 //! What can go wrong when a store is asked. A denial is not among it.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 /// A store could not decide.
@@ -8,7 +10,7 @@ use std::time::Duration;
 pub enum StoreError {
     /// There is no connection to the store.
     #[error("the store cannot be reached")]
-    Unavailable(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
+    Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
 
     /// The store refuses because of how it, or this application, is set up, which does not change by itself: a password,
     /// permissions, a database that does not exist.
@@ -18,7 +20,7 @@ pub enum StoreError {
         remedy: &'static str,
         /// What the store said.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
 
     /// The store did not answer in time. Whether it charged the request is unknown, so it must not be asked again.
@@ -30,7 +32,7 @@ pub enum StoreError {
 
     /// The store answered with an error.
     #[error("the store refused the request")]
-    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Refused(#[source] Box<dyn Error + Send + Sync>),
 
     /// The store's answer has not the expected shape.
     #[error("unexpected reply from the store: expected {expected}")]
@@ -50,7 +52,7 @@ pub enum StoreError {
     },
 
     /// The group has more limits than [`MAX_GROUP`](crate::MAX_GROUP).
-    #[error("a group can have at most {} limits, not {size}", crate::MAX_GROUP)]
+    #[error("a group can have at most {} limits, not {size}", crate::check::MAX_GROUP)]
     GroupTooLarge {
         /// How many it has.
         size: usize,
@@ -101,4 +103,25 @@ pub enum ConfigError {
     /// The thread that drives the connection could not be started.
     #[error("cannot start the thread for the Redis connection")]
     Thread(#[source] std::io::Error),
+}
+
+/// An error and its causes on one line.
+pub(crate) struct ErrorChain<'a>(pub(crate) &'a dyn Error);
+
+impl fmt::Display for ErrorChain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last = self.0.to_string();
+        f.write_str(&last)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            // Some errors show their cause in their own text.
+            if !last.ends_with(&text) {
+                write!(f, ": {text}")?;
+            }
+            last = text;
+            cause = error.source();
+        }
+        Ok(())
+    }
 }

@@ -33,25 +33,28 @@
 //! | `test-util` | no | `FakeClock`, and `conformance`, the suite that checks a store of your own |
 
 pub mod algorithm;
+mod check;
 pub mod clock;
 #[cfg(feature = "test-util")]
 pub mod conformance;
 mod error;
 mod fallback;
 mod limiter;
+mod log_limit;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod outcome;
 pub mod policy;
+mod reservation;
 pub mod store;
 
-pub use algorithm::Algorithm;
+pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
 pub use error::{ConfigError, StoreError};
-pub use limiter::{MAX_GROUP, RateLimiter, RateLimiterBuilder};
+pub use limiter::{RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
-pub use policy::{OnError, Policy, PolicyBuilder, PolicyError};
+pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
+pub use reservation::{Reservation, Taken};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisStore, RedisStoreBuilder};
-pub use store::{Check, Reservation, Taken};

@@ -1,22 +1,24 @@
 //! The limiter: what an application holds and asks.
 
-use std::num::NonZeroU32;
+mod backend;
+mod builder;
+mod global;
+#[cfg(test)]
+mod tests;
+
 use std::slice;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::backend::Backend;
+pub use self::builder::RateLimiterBuilder;
 use crate::algorithm::Mode;
+use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
-use crate::fallback::{Ask, Fallback};
+use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
-use crate::store::{Check, ErasedStore, Reservation, Store};
-
-/// Most limits in one group.
-pub const MAX_GROUP: usize = 64;
+use crate::reservation::Reservation;
 
 /// Decides whether requests pass; cheap to clone, and clones share their counts.
 ///
@@ -52,133 +54,16 @@ struct Inner {
     fallback: Fallback,
 }
 
-/// The memory is named so that asking it allocates nothing.
-#[derive(Debug)]
-enum Backend {
-    Memory(MemoryStore),
-    #[cfg(feature = "redis")]
-    Redis(Box<RedisStore>),
-    Custom(Box<dyn ErasedStore>),
-}
-
-/// Calls a method of whichever store it is; the store in Redis has one that takes a deadline.
-macro_rules! ask {
-    ($limiter:expr, $method:ident, $within:ident, $argument:expr) => {
-        match &$limiter.inner.store {
-            Backend::Memory(store) => Store::$method(store, $argument).await,
-            #[cfg(feature = "redis")]
-            // In a box, so that whoever asks the memory carries nothing of it around.
-            Backend::Redis(store) => Box::pin(store.$within($argument, $limiter.deadline)).await,
-            Backend::Custom(store) => store.$method($argument).await,
-        }
-    };
-}
-
-static DEFAULT: OnceLock<RateLimiter> = OnceLock::new();
-
-/// Settings of a [`RateLimiter`] that are not those of its store.
-#[derive(Debug)]
-#[must_use = "a builder does nothing until `build`"]
-pub struct RateLimiterBuilder {
-    store: Backend,
-    instances: NonZeroU32,
-    fallback_callers: usize,
-}
-
-impl RateLimiterBuilder {
-    /// How many processes share the limits; 1 unless set.
-    ///
-    /// While the store cannot answer, a limit with [`OnError::Local`](crate::policy::OnError::Local) is enforced by each
-    /// process alone, at this part of `max` and burst, rounded up.
-    pub fn instances(mut self, instances: NonZeroU32) -> Self {
-        self.instances = instances;
-        self
-    }
-
-    /// Callers that are counted in this process while the store cannot answer; 100,000 unless set.
-    pub fn fallback_callers(mut self, callers: usize) -> Self {
-        self.fallback_callers = callers;
-        self
-    }
-
-    /// The limiter.
-    pub fn build(self) -> RateLimiter {
-        let fallback = Fallback::new(self.instances, self.fallback_callers);
-        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }), deadline: Duration::MAX }
-    }
-}
-
 impl RateLimiter {
-    /// Counts in this process.
-    ///
-    /// Make one and clone it: two of them count apart.
-    pub fn in_memory() -> Self {
-        Self::with_memory(MemoryStore::new())
-    }
-
-    /// Counts in this process, in a store with its own settings.
-    pub fn with_memory(store: MemoryStore) -> Self {
-        Self::from_backend(Backend::Memory(store)).build()
-    }
-
-    /// Shares the counts with every process that uses the same Redis server, Sentinel service or Cluster; see
-    /// [`RedisStore::builder`] for the URLs.
-    ///
-    /// Returns as soon as the host's address is known; the connection is made, and made again whenever it is lost, in the background. While there is
-    /// none, every limit follows its own [failure policy](crate::policy::OnError), at once.
-    ///
-    /// # Errors
-    ///
-    /// When the URL is not one, or its host has no address.
-    #[cfg(feature = "redis")]
-    pub fn redis(url: &str) -> Result<Self, crate::error::ConfigError> {
-        Ok(Self::with_redis(RedisStore::builder(url).build()?))
-    }
-
-    /// Shares the counts through Redis, with settings: `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
-    #[cfg(feature = "redis")]
-    pub fn with_redis(store: RedisStore) -> Self {
-        Self::redis_builder(store).build()
-    }
-
-    /// Settings for a limiter over a store in Redis.
-    #[cfg(feature = "redis")]
-    pub fn redis_builder(store: RedisStore) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Redis(Box::new(store)))
-    }
-
-    /// Counts in a store of your own.
-    pub fn with_store(store: impl Store) -> Self {
-        Self::store_builder(store).build()
-    }
-
-    /// Settings for a limiter over a store of your own.
-    pub fn store_builder(store: impl Store) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Custom(Box::new(store)))
-    }
-
-    fn from_backend(store: Backend) -> RateLimiterBuilder {
-        RateLimiterBuilder { store, instances: NonZeroU32::MIN, fallback_callers: DEFAULT_MAX_CALLERS }
-    }
-
     /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
     pub fn store_kind(&self) -> &'static str {
-        match self.inner.store {
-            Backend::Memory(_) => "memory",
-            #[cfg(feature = "redis")]
-            Backend::Redis(_) => "redis",
-            Backend::Custom(_) => "custom",
-        }
+        self.inner.store.kind()
     }
 
     /// Whether the store can be asked, for a readiness probe: a Redis store is connected. Requests need not wait for it;
     /// until then limits follow their failure policies.
     pub fn is_ready(&self) -> bool {
-        match &self.inner.store {
-            #[cfg(feature = "redis")]
-            Backend::Redis(store) => store.is_connected(),
-            _ => true,
-        }
+        self.inner.store.is_ready()
     }
 
     /// This limiter with less time: a call waits for the store no longer than `deadline`, nor than the store's own deadline.
@@ -192,25 +77,7 @@ impl RateLimiter {
 
     /// How long a call waits for the store at most; `None` in memory, which never waits, and with a store of your own.
     pub fn deadline(&self) -> Option<Duration> {
-        match &self.inner.store {
-            #[cfg(feature = "redis")]
-            Backend::Redis(store) => Some(store.deadline().min(self.deadline)),
-            _ => None,
-        }
-    }
-
-    /// Makes this the limiter of the process, for handlers that find no other.
-    ///
-    /// # Errors
-    ///
-    /// When there is one already; it is given back.
-    pub fn install(self) -> Result<(), Self> {
-        DEFAULT.set(self)
-    }
-
-    /// The limiter of the process, if one was [installed](Self::install).
-    pub fn installed() -> Option<&'static Self> {
-        DEFAULT.get()
+        self.inner.store.deadline().map(|deadline| deadline.min(self.deadline))
     }
 
     /// Takes one unit of `policy` for the caller `partition`, if it passes.
@@ -375,7 +242,7 @@ impl RateLimiter {
             // Without the detour over a group, which takes as long as the decision.
             return Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref));
         }
-        self.refused(group)?.into_only()
+        self.cached_denial(group)?.into_only()
     }
 
     /// What can be decided about a group without waiting.
@@ -383,7 +250,7 @@ impl RateLimiter {
         if let Backend::Memory(store) = &self.inner.store {
             return Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
         }
-        self.refused(group)
+        self.cached_denial(group)
     }
 
     /// What would be decided now about one unit; takes nothing.
@@ -402,44 +269,28 @@ impl RateLimiter {
     /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         bounded(group)?;
-        match ask!(self, peek, peek_within, group) {
+        match self.inner.store.peek(group, self.deadline).await {
             Ok(outcome) => Ok(outcome),
-            Err(error) => self.decide_without_store(group, Ask::Peek, error).await,
+            Err(error) => self.decide_without_store(group, Mode::Peek, error).await,
         }
     }
 
-    /// The answer to what was denied a moment ago.
-    #[cfg(feature = "redis")]
-    fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let Backend::Redis(store) = &self.inner.store else { return None };
-        let refused = store.refused(group)?;
-        #[cfg(feature = "metrics")]
+    /// A decision of the denial cache.
+    fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let denial = self.inner.store.cached_denial(group)?;
+        #[cfg(all(feature = "metrics", feature = "redis"))]
         {
             crate::metrics::refused_locally();
-            crate::metrics::decided(group, refused.outcomes());
+            crate::metrics::decided(group, denial.outcomes());
         }
-        Some(refused)
-    }
-
-    /// The answer to what was denied a moment ago, which only the store in Redis keeps.
-    #[cfg(not(feature = "redis"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn refused(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
-        None
+        Some(denial)
     }
 
     /// Asks a store that may take its time.
     async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
-        let answer = match &self.inner.store {
-            Backend::Memory(store) => Store::check(store, group).await,
-            #[cfg(feature = "redis")]
-            // What was refused a moment ago has been looked for.
-            Backend::Redis(store) => store.check_within(group, self.deadline).await,
-            Backend::Custom(store) => store.check(group).await,
-        };
-        match answer {
+        match self.inner.store.check(group, self.deadline).await {
             Ok(outcome) => {
                 #[cfg(feature = "metrics")]
                 {
@@ -449,23 +300,22 @@ impl RateLimiter {
                 self.inner.fallback.store_answered();
                 Ok(outcome)
             }
-            Err(error) => self.decide_without_store(group, Ask::Check, error).await,
+            Err(error) => self.decide_without_store(group, Mode::Check, error).await,
         }
     }
 
     async fn decide_without_store(
         &self,
         group: &[Check<'_>],
-        ask: Ask,
+        mode: Mode,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
         // A request that had less time than the store is given says nothing about the store.
-        let is_outage = match (&error, &self.inner.store) {
-            #[cfg(feature = "redis")]
-            (StoreError::Timeout { after }, Backend::Redis(store)) => *after >= store.deadline(),
+        let is_outage = match (&error, self.inner.store.deadline()) {
+            (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
             _ => true,
         };
-        Box::pin(self.inner.fallback.decide(group, ask, error, is_outage)).await
+        Box::pin(self.inner.fallback.decide(group, mode, error, is_outage)).await
     }
 
     /// Forgets what was counted for one caller under one policy, in the store and, for an outage, in this process.
@@ -495,7 +345,7 @@ impl RateLimiter {
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
         self.inner.fallback.reset(&group[0]).await?;
-        ask!(self, reset, reset_within, &group)
+        self.inner.store.reset(&group, self.deadline).await
     }
 
     /// Gives back what a decision took, as far as it still counts.
@@ -511,7 +361,7 @@ impl RateLimiter {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;
         }
-        let result = ask!(self, refund, refund_within, &reservation);
+        let result = self.inner.store.refund(&reservation, self.deadline).await;
         if let Err(error) = &result {
             self.inner.fallback.refund_failed(error);
         }
@@ -545,6 +395,3 @@ fn measured<T>(
 fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
     outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }
-
-#[cfg(test)]
-mod tests;

@@ -21,10 +21,10 @@ use metrics::{
     SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
-use crate::store::Check;
 
 /// Limits judged, by the store or without it: `policy`; `outcome` is `allowed` or `denied`. In a group, of which all limits
 /// pass or none is charged, each limit has its own.

@@ -1,11 +1,13 @@
 //! What a decision says: passed or not, what is left, and when to come back.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::store::{Check, Reservation, Taken};
 
 /// Whether one limit lets a request pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +85,11 @@ impl Outcome {
     /// Whether it was charged to a count that callers share for want of room.
     pub(crate) const fn is_pooled(&self) -> bool {
         self.pooled
+    }
+
+    /// The instant from which the full quota is available again, if nobody comes.
+    pub(crate) const fn resets_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.at.as_micros() + self.reset_after_us)
     }
 
     /// Whether the store could not answer, so that the limit's [failure policy](crate::policy::OnError) decided.
@@ -284,159 +291,5 @@ impl GroupOutcome {
             |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.available_after());
         // Of equals `max_by_key` takes the last; the first is what was written first.
         (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
-    }
-
-    /// What this decision took from `checks`, the very group it was made about, to be [refunded] in case it turns out
-    /// not to be needed. `None` when nothing was taken.
-    ///
-    /// [refunded]: crate::RateLimiter::refund
-    pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let mut taken: SmallVec<[Taken<'a>; 2]> = SmallVec::new();
-            for (check, outcome) in checks.iter().zip(&self.outcomes) {
-                let until = Timestamp::from_micros(outcome.at.as_micros() + outcome.reset_after_us);
-                // A count that occurs twice was charged the sum, and is given back the sum.
-                // What many share is not given back: by then another may have been charged it.
-                let units = if outcome.is_pooled() { 0 } else { check.units() };
-                match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
-                    Some(other) => {
-                        let sum = other.check().units().saturating_add(units);
-                        *other = Taken::new(check.cost(sum), outcome.at, until);
-                    }
-                    None => taken.push(Taken::new(check.cost(units), outcome.at, until)),
-                }
-            }
-            Reservation::new(taken, self.degraded)
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Policy;
-
-    fn allowed(remaining: u64, reset_after: u64) -> Outcome {
-        Outcome::new(10, 1, remaining, reset_after, Decision::Allowed)
-    }
-
-    fn denied(wait: u64) -> Outcome {
-        Outcome::new(10, 1, 0, 60, Decision::RetryAfterMicros(wait))
-    }
-
-    fn never() -> Outcome {
-        Outcome::new(10, 11, 10, 0, Decision::Never)
-    }
-
-    fn group<const N: usize>(outcomes: [Outcome; N]) -> GroupOutcome {
-        let allowed = outcomes.iter().all(Outcome::is_allowed);
-        GroupOutcome::new(Timestamp::from_micros(1_000), allowed, outcomes.into_iter().collect())
-    }
-
-    #[test]
-    fn an_outcome_waits_only_when_waiting_helps() {
-        assert_eq!(allowed(3, 60).retry_after(), None);
-        assert_eq!(never().retry_after(), None);
-        assert!(!never().is_allowed());
-        assert_eq!(denied(7).retry_after(), Some(Duration::from_micros(7)));
-        assert_eq!(allowed(3, 60).reset_after(), Duration::from_micros(60));
-    }
-
-    #[test]
-    fn a_group_waits_for_the_longest_of_the_violated_limits() {
-        assert_eq!(group([]).retry_after(), None);
-        assert_eq!(group([allowed(0, 60)]).retry_after(), None);
-        assert_eq!(group([denied(7)]).retry_after(), Some(Duration::from_micros(7)));
-        let mixed = group([denied(7), allowed(0, 60), denied(9), denied(8)]);
-        assert_eq!(mixed.retry_after(), Some(Duration::from_micros(9)));
-    }
-
-    #[test]
-    fn a_group_with_a_limit_that_never_passes_never_passes() {
-        assert_eq!(group([never()]).retry_after(), None);
-        assert_eq!(group([denied(7), never(), denied(9)]).retry_after(), None);
-    }
-
-    #[test]
-    fn the_tightest_is_the_violated_limit_with_the_longest_wait() {
-        assert_eq!(group([allowed(0, 99), denied(7), denied(9), denied(8)]).tightest(), Some(2));
-        assert_eq!(group([denied(9), never()]).tightest(), Some(1), "never is the longest");
-        assert_eq!(group([denied(1), allowed(0, 99)]).tightest(), Some(0), "violated before full");
-    }
-
-    #[test]
-    fn the_tightest_of_those_that_pass_has_the_least_left_then_the_latest_reset() {
-        assert_eq!(group([]).tightest(), None);
-        assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
-        assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
-        assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
-        let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after(next_unit_after);
-        assert_eq!(group([empty(5, 90), empty(6, 60)]).tightest(), Some(1), "the later unit");
-    }
-
-    #[test]
-    fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is_back() {
-        let after = |outcome: Outcome| outcome.available_after().as_micros();
-        assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
-        assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);
-        assert_eq!(after(allowed(0, 60)), 60, "the store does not tell");
-        assert_eq!(after(denied(9)), 9);
-        assert_eq!(after(denied(9).with_next_unit_after(7)), 9, "a request of several units");
-        assert_eq!(after(denied(7).with_next_unit_after(9)), 9, "a request of no units");
-        assert_eq!(after(Outcome::new(10, 5, 3, 60, Decision::RetryAfterMicros(9))), 9);
-        assert_eq!(after(never()), 0, "the full quota is there");
-        assert_eq!(after(Outcome::new(10, 11, 0, 60, Decision::Never).with_next_unit_after(7)), 7);
-    }
-
-    #[test]
-    #[cfg(feature = "redis")]
-    fn a_denial_that_is_told_again_is_as_much_shorter() {
-        let at = Timestamp::from_micros;
-        let told =
-            group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
-        let told = told.later(at(500), at(505));
-        let waits = told.outcomes().iter().map(|outcome| {
-            let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
-            (
-                micros(outcome.next_unit_after()),
-                micros(outcome.retry_after()),
-                outcome.reset_after().as_micros(),
-            )
-        });
-        let waits: Vec<_> = waits.collect();
-        assert_eq!(waits, [(Some(2), Some(4), 55), (None, Some(15), 55), (Some(0), None, 55)]);
-    }
-
-    #[test]
-    fn only_what_was_taken_is_reserved() {
-        let policy = Policy::new("k", 10, Duration::from_secs(60));
-        let checks = [Check::new(&policy, "a").cost(2), Check::new(&policy, "b")];
-        assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
-        assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
-        let taken = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
-        assert!(taken.taken().all(|taken| taken.at() == Timestamp::from_micros(1_000)));
-        let taken: Vec<(u64, u64)> =
-            taken.taken().map(|taken| (taken.check().units(), taken.until().as_micros())).collect();
-        assert_eq!(taken, [(2, 1_060), (1, 1_070)]);
-    }
-
-    #[test]
-    fn a_count_that_was_charged_a_sum_is_reserved_as_one() {
-        let (policy, other) = (
-            Policy::new("k", 10, Duration::from_secs(60)),
-            Policy::new("other", 10, Duration::from_secs(60)),
-        );
-        let same_count = Policy::new("k", 99, Duration::from_secs(60));
-        let checks = [
-            Check::new(&policy, "a").cost(2),
-            Check::new(&other, "a"),
-            Check::new(&same_count, "a").cost(3),
-            Check::new(&policy, "b"),
-        ];
-        let outcome = group([0; 4].map(|_| allowed(5, 60)));
-        let taken = outcome.reservation(&checks).unwrap();
-        let taken: Vec<(&str, u64)> =
-            taken.taken().map(|taken| (taken.check().policy().key(), taken.check().units())).collect();
-        assert_eq!(taken, [("k", 5), ("other", 1), ("k", 1)]);
     }
 }

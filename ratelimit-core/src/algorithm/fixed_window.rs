@@ -16,7 +16,7 @@
 //!
 //! Twin: `lua/fixed_window.lua`.
 
-use super::Step;
+use super::step::Step;
 use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,8 @@
 //! Twin: `lua/sliding_window_counter.lua`.
 
 use super::compact::Count;
-use super::{Step, mul_div};
+use super::mul_div::mul_div;
+use super::step::Step;
 use crate::policy::Policy;
 
 /// `E` is where the earlier counts are: in place for one sub-window, which most policies have, otherwise in a box.

@@ -30,7 +30,7 @@
 
 use std::collections::VecDeque;
 
-use super::Step;
+use super::step::Step;
 use crate::policy::Policy;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Member, Mode, State, decide, decide_one};
+use super::{Member, Mode, State, decide, decide_one};
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
-use crate::policy::{MAX_UNITS, Policy};
+use crate::policy::{Algorithm, MAX_UNITS, Policy};
 
 /// An instant in 2026, on no round number.
 const START: u64 = 1_790_000_000_123_456;

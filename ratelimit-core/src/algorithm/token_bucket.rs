@@ -26,7 +26,8 @@
 //!
 //! Twin: `lua/token_bucket.lua`.
 
-use super::{Step, mul_div};
+use super::mul_div::mul_div;
+use super::step::Step;
 use crate::policy::Policy;
 
 /// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.

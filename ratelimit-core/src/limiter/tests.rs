@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::Algorithm;
 use crate::clock::{FakeClock, Timestamp};
+use crate::policy::Algorithm;
+use crate::store::memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -26,9 +26,9 @@ use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
 use crate::outcome::GroupOutcome;
-use crate::store::{Check, group_digest, random_key};
 
 /// Locks among which the refusals are spread.
 const SHARDS: usize = 16;

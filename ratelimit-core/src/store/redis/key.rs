@@ -6,12 +6,14 @@
 //! A prefix has no colon, an algorithm's part has none, and the digest is of one length, so that read from both ends the
 //! parts are told apart although the key of a policy may contain colons: no two callers or policies have one name.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::algorithm::Algorithm;
-use crate::policy::Policy;
-use crate::store::Check;
+use crate::check::Check;
+use crate::policy::{Algorithm, Policy};
 
 /// Version of the names and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -144,74 +146,6 @@ fn push_base64(name: &mut String, bytes: &[u8]) {
             chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for i in 0..=chunk.len() {
             name.push(char::from(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn name(policy: &Policy, partition: &str) -> String {
-        let namer = Namer::new("rl", "").unwrap();
-        namer.name(&namer.key(&Check::new(policy, partition)))
-    }
-
-    #[test]
-    fn a_key_names_the_policy_and_hides_the_caller() {
-        let policy = Policy::new("user-api", 10, Duration::from_secs(60));
-        let name = name(&policy, "203.0.113.7");
-        assert!(name.starts_with("rl1:user-api:c1m:{"), "{name}");
-        assert!(name.ends_with('}'));
-        assert_eq!(name.len(), "rl1:user-api:c1m:{}".len() + 22);
-        assert!(!name.contains("203"));
-    }
-
-    #[test]
-    fn shapes_tell_states_apart() {
-        let policy = |algorithm, window| {
-            Policy::builder("k").max(10).algorithm(algorithm).window(Duration::from_micros(window)).build()
-        };
-        let shape = |policy: &Policy| {
-            let mut shape = String::new();
-            Shape::of(policy).push(&mut shape);
-            shape
-        };
-        assert_eq!(shape(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");
-        assert_eq!(shape(&policy(Algorithm::SlidingWindowLog, 90_000_000)), "l90s");
-        assert_eq!(shape(&policy(Algorithm::SlidingWindowCounter, 1001)), "c1001us");
-        assert_eq!(shape(&policy(Algorithm::TokenBucket, 1_000_000)), "t1s.10.10");
-        let six = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();
-        assert_eq!(shape(&six), "c1h.6");
-    }
-
-    #[test]
-    fn a_secret_changes_the_digest() {
-        let policy = Policy::new("k", 10, Duration::from_secs(60));
-        let with = |secret| Namer::new("rl", secret).unwrap().key(&Check::new(&policy, "a"));
-        assert_ne!(with(""), with("s3cret"));
-        assert_eq!(with("s3cret"), with("s3cret"));
-    }
-
-    #[test]
-    fn base64_is_that_of_rfc_4648() {
-        let encode = |bytes: &[u8]| {
-            let mut text = String::new();
-            push_base64(&mut text, bytes);
-            text
-        };
-        assert_eq!(encode(b"f"), "Zg");
-        assert_eq!(encode(b"fo"), "Zm8");
-        assert_eq!(encode(b"foobar"), "Zm9vYmFy");
-        assert_eq!(encode(&[0xff; 16]), "_____________________w");
-    }
-
-    #[test]
-    fn a_prefix_cannot_break_the_name() {
-        for bad in ["", "a:b", "a{b", "a b", "a\r\nb", &"x".repeat(33)] {
-            assert!(Namer::new(bad, "").is_none(), "{bad}");
         }
     }
 }

@@ -8,22 +8,25 @@
 //! A cluster has one queue for each part of its slots, and one call for each caller who occurs in what was waiting: while a
 //! slot moves from one node to another, a call for several callers might find some of them here and some there.
 
+mod round_trip;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
+use self::round_trip::{Lately, PACE};
+use super::command::Question;
+use super::deadline::Patience;
 use super::error::Failure;
 use super::key::Key;
+use super::link::{Progress, Shared};
 use super::protocol::{self, Encoder, Reply, Request};
-use super::supervisor::{Progress, Question, Shared};
 use super::topology::{SLOT_RANGES, slot_range};
 use crate::error::StoreError;
 
@@ -32,16 +35,9 @@ use crate::error::StoreError;
 /// goes in a call of its own.
 const CAP: usize = 128;
 
-/// Minimum time between two calls while one is in flight. A server nearby has answered by then; where the way is longer,
-/// several calls are in flight.
-const PACE: Duration = Duration::from_millis(1);
-
 /// If at least this many limits are queued, the next call is sent immediately, so that the server never idles. With fewer,
 /// two calls would only be smaller than one.
 const CROWD: usize = CAP / 2;
-
-/// Calls over which one round trip is spread while few requests are queued.
-const PER_ROUND_TRIP: u32 = 16;
 
 /// Most calls in flight of one queue: what 64 * 128 limits need. More requests wait in the queue until their deadline.
 const MOST_UNDER_WAY: usize = 64;
@@ -51,30 +47,6 @@ struct Waiter {
     request: Request,
     patience: Patience,
     answer: Answer,
-}
-
-/// How long a request waits for its reply.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// When the request was made: its place in the order.
-    since: Instant,
-    limit: Duration,
-}
-
-impl Patience {
-    /// From now on.
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit }
-    }
-
-    pub(super) fn until(self) -> Instant {
-        self.since + self.limit
-    }
-
-    /// The error of a request that hit its deadline.
-    pub(super) const fn too_late(self) -> Failure {
-        Failure::Timeout(self.limit)
-    }
 }
 
 impl Waiter {
@@ -186,26 +158,6 @@ fn cut(waiting: &mut Vec<Waiter>) -> Vec<Waiter> {
     match fitting {
         None => mem::replace(waiting, Vec::with_capacity(CAP)),
         Some(size) => waiting.drain(..size.max(1)).collect(),
-    }
-}
-
-/// How long the last call that was answered took, in microseconds.
-#[derive(Default)]
-struct Lately(AtomicU64);
-
-impl Lately {
-    /// So long an answer will take, if nothing changes; never so long that nobody could wait for it.
-    fn takes(&self, deadline: Duration) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed)).min(deadline / 2)
-    }
-
-    /// Spreads the calls of one round trip evenly over it.
-    fn pace(&self) -> Duration {
-        PACE.max(Duration::from_micros(self.0.load(Ordering::Relaxed)) / PER_ROUND_TRIP)
-    }
-
-    fn took(&self, time: Duration) {
-        self.0.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use redis::Script as Digest;
 
-use crate::algorithm::Algorithm;
+use crate::policy::Algorithm;
 
 /// A script, and the SHA-1 under which Redis knows it.
 #[derive(Debug)]

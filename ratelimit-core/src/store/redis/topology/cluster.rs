@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 /// A connection that many calls share.
 #[derive(Clone)]
-pub(super) struct ClusterWire {
+pub(in crate::store::redis) struct ClusterWire {
     cluster: ClusterConnection,
     targets: Arc<Targets>,
 }

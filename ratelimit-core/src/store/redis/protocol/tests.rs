@@ -1,0 +1,211 @@
+//! What goes to the scripts and what comes back.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::batch::Rule;
+use super::*;
+use crate::algorithm::Mode;
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::policy::{Algorithm, Policy};
+use crate::store::redis::key::Namer;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn encoder(now: u64) -> Encoder {
+    Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
+}
+
+fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
+    let namer = encoder(0).namer;
+    let limits = limits.iter().map(|&(policy, caller, cost)| {
+        let check = Check::new(policy, caller).cost(cost);
+        Limit::new(namer.key(&check), &check)
+    });
+    Request { mode, limits: limits.collect() }
+}
+
+fn doubles(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect()
+}
+
+/// Two windows as Redis holds them.
+fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
+    let (current, oldest) = (current.to_le_bytes(), oldest.to_le_bytes());
+    [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
+}
+
+fn reply(found: &[&[u8]], at: f64, verdicts: &str) -> Value {
+    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_bytes()].concat())
+}
+
+/// Decodes a reply to one request about one limit of 10 in a minute.
+fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
+    let policy = Policy::new("user-api", 10, MINUTE);
+    let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+    let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
+    decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
+}
+
+#[test]
+fn keys_and_policies_that_occur_again_are_sent_once() {
+    let (minute, second) = (Policy::new("m", 10, MINUTE), Policy::new("s", 5, Duration::from_secs(1)));
+    for rounds in [1u16, 2, 40] {
+        let requests = (0..rounds).flat_map(|_| {
+            [
+                request(&[(&minute, "a", 1), (&second, "b", 3)], Mode::Check),
+                request(&[(&minute, "c", u64::MAX)], Mode::Check),
+                request(&[(&minute, "d", 1)], Mode::Peek),
+                request(&[(&minute, "e", 2)], Mode::Check),
+            ]
+        });
+        let (call, _) = encoder(7).encode(requests.collect());
+        assert_eq!(call.keys.len(), 5);
+        assert!(
+            call.keys
+                .iter()
+                .zip(["m", "s", "m", "m", "m"])
+                .all(|(key, policy)| { key.starts_with(&format!("rl1:{policy}:")) })
+        );
+        // What groups and peeks ask about is judged request by request.
+        let all = 1_000_000_000_001.0 * f64::from(rounds);
+        let head = [
+            [7.0, 2.0].as_slice(),
+            &[2.0, 10.0, 6e7, 1.0],
+            &[2.0, 5.0, 1e6, 1.0],
+            &[1.0, -1.0, 2.0, -1.0, 1.0, all, 1.0, -1.0, 1.0, 2.0 * f64::from(rounds)],
+        ];
+        assert_eq!(doubles(&call.arguments[0]), head.concat());
+        let round = [
+            [2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0].as_slice(),
+            &[1.0, 3.0, 1.0, 1_000_000_000_001.0],
+            &[-1.0, 4.0, 1.0, 1.0],
+            &[1.0, 5.0, 1.0, 2.0],
+        ];
+        assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
+    }
+}
+
+#[test]
+fn the_servers_clock_is_another_word_than_any_instant() {
+    let policy = Policy::new("k", 10, MINUTE);
+    let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
+    for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
+        let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+        let refund = RefundArguments::new(now).into_bytes();
+        for bytes in [&call.arguments[0], &refund] {
+            assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_weighs_more_than_what_is_one_short_value() {
+    let weight = |algorithm| Rule::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
+        assert_eq!(weight(algorithm), 1, "{algorithm}");
+    }
+    assert_eq!(weight(Algorithm::SlidingWindowLog), 8);
+}
+
+#[test]
+fn a_count_under_two_limits_is_judged_request_by_request() {
+    let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
+    let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
+    let (call, _) = encoder(7).encode(requests.into());
+    assert_eq!(call.keys.len(), 1);
+    assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
+}
+
+#[test]
+fn each_request_is_told_what_those_before_it_left() {
+    let policy = Policy::new("k", 10, MINUTE);
+    let ask = |who, cost, mode| request(&[(&policy, who, cost)], mode);
+    let requests = vec![
+        ask("a", 3, Mode::Check),
+        ask("b", 1, Mode::Check),
+        ask("a", 1, Mode::Peek),
+        ask("a", 9, Mode::Check),
+        request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
+        ask("a", 1, Mode::Check),
+    ];
+    let (_, batch) = encoder(0).encode(requests);
+    let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
+    let told = |reply: Reply, group: &[(&str, u64)]| {
+        let group: Vec<_> = group.iter().map(|(who, cost)| Check::new(&policy, *who).cost(*cost)).collect();
+        let outcome = reply.into_outcome(&group).unwrap();
+        assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
+        outcome.outcomes().iter().map(|told| (told.is_allowed(), told.remaining())).collect::<Vec<_>>()
+    };
+    let mut replies = replies.into_iter();
+    let mut next = |group: &[(&str, u64)]| told(replies.next().unwrap(), group);
+    assert_eq!(next(&[("a", 3)]), [(true, 6)]);
+    assert_eq!(next(&[("b", 1)]), [(true, 9)]);
+    assert_eq!(next(&[("a", 1)]), [(true, 6)]);
+    assert_eq!(next(&[("a", 9)]), [(false, 6)]);
+    assert_eq!(next(&[("b", 1), ("a", 2), ("a", 2)]), [(true, 8), (true, 2), (true, 2)]);
+    assert_eq!(next(&[("a", 1)]), [(true, 1)]);
+}
+
+#[test]
+fn a_reply_of_any_other_shape_is_a_protocol_error() {
+    let full = windows(60_000_000, 10, 0);
+    assert!(decode(reply(&[b"."], 1.0, "")).unwrap().is_allowed());
+    assert!(decode(reply(&[b"."], 1.0, "1")).unwrap().is_allowed());
+    assert!(!decode(reply(&[&full], 60_000_000.0, "0")).unwrap().is_allowed());
+    let bad = [
+        Value::Nil,
+        Value::Int(1),
+        Value::Array(vec![]),
+        Value::BulkString(vec![]),
+        reply(&[], 1.0, ""),
+        reply(&[&full[..17]], 1.0, ""),
+        reply(&[b"."], -1.0, ""),
+        reply(&[b"."], 1.5, ""),
+        reply(&[b"."], f64::NAN, ""),
+        reply(&[b"."], 1e300, ""),
+        reply(&[b"."], 1.0, "11"),
+        reply(&[b"."], 1.0, "x"),
+        // Verdicts that do not follow from what was found.
+        reply(&[b"."], 1.0, "0"),
+        reply(&[b"."], 1.0, "-"),
+        reply(&[&full], 60_000_000.0, ""),
+    ];
+    for value in bad {
+        let error = decode(value.clone()).unwrap_err();
+        assert!(matches!(error, StoreError::Protocol { .. }), "{value:?}: {error}");
+    }
+}
+
+#[test]
+fn verdicts_that_cannot_be_true_end_in_an_error_and_not_in_a_panic() {
+    let year = Duration::from_secs(366 * 86_400);
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindowCounter,
+        Algorithm::SlidingWindowLog,
+        Algorithm::TokenBucket,
+    ] {
+        let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
+        let ask = |cost| request(&[(&policy, "a", cost)], Mode::Check);
+        let (_, batch) = encoder(0).encode(vec![ask(u64::MAX), ask(u64::MAX), ask(1)]);
+        let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
+        let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
+        assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
+    }
+}
+
+#[test]
+fn a_foreign_value_is_told_by_its_policy() {
+    let other = [b"f", &windows(1, 1, 1)[1..]].concat();
+    for found in [&other[..], b"!"] {
+        for verdict in ["", "-"] {
+            let error = decode(reply(&[found], 1.0, verdict)).unwrap_err();
+            assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
+        }
+    }
+}
