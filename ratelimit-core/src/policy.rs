@@ -14,6 +14,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
+#[cfg(feature = "redis")]
+pub(crate) use self::algorithm::Parameter;
 pub use self::builder::PolicyBuilder;
 pub use self::error::PolicyError;
 pub use self::name::MAX_NAME_LEN;
@@ -175,7 +177,7 @@ impl Policy {
         let state_id = state_id(&self.key, self.algorithm, max, self.window_us, self.sub_windows, burst);
         if cost <= self.burst {
             burst = burst.max(cost);
-            if self.algorithm != Algorithm::TokenBucket {
+            if !self.algorithm.has_burst() {
                 max = max.max(cost);
             }
         }

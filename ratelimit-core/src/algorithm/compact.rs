@@ -4,37 +4,37 @@ use crate::policy::MAX_UNITS;
 
 /// An integer in `N` bytes. A larger one, which neither a policy nor a clock yields, is kept as the most that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Small<const N: usize>([u8; N]);
+pub(super) struct Uint<const N: usize>([u8; N]);
 
 /// Units, at most [`MAX_UNITS`].
-pub(super) type Count = Small<5>;
+pub(super) type U40 = Uint<5>;
 
 /// Microseconds since the Unix epoch, until the year 4253.
-pub(super) type Micros = Small<7>;
+pub(super) type U56 = Uint<7>;
 
-const _: () = assert!(MAX_UNITS <= Count::MOST, "five bytes hold every count");
+const _: () = assert!(MAX_UNITS <= U40::MAX, "five bytes hold every count");
 
-impl<const N: usize> Small<N> {
-    const MOST: u64 = (1 << (8 * N)) - 1;
+impl<const N: usize> Uint<N> {
+    const MAX: u64 = (1 << (8 * N)) - 1;
 }
 
-impl<const N: usize> From<u64> for Small<N> {
+impl<const N: usize> From<u64> for Uint<N> {
     fn from(value: u64) -> Self {
         let mut bytes = [0; N];
-        bytes.copy_from_slice(&value.min(Self::MOST).to_le_bytes()[..N]);
+        bytes.copy_from_slice(&value.min(Self::MAX).to_le_bytes()[..N]);
         Self(bytes)
     }
 }
 
-impl<const N: usize> From<Small<N>> for u64 {
-    fn from(Small(small): Small<N>) -> Self {
+impl<const N: usize> From<Uint<N>> for u64 {
+    fn from(Uint(small): Uint<N>) -> Self {
         let mut bytes = [0; 8];
         bytes[..N].copy_from_slice(&small);
         Self::from_le_bytes(bytes)
     }
 }
 
-impl<const N: usize> Default for Small<N> {
+impl<const N: usize> Default for Uint<N> {
     fn default() -> Self {
         Self([0; N])
     }
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn every_count_that_a_policy_admits_is_kept() {
-        assert_eq!(u64::from(Count::default()), 0);
-        for units in [0, 1, 255, 256, 0x01_0203_0405, MAX_UNITS, Count::MOST, Count::MOST + 1, u64::MAX] {
-            assert_eq!(u64::from(Count::from(units)), units.min(Count::MOST));
+        assert_eq!(u64::from(U40::default()), 0);
+        for units in [0, 1, 255, 256, 0x01_0203_0405, MAX_UNITS, U40::MAX, U40::MAX + 1, u64::MAX] {
+            assert_eq!(u64::from(U40::from(units)), units.min(U40::MAX));
         }
-        assert_eq!(u64::from(Micros::from(1_790_000_000_123_456)), 1_790_000_000_123_456);
-        assert_eq!((size_of::<Count>(), size_of::<Micros>()), (5, 7));
+        assert_eq!(u64::from(U56::from(1_790_000_000_123_456)), 1_790_000_000_123_456);
+        assert_eq!((size_of::<U40>(), size_of::<U56>()), (5, 7));
     }
 }

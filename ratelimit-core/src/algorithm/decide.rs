@@ -1,23 +1,161 @@
-//! A decision: the steps of each limit, and all or nothing of a group.
+//! Decisions: the steps of every limit of a group, and then all or nothing.
 
 use smallvec::SmallVec;
 
-use super::state::{Open, State, each};
+use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::Policy;
 
-/// The steps of a decision about one limit. Returns the outcome, and whether the state has to be kept.
-fn judge(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
-    let mut keep = state.settle(policy, now);
-    let left = state.left(policy, now);
-    let mut remaining = left.unwrap_or(0);
-    let decision = if left.is_some_and(|left| cost <= left) {
+/// Whether a decision charges what it admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// An admitted group is charged.
+    Check,
+    /// Nothing is charged; the outcome is that of a check at the same instant.
+    Peek,
+}
+
+/// One limit of a group, as [`decide`] takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Policy of the limit.
+    pub policy: &'a Policy,
+    /// Units to charge.
+    pub cost: u64,
+    /// Index of the state; members with the same policy and partition have the same index.
+    pub state: usize,
+}
+
+/// Decides about a group of limits at one instant: all are charged, or none is.
+///
+/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once.
+/// This is the whole of a decision; a store adds that no other decision about these states comes between.
+///
+/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows.
+///
+/// # Panics
+///
+/// Panics if the index of a member's state is out of bounds.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::algorithm::{Member, Mode, State, decide};
+/// use ratelimit_core::{Policy, Timestamp};
+///
+/// let policy = Policy::new("k", 10, Duration::from_secs(60));
+/// let mut states = [State::new(&policy)];
+/// let members = [Member { policy: &policy, cost: 3, state: 0 }];
+/// let outcome = decide(&members, &mut states, Timestamp::from_micros(1_000_000), Mode::Check);
+/// assert_eq!(outcome.outcomes()[0].remaining(), 7);
+/// ```
+pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
+    let at = now.as_micros();
+    if let ([member], [state]) = (members, &mut *states) {
+        return GroupOutcome::of_one(decide_one(member.policy, member.cost, state, now, mode));
+    }
+    let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
+    // For each member, the index of its state in `distinct`.
+    let indices: SmallVec<[usize; 2]> = members
+        .iter()
+        .map(|member| {
+            let known = distinct.iter().position(|other| other.index == member.state);
+            let index = known.unwrap_or_else(|| {
+                let (unpacked, dirty) = states[member.state].unpack(member.policy, at);
+                distinct.push(DistinctState {
+                    index: member.state,
+                    policy: member.policy,
+                    unpacked,
+                    cost: 0,
+                    dirty,
+                });
+                distinct.len() - 1
+            });
+            distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            index
+        })
+        .collect();
+    for state in &mut distinct {
+        state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
+    }
+    let available: SmallVec<[Option<u64>; 2]> = members
+        .iter()
+        .zip(&indices)
+        .map(|(member, index)| distinct[*index].unpacked.step().available(member.policy, at))
+        .collect();
+    let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
+    let allowed =
+        available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
+    let charged = allowed && mode == Mode::Check;
+    if charged {
+        for state in &mut distinct {
+            state.unpacked.step_mut().charge(state.policy, at, state.cost);
+            state.dirty = true;
+        }
+    }
+    let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
+        let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
+        let decision = if fits(*available, cost) {
+            Decision::Allowed
+        } else {
+            step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+        };
+        let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
+        let reset_after = step.resets_at().saturating_sub(at);
+        let outcome = Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision);
+        if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
+    });
+    let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
+    for state in distinct {
+        if state.dirty {
+            states[state.index].pack(state.unpacked);
+        }
+    }
+    outcome
+}
+
+/// A state of a group, with what all members that share it cost together.
+struct DistinctState<'a> {
+    /// Index of the state.
+    index: usize,
+    /// Policy of the first member; those of the others differ at most in `max`.
+    policy: &'a Policy,
+    unpacked: Unpacked,
+    cost: u64,
+    /// Whether the state must be packed again even if nothing is charged.
+    dirty: bool,
+}
+
+/// Decides about one limit: the same as [`decide`] about a group of one, in less time.
+pub(crate) fn decide_one(
+    policy: &Policy,
+    cost: u64,
+    state: &mut State,
+    now: Timestamp,
+    mode: Mode,
+) -> Outcome {
+    let at = now.as_micros();
+    let (mut unpacked, moved_out) = state.unpack(policy, at);
+    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, mode));
+    if dirty || moved_out {
+        state.pack(unpacked);
+    }
+    outcome.decided_at(now)
+}
+
+/// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
+fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+    let mut dirty = state.advance(policy, now);
+    let available = state.available(policy, now);
+    let mut remaining = available.unwrap_or(0);
+    let decision = if available.is_some_and(|available| cost <= available) {
         if mode == Mode::Check {
             state.charge(policy, now, cost);
             remaining -= cost;
-            keep = true;
+            dirty = true;
         }
         Decision::Allowed
     } else {
@@ -28,135 +166,22 @@ fn judge(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode
     if remaining == 0 {
         outcome = with_next_unit(outcome, state, policy, now, cost);
     }
-    (outcome, keep)
+    (outcome, dirty)
 }
 
-/// An outcome of which nothing remains, after a decision about `cost`, with the wait for one more unit.
+/// Adds the wait for one more unit to an outcome of which nothing remains, after a decision about `cost`.
 #[cold]
 fn with_next_unit(outcome: Outcome, state: &dyn Step, policy: &Policy, now: u64, cost: u64) -> Outcome {
     let wait = match outcome.decision() {
-        // The same question was just answered.
+        // This wait is known already.
         Decision::RetryAfterMicros(wait) if cost == 1 => Some(wait),
-        _ => state.retry_after(policy, now, 1),
+        Decision::RetryAfterMicros(_) | Decision::Allowed | Decision::Never => {
+            state.retry_after(policy, now, 1)
+        }
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after(wait),
         // Does not happen: every policy admits one unit at some time.
         None => outcome,
     }
-}
-
-/// Judges one limit: what [`decide`] does about a group of one, in less time.
-pub(crate) fn decide_one(
-    policy: &Policy,
-    cost: u64,
-    state: &mut State,
-    now: Timestamp,
-    mode: Mode,
-) -> Outcome {
-    let at = now.as_micros();
-    let (mut open, taken) = state.open(policy, at);
-    let (outcome, keep) = each!(&mut open, state => judge(state, policy, at, cost, mode));
-    if keep || taken {
-        state.close(open);
-    }
-    outcome.decided_at(now)
-}
-
-/// Whether a decision takes what it admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// What is admitted is charged.
-    Check,
-    /// Nothing is charged: what would be decided?
-    Peek,
-}
-
-/// One limit of a group, as [`decide`] sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// The rule.
-    pub policy: &'a Policy,
-    /// Units that this limit is to be charged.
-    pub cost: u64,
-    /// Which of the states is this caller's; members with the same policy and caller have the same one.
-    pub state: usize,
-}
-
-/// Judges a group of limits at one instant: all pass and all are charged, or nothing is charged.
-///
-/// Members that share a state are each judged with the sum of their costs, and the state is charged that sum once.
-/// This is the whole of a decision; what a store adds is that nobody else touches the states meanwhile.
-///
-/// A state must have been made for a policy with the same algorithm, window and sub-windows.
-///
-/// # Panics
-///
-/// When a member names a state that is not there.
-pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
-    let at = now.as_micros();
-    if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::of_one(decide_one(member.policy, member.cost, state, now, mode));
-    }
-    let mut shared: SmallVec<[Shared<'_>; 2]> = SmallVec::new();
-    let places: SmallVec<[usize; 2]> = members
-        .iter()
-        .map(|member| {
-            let known = shared.iter().position(|other| other.state == member.state);
-            let place = known.unwrap_or_else(|| {
-                let (open, keep) = states[member.state].open(member.policy, at);
-                shared.push(Shared { state: member.state, policy: member.policy, open, cost: 0, keep });
-                shared.len() - 1
-            });
-            shared[place].cost = shared[place].cost.saturating_add(member.cost);
-            place
-        })
-        .collect();
-    for state in &mut shared {
-        state.keep |= state.open.step_mut().settle(state.policy, at);
-    }
-    let left = |member: &Member<'_>, state: &Shared<'_>| state.open.step().left(member.policy, at);
-    let left: SmallVec<[Option<u64>; 2]> =
-        members.iter().zip(&places).map(|(member, place)| left(member, &shared[*place])).collect();
-    let fits = |left: Option<u64>, cost: u64| left.is_some_and(|left| cost <= left);
-    let allowed = left.iter().zip(&places).all(|(left, place)| fits(*left, shared[*place].cost));
-    let charged = allowed && mode == Mode::Check;
-    if charged {
-        for state in &mut shared {
-            state.open.step_mut().charge(state.policy, at, state.cost);
-            state.keep = true;
-        }
-    }
-    let outcomes = members.iter().zip(&places).zip(&left).map(|((member, place), left)| {
-        let (cost, step) = (shared[*place].cost, shared[*place].open.step());
-        let decision = if fits(*left, cost) {
-            Decision::Allowed
-        } else {
-            step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
-        };
-        let remaining = left.unwrap_or(0) - if charged { cost } else { 0 };
-        let reset_after = step.resets_at().saturating_sub(at);
-        let outcome = Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision);
-        if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
-    });
-    let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
-    for state in shared {
-        if state.keep {
-            states[state.state].close(state.open);
-        }
-    }
-    outcome
-}
-
-/// A state that members of a group have in common.
-struct Shared<'a> {
-    /// Which of the states.
-    state: usize,
-    /// That of the first member; those of the others differ at most in what they admit.
-    policy: &'a Policy,
-    open: Open,
-    /// Of all members together.
-    cost: u64,
-    /// Whether it has to be put back even if nothing is charged.
-    keep: bool,
 }

@@ -16,7 +16,11 @@
 //!
 //! Twin: `lua/fixed_window.lua`.
 
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
 use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub(super) struct State {
 }
 
 impl Step for State {
-    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let went_back = self.count > 0 && now < self.start;
         if went_back {
             self.start = now;
@@ -40,7 +44,7 @@ impl Step for State {
         went_back
     }
 
-    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
         policy.max().checked_sub(self.count)
     }
 
@@ -60,5 +64,18 @@ impl Step for State {
         if self.start <= at && at - self.start < self.window {
             self.count = self.count.saturating_sub(cost);
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::FixedWindow;
+
+    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(13)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { window: policy.window_us(), start: reader.micros()?, count: reader.units()? })
     }
 }

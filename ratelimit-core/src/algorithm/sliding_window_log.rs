@@ -30,7 +30,11 @@
 
 use std::collections::VecDeque;
 
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
 use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +57,6 @@ impl State {
         Self { window: policy.window_us(), entries: VecDeque::new(), used: 0 }
     }
 
-    /// A log of these entries, of time and units, oldest first.
-    #[cfg(feature = "redis")]
-    pub(super) fn found(policy: &Policy, entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut state = Self::new(policy);
-        entries.for_each(|(time, units)| state.push(time, units));
-        state
-    }
-
     fn push(&mut self, time: u64, units: u64) {
         match self.entries.back_mut() {
             Some(newest) if newest.time == time => newest.units += units,
@@ -71,7 +67,7 @@ impl State {
 }
 
 impl Step for State {
-    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let mut future = 0;
         while let Some(newest) = self.entries.back()
             && newest.time > now
@@ -96,7 +92,7 @@ impl Step for State {
         true
     }
 
-    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
         policy.max().checked_sub(self.used)
     }
 
@@ -130,5 +126,36 @@ impl Step for State {
         if self.entries[index].units == 0 {
             self.entries.remove(index);
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::SlidingWindowLog;
+
+    fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
+        let count = Reader::new(bytes.get(13..)?).next(2)?;
+        Some(15 + 12 * usize::try_from(count).ok()?)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        // The reply lists the oldest entries, as far as waits depend on them. The newer ones are one sum, at the newest time.
+        let (mut newer, newest) = (reader.units()?, reader.micros()?);
+        let count = reader.next(2)?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let (time, units) = (reader.micros()?, reader.units()?);
+            newer = newer.checked_sub(units)?;
+            entries.push((time, units));
+        }
+        if newer > 0 {
+            entries.push((newest, newer));
+        }
+        if !entries.is_sorted_by_key(|(time, _)| *time) {
+            return None;
+        }
+        let mut state = Self::new(policy);
+        entries.into_iter().for_each(|(time, units)| state.push(time, units));
+        Some(state)
     }
 }

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::compact::Micros;
+use super::compact::U56;
 use super::step::Step;
 use super::token_bucket::Rational;
 use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
@@ -17,24 +17,24 @@ use crate::policy::{Algorithm, Policy};
 ///
 /// A store keeps it, hands it to [`decide`](super::decide) and writes back what comes out; it never looks inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State(Kept);
+pub struct State(Packed);
 
 /// In a box is what would make every other state larger, and nothing while nothing is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kept {
-    FixedWindow { forget_at: Micros, count: u64 },
-    TwoWindows { forget_at: Micros, current: u32, earlier: u32 },
+enum Packed {
+    FixedWindow { forget_at: U56, count: u64 },
+    TwoWindows { forget_at: U56, current: u32, earlier: u32 },
     // Also two windows with larger counts.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
-    TokenBucket { tat: Micros, fraction: u64 },
+    TokenBucket { tat: U56, fraction: u64 },
 }
 
 const _: () = assert!(size_of::<State>() == 16, "a caller costs a store this and a digest");
 
 /// A state that is being worked on.
 #[derive(Debug)]
-pub(super) enum Open {
+pub(super) enum Unpacked {
     FixedWindow(fixed_window::State),
     TwoWindows(sliding_window_counter::TwoWindows),
     SubWindows(Box<sliding_window_counter::SubWindows>),
@@ -46,17 +46,17 @@ pub(super) enum Open {
 macro_rules! each {
     ($open:expr, $state:ident => $what:expr) => {
         match $open {
-            Open::FixedWindow($state) => $what,
-            Open::TwoWindows($state) => $what,
-            Open::SubWindows(boxed) => {
+            Unpacked::FixedWindow($state) => $what,
+            Unpacked::TwoWindows($state) => $what,
+            Unpacked::SubWindows(boxed) => {
                 let $state = &mut **boxed;
                 $what
             }
-            Open::SlidingWindowLog(boxed) => {
+            Unpacked::SlidingWindowLog(boxed) => {
                 let $state = &mut **boxed;
                 $what
             }
-            Open::TokenBucket($state) => $what,
+            Unpacked::TokenBucket($state) => $what,
         }
     };
 }
@@ -65,15 +65,15 @@ pub(super) use each;
 impl State {
     /// The state of a caller who has not been seen.
     pub fn new(policy: &Policy) -> Self {
-        let zero = Micros::default();
+        let zero = U56::default();
         Self(match policy.algorithm() {
-            Algorithm::FixedWindow => Kept::FixedWindow { forget_at: zero, count: 0 },
+            Algorithm::FixedWindow => Packed::FixedWindow { forget_at: zero, count: 0 },
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
-                Kept::TwoWindows { forget_at: zero, current: 0, earlier: 0 }
+                Packed::TwoWindows { forget_at: zero, current: 0, earlier: 0 }
             }
-            Algorithm::SlidingWindowCounter => Kept::SubWindows(None),
-            Algorithm::SlidingWindowLog => Kept::SlidingWindowLog(None),
-            Algorithm::TokenBucket => Kept::TokenBucket { tat: zero, fraction: 0 },
+            Algorithm::SlidingWindowCounter => Packed::SubWindows(None),
+            Algorithm::SlidingWindowLog => Packed::SlidingWindowLog(None),
+            Algorithm::TokenBucket => Packed::TokenBucket { tat: zero, fraction: 0 },
         })
     }
 
@@ -81,10 +81,12 @@ impl State {
     /// over two windows it is up to a twelfth of the window later.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
-            Kept::FixedWindow { forget_at, .. } | Kept::TwoWindows { forget_at, .. } => (*forget_at).into(),
-            Kept::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
-            Kept::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
-            Kept::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
+            Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
+                (*forget_at).into()
+            }
+            Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
+            Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
+            Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
         })
     }
 
@@ -104,80 +106,81 @@ impl State {
         let counts = now < until;
         if counts {
             let now = now.as_micros();
-            let (mut open, _) = self.open(policy, now);
+            let (mut open, _) = self.unpack(policy, now);
             each!(&mut open, state => {
-                state.settle(policy, now);
+                state.advance(policy, now);
                 state.refund(policy, now, at.as_micros(), until.as_micros(), cost);
             });
-            self.close(open);
+            self.pack(open);
         }
         counts
     }
 
     /// Opens a state to be judged at `now`; true when it was taken out and has to be put back in any case.
     #[inline]
-    pub(super) fn open(&mut self, policy: &Policy, now: u64) -> (Open, bool) {
+    pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {
-            Kept::FixedWindow { forget_at, count } => {
+            Packed::FixedWindow { forget_at, count } => {
                 let (window, count) = (policy.window_us(), *count);
                 let start = u64::from(*forget_at).saturating_sub(window);
-                (Open::FixedWindow(fixed_window::State { window, start, count }), false)
+                (Unpacked::FixedWindow(fixed_window::State { window, start, count }), false)
             }
-            Kept::TwoWindows { forget_at, current, earlier } => {
+            Packed::TwoWindows { forget_at, current, earlier } => {
                 let (forget_at, current, earlier) =
                     ((*forget_at).into(), (*current).into(), (*earlier).into());
-                let state = sliding_window_counter::TwoWindows::open(policy, forget_at, current, earlier);
-                (Open::TwoWindows(state), false)
+                let state =
+                    sliding_window_counter::TwoWindows::from_forget_at(policy, forget_at, current, earlier);
+                (Unpacked::TwoWindows(state), false)
             }
             // A copy, unless there is nothing that one might want to go back to.
-            Kept::SubWindows(Some(state)) if !state.is_settled(now) => {
-                (Open::SubWindows(state.clone()), false)
+            Packed::SubWindows(Some(state)) if !state.is_settled(now) => {
+                (Unpacked::SubWindows(state.clone()), false)
             }
-            Kept::SubWindows(state) => {
+            Packed::SubWindows(state) => {
                 let new = || Box::new(sliding_window_counter::SubWindows::new(policy));
-                (Open::SubWindows(state.take().unwrap_or_else(new)), true)
+                (Unpacked::SubWindows(state.take().unwrap_or_else(new)), true)
             }
             // Never a copy, since it may be long.
-            Kept::SlidingWindowLog(state) => {
+            Packed::SlidingWindowLog(state) => {
                 let new = || Box::new(sliding_window_log::State::new(policy));
-                (Open::SlidingWindowLog(state.take().unwrap_or_else(new)), true)
+                (Unpacked::SlidingWindowLog(state.take().unwrap_or_else(new)), true)
             }
-            Kept::TokenBucket { tat, fraction } => {
-                (Open::TokenBucket(token_bucket::State { tat: rational(*tat, *fraction) }), false)
+            Packed::TokenBucket { tat, fraction } => {
+                (Unpacked::TokenBucket(token_bucket::State { tat: rational(*tat, *fraction) }), false)
             }
         }
     }
 
     /// Keeps what became of an open state.
     #[inline]
-    pub(super) fn close(&mut self, open: Open) {
+    pub(super) fn pack(&mut self, open: Unpacked) {
         match open {
-            Open::FixedWindow(state) => {
-                self.0 = Kept::FixedWindow { forget_at: state.resets_at().into(), count: state.count };
+            Unpacked::FixedWindow(state) => {
+                self.0 = Packed::FixedWindow { forget_at: state.resets_at().into(), count: state.count };
             }
-            Open::TwoWindows(state) => {
+            Unpacked::TwoWindows(state) => {
                 let (current, earlier) = state.counts();
                 match (u32::try_from(current), u32::try_from(earlier)) {
                     (Ok(current), Ok(earlier)) => {
-                        self.0 = Kept::TwoWindows { forget_at: state.forget_at().into(), current, earlier };
+                        self.0 = Packed::TwoWindows { forget_at: state.forget_at().into(), current, earlier };
                     }
-                    _ => self.0 = Kept::SubWindows(Some(Box::new(state.into()))),
+                    _ => self.0 = Packed::SubWindows(Some(Box::new(state.into()))),
                 }
             }
-            Open::SubWindows(state) => self.0 = Kept::SubWindows(Some(state)),
-            Open::SlidingWindowLog(state) => self.0 = Kept::SlidingWindowLog(Some(state)),
-            Open::TokenBucket(token_bucket::State { tat }) => {
-                self.0 = Kept::TokenBucket { tat: tat.micros.into(), fraction: tat.fraction };
+            Unpacked::SubWindows(state) => self.0 = Packed::SubWindows(Some(state)),
+            Unpacked::SlidingWindowLog(state) => self.0 = Packed::SlidingWindowLog(Some(state)),
+            Unpacked::TokenBucket(token_bucket::State { tat }) => {
+                self.0 = Packed::TokenBucket { tat: tat.micros.into(), fraction: tat.fraction };
             }
         }
     }
 }
 
-fn rational(micros: Micros, fraction: u64) -> Rational {
+fn rational(micros: U56, fraction: u64) -> Rational {
     Rational { micros: micros.into(), fraction }
 }
 
-impl Open {
+impl Unpacked {
     pub(super) fn step(&self) -> &dyn Step {
         match self {
             Self::FixedWindow(state) => state,

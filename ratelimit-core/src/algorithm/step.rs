@@ -1,21 +1,27 @@
-//! What an algorithm's state can do.
+//! The steps of a decision, which every algorithm's state implements.
 
 use crate::policy::Policy;
 
-/// What an algorithm's state can do. All instants and waits are in microseconds.
+/// State of one caller under one policy. All instants and waits are in microseconds.
 pub(super) trait Step {
-    /// Brings the state to `now`; true when that has to be kept even if nothing is charged, because the clock went
-    /// back or because finding out again would cost as much again.
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool;
-    /// The most that a request may cost to pass at `now`, in a settled state. `None` when not even one that costs nothing
-    /// passes: more is counted than the policy admits, since it was charged under a larger `max`.
-    fn left(&self, policy: &Policy, now: u64) -> Option<u64>;
-    /// Takes `cost`, which fits; then so much less is left.
+    /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is charged.
+    ///
+    /// That is so if the clock went back, or if advancing again would cost as much again.
+    fn advance(&mut self, policy: &Policy, now: u64) -> bool;
+
+    /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was
+    /// lowered; then not even a cost of 0 passes.
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
+
+    /// Charges `cost`, which is available.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
-    /// The instant from which nothing of what was charged counts any more; 0 when nothing was.
+
+    /// The instant from which nothing that was charged counts; 0 if nothing was charged.
     fn resets_at(&self) -> u64;
-    /// The smallest wait after which `cost`, which does not fit, would; `None` when it never can.
+
+    /// The smallest wait after which `cost`, which is not available, is; `None` if it exceeds the limit.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
-    /// Gives back what was charged at `at` and counts `until`, as far as it still does, and nothing else.
+
+    /// Refunds what was charged at `at` and counts until `until`, as far as it still counts.
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
 }

@@ -332,11 +332,11 @@ fn the_state_of_many_sub_windows_is_copied_only_where_settling_may_change_it() {
     for (now, is_taken) in
         [(start, true), (start + 1, true), (start + 999, true), (start - 1, false), (start + 1_000, false)]
     {
-        assert_eq!(state.clone().open(&policy, now).1, is_taken, "{} us", now.abs_diff(start));
+        assert_eq!(state.clone().unpack(&policy, now).1, is_taken, "{} us", now.abs_diff(start));
     }
     // Without units in the present sub-window, all may be over.
     assert!(state.refund(&policy, at(start + 3), at(start + 3), at(u64::MAX), 1));
-    assert!(!state.open(&policy, start + 3).1);
+    assert!(!state.unpack(&policy, start + 3).1);
 }
 
 #[cfg(feature = "redis")]
@@ -345,7 +345,7 @@ fn a_window_without_units_in_redis_begins_at_a_multiple_when_the_clock_goes_back
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::found(&policy, &bytes, at(earlier), 1).unwrap();
+    let mut state = State::decode(&policy, &bytes, at(earlier), 1).unwrap();
     let outcome = decide_one(&policy, 0, &mut state, at(earlier), Mode::Peek);
     assert_eq!(told(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
@@ -353,7 +353,7 @@ fn a_window_without_units_in_redis_begins_at_a_multiple_when_the_clock_goes_back
 #[cfg(feature = "redis")]
 #[test]
 fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
-    use super::encoded::size;
+    use super::encoded::encoded_len;
     let of_log = |count: u16| [&[0; 13][..], &count.to_le_bytes(), b"more"].concat();
     for (algorithm, sub_windows, bytes, expected) in [
         (Algorithm::FixedWindow, 1, Vec::new(), Some(13)),
@@ -365,7 +365,7 @@ fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),
     ] {
-        assert_eq!(size(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
+        assert_eq!(encoded_len(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
     }
 }
 
@@ -384,18 +384,6 @@ fn a_clock_that_goes_back_is_absorbed_for_good_by_a_group_that_is_denied() {
         let wait = told(&first.outcomes()[0]).retry_after.unwrap();
         let second = decide(&members, &mut states, at(earlier + wait / 2), Mode::Check);
         assert_eq!(told(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
-    }
-}
-
-#[test]
-fn an_algorithm_is_shown_as_the_attribute_spells_it() {
-    for (algorithm, name) in [
-        (Algorithm::FixedWindow, "fixed_window"),
-        (Algorithm::SlidingWindowCounter, "sliding_window_counter"),
-        (Algorithm::SlidingWindowLog, "sliding_window_log"),
-        (Algorithm::TokenBucket, "token_bucket"),
-    ] {
-        assert_eq!((algorithm.as_str(), algorithm.to_string()), (name, name.to_owned()));
     }
 }
 

@@ -27,7 +27,11 @@
 //! Twin: `lua/token_bucket.lua`.
 
 use super::mul_div::mul_div;
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
 use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 /// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.
@@ -77,14 +81,14 @@ pub(super) struct State {
 }
 
 impl Step for State {
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
         let went_back = self.tat > empty;
         self.tat = self.tat.clamp(instant(now), empty);
         went_back
     }
 
-    fn left(&self, policy: &Policy, now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
         let level = empty.minus(self.tat, policy.max());
         let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
@@ -114,5 +118,19 @@ impl Step for State {
         let back = taken.min(until.max(full).minus(full, policy.max()));
         self.tat =
             if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::TokenBucket;
+
+    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(13)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (micros, fraction) = (reader.micros()?, reader.units()?);
+        (fraction < policy.max()).then_some(Self { tat: Rational { micros, fraction } })
     }
 }

@@ -13,13 +13,6 @@ use crate::store::Store;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-const ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindowCounter,
-    Algorithm::SlidingWindowLog,
-    Algorithm::TokenBucket,
-];
-
 fn policy(key: &'static str, algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder(key).algorithm(algorithm).max(max).window(MINUTE).build()
 }
@@ -30,7 +23,7 @@ pub type Run<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// Contract 5: a denial is an outcome; and it takes nothing, so it does not put off the next pass.
 pub fn denied_is_an_outcome_and_takes_nothing(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("denied", algorithm, 2);
             let group = [Check::new(&policy, "a")];
             for remaining in [1, 0] {
@@ -76,7 +69,7 @@ pub fn a_count_that_occurs_twice_is_charged_the_sum(
     run: impl Fn(Run<'_>),
 ) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("twice", algorithm, 5);
             let twice = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a").cost(1)];
             let outcome = store.check(&twice).await.unwrap();
@@ -132,7 +125,7 @@ pub fn a_partition_may_be_any_bytes(store: &impl Store, _: &FakeClock, run: impl
 /// A peek tells what a check would, and takes nothing.
 pub fn peek_takes_nothing(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("peek", algorithm, 2);
             let group = [Check::new(&policy, "a")];
             for _ in 0..5 {
@@ -152,7 +145,7 @@ pub fn peek_takes_nothing(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_
 /// A reset forgets one caller's count, and no other's.
 pub fn reset_forgets_one_caller(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("reset", algorithm, 1);
             let (a, b) = ([Check::new(&policy, "a")], [Check::new(&policy, "b")]);
             for group in [&a, &b] {
@@ -169,7 +162,7 @@ pub fn reset_forgets_one_caller(store: &impl Store, _: &FakeClock, run: impl Fn(
 /// A refund gives back what its reservation took, never more than there was.
 pub fn refund_gives_back_what_was_taken(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("refund", algorithm, 10);
             let (group, other) = ([Check::new(&policy, "a").cost(4)], [Check::new(&policy, "a").cost(3)]);
             let outcome = store.check(&group).await.unwrap();
@@ -194,7 +187,7 @@ pub fn refund_does_not_reach_into_a_later_window(
     run: impl Fn(Run<'_>),
 ) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("late", algorithm, 10);
             let group = [Check::new(&policy, "a").cost(4)];
             let early = store.check(&group).await.unwrap();
@@ -213,7 +206,7 @@ pub fn cost_zero_takes_nothing_and_too_high_a_cost_never_passes(
     run: impl Fn(Run<'_>),
 ) {
     run(Box::pin(async {
-        for algorithm in ALGORITHMS {
+        for &algorithm in Algorithm::ALL {
             let policy = policy("cost", algorithm, 3);
             let cost = |cost| [Check::new(&policy, "a").cost(cost)];
             for too_high in [4, 1 << 40, u64::MAX] {
@@ -242,7 +235,8 @@ pub fn an_empty_group_passes(store: &impl Store, _: &FakeClock, run: impl Fn(Run
 /// As many limits as a group can have, of all algorithms.
 pub fn a_group_of_the_largest_size_is_judged(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
-        let policies = ALGORITHMS.map(|algorithm| policy("large", algorithm, 2));
+        let policies: Vec<Policy> =
+            Algorithm::ALL.iter().map(|algorithm| policy("large", *algorithm, 2)).collect();
         let callers: Vec<String> = (0..MAX_GROUP).map(|i| format!("{i}")).collect();
         let group: Vec<_> =
             callers.iter().zip(policies.iter().cycle()).map(|(caller, p)| Check::new(p, caller)).collect();
@@ -257,7 +251,7 @@ pub fn a_group_of_the_largest_size_is_judged(store: &impl Store, _: &FakeClock, 
 
 /// Contract 1: whatever the interleaving, exactly as many pass as may.
 pub fn racing_callers_get_exactly_the_limit(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>) + Sync) {
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let (shared, own) = (policy("race", algorithm, 50), policy("race-own", algorithm, 1000));
         let passed = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|scope| {

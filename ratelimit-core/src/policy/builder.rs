@@ -166,7 +166,7 @@ impl PolicyBuilder {
         let window_us = (nanos / 1000) as u64;
         let sub_windows = match self.sub_windows {
             None => 1,
-            Some(_) if !matches!(algorithm, Algorithm::SlidingWindowCounter) => {
+            Some(_) if !algorithm.has_sub_windows() => {
                 return Err(PolicyError::SubWindowsWithoutCounter);
             }
             Some(n) if n < 1 || n > MAX_SUB_WINDOWS => return Err(PolicyError::SubWindows),
@@ -175,7 +175,7 @@ impl PolicyBuilder {
         };
         let burst = match self.burst {
             None => max,
-            Some(_) if !matches!(algorithm, Algorithm::TokenBucket) => {
+            Some(_) if !algorithm.has_burst() => {
                 return Err(PolicyError::BurstWithoutTokenBucket);
             }
             Some(n) if n < 1 || n > MAX_UNITS => return Err(PolicyError::Burst),

@@ -17,7 +17,7 @@ pub(super) const fn state_id(
     hash = fnv1a(hash, &[0, algorithm as u8]);
     hash = fnv1a(hash, &window_us.to_le_bytes());
     hash = fnv1a(hash, &sub_windows.to_le_bytes());
-    if matches!(algorithm, Algorithm::TokenBucket) {
+    if algorithm.has_burst() {
         hash = fnv1a(hash, &max.to_le_bytes());
         hash = fnv1a(hash, &burst.to_le_bytes());
     }

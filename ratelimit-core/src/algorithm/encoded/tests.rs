@@ -32,7 +32,7 @@ fn the_newer_entries_of_a_log_are_one() {
         (9, 100_000_001),
         (10, 110_000_001),
     ] {
-        let mut state = State::found(&policy, &told, NOW, 1).unwrap();
+        let mut state = State::decode(&policy, &told, NOW, 1).unwrap();
         let told = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
         assert_eq!(told.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
         assert_eq!(told.reset_after(), Duration::from_micros(60_000_001));
@@ -44,7 +44,7 @@ fn a_sum_that_is_not_that_of_the_counts_counts_as_it_did_to_the_script() {
     let three = Policy::builder("k").max(10).window(Duration::from_secs(60)).sub_windows(3).build();
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
-        let mut state = State::found(&three, &found, Timestamp::from_micros(61_000_000), 0).unwrap();
+        let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), 0).unwrap();
         let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Mode::Check);
         assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
     }
@@ -65,10 +65,10 @@ fn what_is_not_ours_is_told_apart() {
         (&counter, sub_windows(9), false),
         (&counter, Vec::new(), false),
         (&counter, b"!".to_vec(), false),
-        (&counter, NOTHING.to_vec(), true),
+        (&counter, ABSENT.to_vec(), true),
         (&three, sub_windows(9), true),
         (&three, windows(b'c'), false),
-        (&three, NOTHING.to_vec(), true),
+        (&three, ABSENT.to_vec(), true),
         (&fixed, bytes(b'f', &[(1, 7), (2, 5)]), true),
         (&fixed, bytes(b'f', &[(1, 7), (2, 6)]), false),
         (&bucket, bytes(b't', &[(1, 7), (9, 5)]), true),
@@ -80,7 +80,7 @@ fn what_is_not_ours_is_told_apart() {
         (&log, entry(3, 10), false),
     ];
     for (policy, bytes, ours) in cases {
-        let found = State::found(policy, &bytes, NOW, 0);
+        let found = State::decode(policy, &bytes, NOW, 0);
         assert_eq!(found.is_some(), ours, "{} {bytes:?}", policy.algorithm());
     }
 }
@@ -99,7 +99,7 @@ fn no_number_is_too_large() {
     ];
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
-            let mut state = State::found(&policy, &bytes, NOW, charged).unwrap();
+            let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();
             let told = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
             assert!(!told.is_allowed(), "{}", policy.algorithm());
         }

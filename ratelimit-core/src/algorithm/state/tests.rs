@@ -9,7 +9,7 @@ use crate::policy::MAX_UNITS;
 const NOW: u64 = 1_789_948_800_000_007;
 
 fn two_windows(state: &State) -> bool {
-    matches!(state.0, Kept::TwoWindows { .. })
+    matches!(state.0, Packed::TwoWindows { .. })
 }
 
 fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) -> u64 {
@@ -27,12 +27,12 @@ fn two_windows_are_opened_as_they_were_closed_and_can_be_forgotten_soon_after_th
             let mut state = State::new(&policy);
             let forget_at = (NOW + 3 * window).into();
             let (current, earlier) = (current.try_into().unwrap(), earlier.try_into().unwrap());
-            state.0 = Kept::TwoWindows { forget_at, current, earlier };
-            let (open, taken) = state.open(&policy, NOW);
+            state.0 = Packed::TwoWindows { forget_at, current, earlier };
+            let (open, taken) = state.unpack(&policy, NOW);
             assert!(!taken);
             let resets_at = open.step().resets_at();
             let mut closed = State::new(&policy);
-            closed.close(open);
+            closed.pack(open);
             assert_eq!(closed, state, "{current} and {earlier} in {window} us");
             if current > 0 || earlier > 0 {
                 let late = state.expires_at().as_micros() - resets_at;
@@ -48,17 +48,12 @@ fn two_windows_are_opened_as_they_were_closed_and_can_be_forgotten_soon_after_th
 #[test]
 fn what_is_kept_of_every_algorithm_expires_when_it_says_no_more() {
     let window = Duration::from_secs(60);
-    for algorithm in [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ] {
+    for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(7).window(window).build();
         let mut state = State::new(&policy);
         assert!(state.expires_at().as_micros() == 0, "{algorithm}: a new one says nothing");
         charge(&mut state, &policy, NOW, 1);
-        let (open, _) = state.clone().open(&policy, NOW);
+        let (open, _) = state.clone().unpack(&policy, NOW);
         assert_eq!(state.expires_at().as_micros(), open.step().resets_at(), "{algorithm}");
         assert!(state.expires_at().as_micros() > NOW, "{algorithm}");
     }

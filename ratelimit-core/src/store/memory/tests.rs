@@ -78,12 +78,7 @@ fn what_has_expired_makes_room() {
 
 #[test]
 fn nobody_who_still_counts_is_dropped_by_a_flood() {
-    for algorithm in [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ] {
+    for &algorithm in Algorithm::ALL {
         let policy = policy("k", algorithm);
         let (store, clock) = store(1_000);
         assert_eq!(check_n(&store, &policy, "active", 1).remaining(), 2);

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::check::Check;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, Parameter, Policy};
 
 /// Version of the names and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -103,22 +103,17 @@ struct Shape {
 
 impl Shape {
     fn of(policy: &Policy) -> Self {
-        let more = match policy.algorithm() {
-            Algorithm::SlidingWindowCounter if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
-            Algorithm::TokenBucket => [policy.max(), policy.capacity()],
-            _ => [0, 0],
+        let more = match policy.algorithm().spec().parameter {
+            Parameter::SubWindows if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
+            Parameter::Burst => [policy.max(), policy.capacity()],
+            Parameter::SubWindows | Parameter::None => [0, 0],
         };
         Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more }
     }
 
     /// Algorithm, window and the other numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
     fn push(&self, name: &mut String) {
-        name.push(match self.algorithm {
-            Algorithm::FixedWindow => 'f',
-            Algorithm::SlidingWindowCounter => 'c',
-            Algorithm::SlidingWindowLog => 'l',
-            Algorithm::TokenBucket => 't',
-        });
+        name.push(char::from(self.algorithm.spec().tag));
         let units = [
             (86_400_000_000, "d"),
             (3_600_000_000, "h"),

@@ -24,45 +24,8 @@ impl Script {
 }
 
 /// Sets of algorithms, one bit for each.
-const SETS: usize = 1 << ALGORITHMS.len();
+const SETS: usize = 1 << Algorithm::ALL.len();
 
-/// The texts of an algorithm.
-struct Texts {
-    algorithm: Algorithm,
-    /// What both others call.
-    shared: &'static str,
-    /// All steps at once, for what is frequent and simple.
-    quick: &'static str,
-    /// The steps.
-    steps: &'static str,
-}
-
-const ALGORITHMS: [Texts; 4] = [
-    Texts {
-        algorithm: Algorithm::FixedWindow,
-        shared: "",
-        quick: include_str!("../../../lua/quick/fixed_window.lua"),
-        steps: include_str!("../../../lua/fixed_window.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::SlidingWindowCounter,
-        shared: "",
-        quick: include_str!("../../../lua/quick/sliding_window_counter.lua"),
-        steps: include_str!("../../../lua/sliding_window_counter.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::SlidingWindowLog,
-        shared: "",
-        quick: "",
-        steps: include_str!("../../../lua/sliding_window_log.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::TokenBucket,
-        shared: include_str!("../../../lua/lib/refill.lua"),
-        quick: include_str!("../../../lua/quick/token_bucket.lua"),
-        steps: include_str!("../../../lua/token_bucket.lua"),
-    },
-];
 const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
 const VALUES: &str = include_str!("../../../lua/lib/values.lua");
@@ -89,19 +52,9 @@ pub(super) fn probe() -> &'static Script {
     SCRIPT.get_or_init(|| Script::new(PROBE.to_owned()))
 }
 
-/// The number by which ARGV names an algorithm.
-pub(super) const fn number(algorithm: Algorithm) -> u8 {
-    match algorithm {
-        Algorithm::FixedWindow => 1,
-        Algorithm::SlidingWindowCounter => 2,
-        Algorithm::SlidingWindowLog => 3,
-        Algorithm::TokenBucket => 4,
-    }
-}
-
-/// The bit that stands for an algorithm in a set of them.
+/// The bit that stands for an algorithm in a set.
 const fn bit(algorithm: Algorithm) -> usize {
-    1 << (number(algorithm) - 1)
+    1 << (algorithm.spec().number - 1)
 }
 
 fn script(
@@ -112,15 +65,18 @@ fn script(
 ) -> &'static Script {
     let set = algorithms.fold(0, |set, algorithm| set | bit(algorithm));
     scripts[set].get_or_init(|| {
-        let chosen = || ALGORITHMS.iter().filter(|texts| set & bit(texts.algorithm) != 0);
+        let chosen = || {
+            let chosen = Algorithm::ALL.iter().filter(|algorithm| set & bit(**algorithm) != 0);
+            chosen.map(|algorithm| &algorithm.spec().lua)
+        };
         let mut text = [PRELUDE, MUL_DIV].concat();
-        text.extend(chosen().map(|texts| texts.shared));
+        text.extend(chosen().map(|lua| lua.shared));
         if is_check {
-            text.extend(chosen().map(|texts| texts.quick));
+            text.extend(chosen().map(|lua| lua.quick));
             text.push_str(QUICK_CHECK);
         }
         text.push_str(VALUES);
-        text.extend(chosen().map(|texts| texts.steps));
+        text.extend(chosen().map(|lua| lua.steps));
         text.push_str(main);
         Script::new(text)
     })
@@ -137,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_proof_tries_every_command_that_is_needed() {
-        let texts = ALGORITHMS.iter().flat_map(|texts| [texts.shared, texts.quick, texts.steps]);
+        let texts = Algorithm::ALL.iter().map(|algorithm| &algorithm.spec().lua);
+        let texts = texts.flat_map(|lua| [lua.shared, lua.quick, lua.steps]);
         let texts = texts.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
         let mut needed: Vec<&str> = texts.flat_map(commands).collect();
         needed.extend(["UNLINK", "TIME"]);

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Mode, encoded};
 use crate::check::Check;
-use crate::policy::{Algorithm, MAX_UNITS, Policy};
+use crate::policy::{Algorithm, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::Key;
 
 /// What a script needs to know of a policy.
@@ -20,8 +20,10 @@ pub(in crate::store::redis) struct Rule {
 impl Rule {
     pub(in crate::store::redis) fn of(policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
-        let shape =
-            if algorithm == Algorithm::TokenBucket { policy.capacity() } else { policy.sub_windows() };
+        let shape = match algorithm.spec().parameter {
+            Parameter::Burst => policy.capacity(),
+            Parameter::SubWindows | Parameter::None => policy.sub_windows(),
+        };
         Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
     }
 
@@ -36,8 +38,8 @@ impl Rule {
     }
 
     /// Size of the state under this rule that `bytes` begin with.
-    pub(in crate::store::redis) fn state_size(&self, bytes: &[u8]) -> Option<usize> {
-        encoded::size(self.algorithm, self.shape, bytes)
+    pub(in crate::store::redis) fn state_len(&self, bytes: &[u8]) -> Option<usize> {
+        encoded::encoded_len(self.algorithm, self.shape, bytes)
     }
 }
 

@@ -26,7 +26,7 @@ impl Batch {
         for asked in &self.asked {
             let size = match rest.first()? {
                 b'.' | b'!' => 1,
-                _ => self.rules[usize::from(asked.rule)].state_size(rest)?,
+                _ => self.rules[usize::from(asked.rule)].state_len(rest)?,
             };
             let start = bytes.len() - rest.len();
             rest = rest.get(size..)?;
@@ -133,7 +133,7 @@ impl Reply {
     fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
         let policy = check.policy();
         let bytes = &self.found.bytes[self.found.places[usize::from(key)].clone()];
-        let state = State::found(policy, bytes, self.found.at, charged);
+        let state = State::decode(policy, bytes, self.found.at, charged);
         state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })
     }
 }

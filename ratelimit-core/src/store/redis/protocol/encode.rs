@@ -29,7 +29,7 @@ fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
 
 impl Rule {
     fn push(&self, bytes: &mut Vec<u8>) {
-        push(bytes, script::number(self.algorithm).into());
+        push(bytes, self.algorithm.spec().number.into());
         push(bytes, self.max);
         push(bytes, self.window_us);
         push(bytes, self.shape);

@@ -184,12 +184,7 @@ fn a_reply_of_any_other_shape_is_a_protocol_error() {
 #[test]
 fn verdicts_that_cannot_be_true_end_in_an_error_and_not_in_a_panic() {
     let year = Duration::from_secs(366 * 86_400);
-    for algorithm in [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ] {
+    for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
         let ask = |cost| request(&[(&policy, "a", cost)], Mode::Check);
         let (_, batch) = encoder(0).encode(vec![ask(u64::MAX), ask(u64::MAX), ask(1)]);
