@@ -29,15 +29,15 @@ pub struct Outcome {
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
-    /// [`NOT_TOLD`](Self::NOT_TOLD) while something is left, and when the store does not tell.
+    /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something is left, and when the store does not tell.
     next_unit_after_us: u64,
     decision: Decision,
     degraded: bool,
-    pooled: bool,
+    overflowed: bool,
 }
 
 impl Outcome {
-    const NOT_TOLD: u64 = u64::MAX;
+    const UNKNOWN_WAIT: u64 = u64::MAX;
 
     /// An outcome from a store's numbers; the instant is that of the group. Where nothing remains, say when one more unit
     /// passes with [`with_next_unit_after`](Self::with_next_unit_after), which clients are told.
@@ -48,10 +48,10 @@ impl Outcome {
             cost,
             remaining,
             reset_after_us,
-            next_unit_after_us: Self::NOT_TOLD,
+            next_unit_after_us: Self::UNKNOWN_WAIT,
             decision,
             degraded: false,
-            pooled: false,
+            overflowed: false,
         }
     }
 
@@ -77,14 +77,14 @@ impl Outcome {
     }
 
     /// The same, charged to a count that callers share for want of room.
-    pub(crate) const fn pooled(mut self) -> Self {
-        self.pooled = true;
+    pub(crate) const fn overflowed(mut self) -> Self {
+        self.overflowed = true;
         self
     }
 
     /// Whether it was charged to a count that callers share for want of room.
-    pub(crate) const fn is_pooled(&self) -> bool {
-        self.pooled
+    pub(crate) const fn is_overflowed(&self) -> bool {
+        self.overflowed
     }
 
     /// The instant from which the full quota is available again, if nobody comes.
@@ -136,7 +136,7 @@ impl Outcome {
     /// other comes. `None` while something remains, and when the store does not tell.
     pub const fn next_unit_after(&self) -> Option<Duration> {
         match self.next_unit_after_us {
-            Self::NOT_TOLD => None,
+            Self::UNKNOWN_WAIT => None,
             micros => Some(Duration::from_micros(micros)),
         }
     }
@@ -194,9 +194,9 @@ impl GroupOutcome {
     }
 
     /// The same, with those limits marked that were charged to a count that callers share for want of room.
-    pub(crate) fn pooled(mut self, is_pooled: impl Fn(usize) -> bool) -> Self {
+    pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
         for (place, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.pooled = is_pooled(place);
+            outcome.overflowed = is_overflowed(place);
         }
         self
     }
@@ -210,15 +210,15 @@ impl GroupOutcome {
         self
     }
 
-    /// The same refusal, told again: `came` was the first time, by some clock, and `now` is within its shortest wait.
+    /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.
     #[cfg(feature = "redis")]
-    pub(crate) fn later(mut self, came: Timestamp, now: Timestamp) -> Self {
-        let elapsed = now.as_micros().saturating_sub(came.as_micros());
+    pub(crate) fn aged(mut self, received_at: Timestamp, now: Timestamp) -> Self {
+        let elapsed = now.as_micros().saturating_sub(received_at.as_micros());
         self.at = Timestamp::from_micros(self.at.as_micros() + elapsed);
         for outcome in &mut self.outcomes {
             outcome.at = self.at;
             outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
-            if outcome.next_unit_after_us != Outcome::NOT_TOLD {
+            if outcome.next_unit_after_us != Outcome::UNKNOWN_WAIT {
                 outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);
             }
             if let Decision::RetryAfterMicros(wait) = &mut outcome.decision {

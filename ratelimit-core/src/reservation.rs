@@ -79,7 +79,7 @@ impl GroupOutcome {
                 let until = outcome.resets_at();
                 // A count that occurs twice was charged the sum, and is given back the sum.
                 // What many share is not given back: by then another may have been charged it.
-                let units = if outcome.is_pooled() { 0 } else { check.units() };
+                let units = if outcome.is_overflowed() { 0 } else { check.units() };
                 match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
                     Some(other) => {
                         let sum = other.check().units().saturating_add(units);

@@ -55,7 +55,7 @@ impl Backend {
     pub(super) fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         match self {
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.refused(group),
+            Self::Redis(store) => store.cached_denial(group),
             Self::Memory(_) | Self::Custom(_) => None,
         }
     }

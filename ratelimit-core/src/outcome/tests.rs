@@ -65,7 +65,7 @@ fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is
     let after = |outcome: Outcome| outcome.available_after().as_micros();
     assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
     assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);
-    assert_eq!(after(allowed(0, 60)), 60, "the store does not tell");
+    assert_eq!(after(allowed(0, 60)), 60, "the store does not report it");
     assert_eq!(after(denied(9)), 9);
     assert_eq!(after(denied(9).with_next_unit_after(7)), 9, "a request of several units");
     assert_eq!(after(denied(7).with_next_unit_after(9)), 9, "a request of no units");
@@ -76,11 +76,12 @@ fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is
 
 #[test]
 #[cfg(feature = "redis")]
-fn a_denial_that_is_told_again_is_as_much_shorter() {
+fn an_aged_denial_has_shorter_waits() {
     let at = Timestamp::from_micros;
-    let told = group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
-    let told = told.later(at(500), at(505));
-    let waits = told.outcomes().iter().map(|outcome| {
+    let denial =
+        group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
+    let denial = denial.aged(at(500), at(505));
+    let waits = denial.outcomes().iter().map(|outcome| {
         let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
         (micros(outcome.next_unit_after()), micros(outcome.retry_after()), outcome.reset_after().as_micros())
     });

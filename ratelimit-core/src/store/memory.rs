@@ -117,7 +117,7 @@ impl MemoryStore {
             Some(entry) => entry.decide(check, now, mode),
             None => pool.decide_new(digest, check, now, mode),
         };
-        outcome.pooled()
+        outcome.overflowed()
     }
 
     pub(crate) fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
@@ -127,7 +127,7 @@ impl MemoryStore {
         let now = self.clock.now();
         let mut held = self.hold(group, now);
         let outcome = held.decide(group, now, mode);
-        outcome.pooled(|place| held.places[place].0 == held.pool)
+        outcome.overflowed(|index| held.places[index].0 == held.overflow)
     }
 
     /// Where the callers without room are counted, locked.
@@ -161,7 +161,7 @@ impl MemoryStore {
             }
             places.push((order.len(), overflow_digest(check.policy())));
         }
-        Held { shards, places, pool: order.len() }
+        Held { shards, places, overflow: order.len() }
     }
 }
 
@@ -207,7 +207,7 @@ struct Held<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
     places: SmallVec<[(usize, Digest); 2]>,
     /// Where in `shards` callers without room are counted, if there are any.
-    pool: usize,
+    overflow: usize,
 }
 
 impl Held<'_> {

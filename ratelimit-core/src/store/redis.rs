@@ -1,4 +1,4 @@
-//! The shared store: one Lua script a decision, in Redis or Valkey.
+//! The shared store: one Lua script per decision, in Redis or Valkey.
 
 mod breaker;
 mod builder;
@@ -27,12 +27,11 @@ pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_HEARTBEAT, DEFAULT_LONGEST_REFUSAL,
     DEFAULT_OPEN_AFTER, RedisStoreBuilder,
 };
-use self::client::Connection;
-use self::cluster_group::all;
-use self::deadline::Patience;
-use self::denial_cache::Refusals;
-use self::protocol::{Encoder, Limit, Request};
-use self::queue::Pending;
+use self::client::Client;
+use self::deadline::RequestDeadline;
+use self::denial_cache::DenialCache;
+use self::protocol::{Encoder, LimitArg, Request};
+use self::queue::PendingReply;
 use super::Store;
 use crate::algorithm::Mode;
 use crate::check::Check;
@@ -43,54 +42,56 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Only in a cluster, and
-///   only for a group with several callers, it is one call for each caller: they are charged in order, and what was
-///   charged is given back when a later one is denied. So never too many pass; but for a moment another request may be
-///   denied what is then given back.
-/// * The server's clock decides, so instances need not agree on the time.
-/// * A caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without another round
-///   trip.
-/// * No call waits longer than the deadline, 100 ms unless set: not for a slow server, not for a lost connection, not for
-///   several nodes of a cluster.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Requests that come while a
+///   call is in flight share the next call.
+/// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if a later one
+///   is denied, the earlier ones are refunded. More units than the limit never pass, but until the refund another request
+///   may be denied.
+/// * The server's clock decides, so the instances' clocks need not agree.
+/// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without
+///   another round trip.
+/// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or several nodes
+///   of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
 ///   runtime and outlives each.
-/// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest.
+/// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
+///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
 pub struct RedisStore {
-    connection: Connection,
+    client: Client,
     encoder: Arc<Encoder>,
-    refusals: Arc<Refusals>,
-    /// Of refunds within a denied group.
-    give_back_failed: LogLimit,
+    denials: Arc<DenialCache>,
+    /// For refunds of denied groups that fail.
+    refund_log: LogLimit,
 }
 
 impl RedisStore {
-    /// Whether there is a connection that serves, for a readiness probe. Of a cluster a part may be out.
+    /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
     pub fn is_connected(&self) -> bool {
-        self.connection.is_up()
+        self.client.is_up()
     }
 
-    /// How long a decision may take.
+    /// Longest time for a decision.
     pub(crate) fn deadline(&self) -> Duration {
-        self.connection.deadline()
+        self.client.deadline()
     }
 
-    /// What this process knows of a question without asking the server: that it was refused a moment ago.
-    pub(crate) fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        self.refusals.find(group)
+    /// The denial of this group, if it is in the denial cache.
+    pub(crate) fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        self.denials.get(group)
     }
 
-    /// Asks the server, for `limit` or the deadline if that is less, and remembers its refusals.
+    /// Decides by the server within `limit` or the store's deadline, whichever is shorter, and caches a denial.
     pub(crate) async fn check_within(
         &self,
         group: &[Check<'_>],
         limit: Duration,
     ) -> Result<GroupOutcome, StoreError> {
-        let asked = self.refusals.ask(group);
-        let outcome = self.decide(group, Mode::Check, self.patience(limit)).await?;
+        let lookup = self.denials.begin_lookup(group);
+        let outcome = self.decide(group, Mode::Check, self.deadline_within(limit)).await?;
         if outcome.is_allowed() {
-            self.refusals.charged(group);
-        } else if let Some(asked) = asked {
-            self.refusals.learn(group, asked, &outcome);
+            self.denials.record_charge(group);
+        } else if let Some(lookup) = lookup {
+            self.denials.insert(group, lookup, &outcome);
         }
         Ok(outcome)
     }
@@ -100,7 +101,11 @@ impl RedisStore {
         group: &[Check<'_>],
         limit: Duration,
     ) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Peek, self.patience(limit)).await
+        self.decide(group, Mode::Peek, self.deadline_within(limit)).await
+    }
+
+    pub(crate) async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        self.reset_each_caller(group, self.deadline_within(limit)).await
     }
 
     pub(crate) async fn refund_within(
@@ -108,25 +113,25 @@ impl RedisStore {
         reservation: &Reservation<'_>,
         limit: Duration,
     ) -> Result<(), StoreError> {
-        all(self.start_refund(reservation, self.patience(limit))).await
+        self.refund_each_caller(reservation, self.deadline_within(limit)).await
     }
 
-    /// How long a call that begins now waits.
-    fn patience(&self, limit: Duration) -> Patience {
-        Patience::new(limit.min(self.deadline()))
+    /// The deadline of a request that begins now.
+    fn deadline_within(&self, limit: Duration) -> RequestDeadline {
+        RequestDeadline::after(limit.min(self.deadline()))
     }
 
-    /// Queues a group whose callers are on one node.
-    fn submit(&self, group: &[Check<'_>], mode: Mode, patience: Patience) -> Pending {
-        let limits = group.iter().map(|check| Limit::new(self.encoder.namer.key(check), check));
-        self.connection.submit(Request { mode, limits: limits.collect() }, patience)
+    /// Queues a group whose keys are on one node.
+    fn submit(&self, group: &[Check<'_>], mode: Mode, deadline: RequestDeadline) -> PendingReply {
+        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
+        self.client.submit(Request { mode, limits: limits.collect() }, deadline)
     }
 }
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match self.refused(group) {
-            Some(refused) => Ok(refused),
+        match self.cached_denial(group) {
+            Some(denial) => Ok(denial),
             None => self.check_within(group, self.deadline()).await,
         }
     }

@@ -1,74 +1,77 @@
-//! The circuit breaker.
+//! Circuit breaker: opens after too many failures in a row, or when half of the calls time out.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::ConfigError;
 
-/// When so much has failed that there is no use in asking.
+/// Thresholds of the circuit breaker. Each slot range has a weight of its own, which these methods take.
 ///
-/// A timeout weighs as much as there may be refusals, and a refusal as much as there may be timeouts, so that both
-/// numbers are exact and may be mixed. Every answer takes back a little less than a timeout. So it also opens when half
-/// of the questions time out, though never enough of them in a row: each of them keeps somebody waiting.
+/// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that both
+/// thresholds are exact and failures of both kinds add up. A reply takes back a little less than the weight of a timeout.
+/// So the breaker also opens when half of the calls time out, though never enough of them in a row: each timeout keeps a
+/// request waiting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breaker {
+    /// Timeouts in a row that open the breaker.
     timeouts: u32,
-    refusals: u32,
+    /// Error replies in a row that open the breaker.
+    errors: u32,
 }
 
-/// Most failures of one kind.
-const MAX_FAILURES: u32 = 1000;
+/// Largest threshold.
+const MAX_THRESHOLD: u32 = 1000;
 
 impl Breaker {
-    pub(super) const fn new(timeouts: u32, refusals: u32) -> Self {
-        Self { timeouts, refusals }
+    pub(super) const fn new(timeouts: u32, errors: u32) -> Self {
+        Self { timeouts, errors }
     }
 
     pub(super) fn validate(self) -> Result<(), ConfigError> {
-        let right = |number| (1..=MAX_FAILURES).contains(&number);
-        if right(self.timeouts) && right(self.refusals) {
+        let is_valid = |threshold| (1..=MAX_THRESHOLD).contains(&threshold);
+        if is_valid(self.timeouts) && is_valid(self.errors) {
             return Ok(());
         }
         Err(ConfigError::Setting { setting: "open_after", expected: "two numbers from 1 to 1000" })
     }
 
-    /// Weight of an answer that did not come in time.
-    pub(super) const fn timeout(self) -> u32 {
-        self.refusals
+    /// Weight of a timeout.
+    pub(super) const fn timeout_weight(self) -> u32 {
+        self.errors
     }
 
-    /// Weight of an answer that refuses.
-    pub(super) const fn refusal(self) -> u32 {
+    /// Weight of an error reply.
+    pub(super) const fn error_weight(self) -> u32 {
         self.timeouts
     }
 
-    /// Weight from which on it is open.
+    /// Weight at which the breaker opens.
     pub(super) const fn threshold(self) -> u32 {
-        self.timeouts * self.refusals
+        self.timeouts * self.errors
     }
 
     pub(super) fn is_open(self, weight: &AtomicU32) -> bool {
         weight.load(Ordering::Relaxed) >= self.threshold()
     }
 
-    /// Counts a failure; whether it is open.
-    pub(super) fn failed(self, weight: &AtomicU32, more: u32) -> bool {
+    /// Adds the weight of a failure. Returns whether the breaker is open.
+    pub(super) fn record_failure(self, weight: &AtomicU32, more: u32) -> bool {
         let grown = |weight: u32| Some(weight.saturating_add(more).min(2 * self.threshold()));
         let _ = weight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
         self.is_open(weight)
     }
 
-    /// Counts an answer.
-    pub(super) fn answered(self, weight: &AtomicU32) {
+    /// Takes back the weight of a reply.
+    pub(super) fn record_reply(self, weight: &AtomicU32) {
         // Read first: this runs for every request.
         if weight.load(Ordering::Relaxed) > 0 {
-            let less = |weight: u32| Some(weight.saturating_sub((self.timeout() - 1).max(1)));
+            let less = |weight: u32| Some(weight.saturating_sub((self.timeout_weight() - 1).max(1)));
             let _ = weight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
-    /// There is another connection. What was open stays so unless it was proved to work again.
-    pub(super) fn begin_anew(self, weight: &AtomicU32, is_proved: bool) {
-        if is_proved || !self.is_open(weight) {
+    /// Closes the breaker for a new connection; an open one stays open unless the connection was verified there.
+    pub(super) fn reset(self, weight: &AtomicU32, is_verified: bool) {
+        if is_verified || !self.is_open(weight) {
             weight.store(0, Ordering::Relaxed);
         }
     }
@@ -78,56 +81,56 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    /// What happens until it opens: `t` a timeout, `r` a refusal, `a` an answer.
+    /// Position of the event at which the breaker opens: `t` is a timeout, `e` an error reply, `a` a reply.
     fn opens(breaker: Breaker, story: &str) -> Option<usize> {
         let weight = AtomicU32::new(0);
         story.chars().position(|what| match what {
-            't' => breaker.failed(&weight, breaker.timeout()),
-            'r' => breaker.failed(&weight, breaker.refusal()),
+            't' => breaker.record_failure(&weight, breaker.timeout_weight()),
+            'e' => breaker.record_failure(&weight, breaker.error_weight()),
             _ => {
-                breaker.answered(&weight);
+                breaker.record_reply(&weight);
                 breaker.is_open(&weight)
             }
         })
     }
 
     #[test]
-    fn it_opens_after_so_many_failures_in_a_row() {
+    fn the_breaker_opens_at_its_threshold_of_failures_in_a_row() {
         let breaker = Breaker::new(3, 5);
         assert_eq!(opens(breaker, "tt"), None);
         assert_eq!(opens(breaker, "ttt"), Some(2));
-        assert_eq!(opens(breaker, "rrrr"), None);
-        assert_eq!(opens(breaker, "rrrrr"), Some(4));
-        assert_eq!(opens(breaker, "rrtt"), Some(3), "they may be mixed");
-        assert_eq!(opens(breaker, &"aat".repeat(1000)), None, "a third of the questions");
-        assert_eq!(opens(breaker, &"ra".repeat(1000)), None, "a refusal keeps nobody waiting");
-        for (timeouts, refusals) in [(1, 1), (1, 7), (7, 1), (20, 20), (1000, 1000)] {
-            let breaker = Breaker::new(timeouts, refusals);
-            let (timeouts, refusals) = (timeouts as usize, refusals as usize);
+        assert_eq!(opens(breaker, "eeee"), None);
+        assert_eq!(opens(breaker, "eeeee"), Some(4));
+        assert_eq!(opens(breaker, "eett"), Some(3), "they may be mixed");
+        assert_eq!(opens(breaker, &"aat".repeat(1000)), None, "a third of the calls");
+        assert_eq!(opens(breaker, &"ea".repeat(1000)), None, "an error reply keeps no request waiting");
+        for (timeouts, errors) in [(1, 1), (1, 7), (7, 1), (20, 20), (1000, 1000)] {
+            let breaker = Breaker::new(timeouts, errors);
+            let (timeouts, errors) = (timeouts as usize, errors as usize);
             assert_eq!(opens(breaker, &"t".repeat(2000)), Some(timeouts - 1));
-            assert_eq!(opens(breaker, &"r".repeat(2000)), Some(refusals - 1));
+            assert_eq!(opens(breaker, &"e".repeat(2000)), Some(errors - 1));
         }
     }
 
     #[test]
-    fn it_opens_when_half_of_the_questions_time_out() {
+    fn the_breaker_opens_when_half_of_the_calls_time_out() {
         let opened = opens(Breaker::new(3, 5), &"at".repeat(100)).unwrap();
         assert!((10..40).contains(&opened), "after {opened}");
     }
 
     #[test]
-    fn another_connection_closes_what_it_has_proved() {
+    fn a_verified_connection_closes_the_breaker() {
         let breaker = Breaker::new(3, 5);
-        for is_proved in [true, false] {
+        for is_verified in [true, false] {
             let weight = AtomicU32::new(0);
-            assert!(breaker.failed(&weight, breaker.threshold()));
-            breaker.begin_anew(&weight, is_proved);
-            assert_eq!(breaker.is_open(&weight), !is_proved);
-            // What was not open begins at nothing.
+            assert!(breaker.record_failure(&weight, breaker.threshold()));
+            breaker.reset(&weight, is_verified);
+            assert_eq!(breaker.is_open(&weight), !is_verified);
+            // A closed breaker starts at 0 again.
             let weight = AtomicU32::new(0);
-            assert!(!breaker.failed(&weight, breaker.threshold() - 1));
-            breaker.begin_anew(&weight, is_proved);
-            assert!(!breaker.failed(&weight, breaker.timeout()));
+            assert!(!breaker.record_failure(&weight, breaker.threshold() - 1));
+            breaker.reset(&weight, is_verified);
+            assert!(!breaker.record_failure(&weight, breaker.timeout_weight()));
         }
     }
 }

@@ -1,31 +1,32 @@
-//! How long a request waits for its reply.
+//! The deadline of one request.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::error::Failure;
+use super::error::CallError;
 
-/// How long a request waits for its reply.
+/// When a request was made, and how long it waits for its reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// When the request was made: its place in the order.
+pub(super) struct RequestDeadline {
+    /// Also the request's place in the order of a queue.
     pub(super) since: Instant,
     pub(super) limit: Duration,
 }
 
-impl Patience {
-    /// From now on.
-    pub(super) fn new(limit: Duration) -> Self {
+impl RequestDeadline {
+    /// A deadline `limit` from now.
+    pub(super) fn after(limit: Duration) -> Self {
         Self { since: Instant::now(), limit }
     }
 
-    pub(super) fn until(self) -> Instant {
+    /// The instant of the deadline.
+    pub(super) fn instant(self) -> Instant {
         self.since + self.limit
     }
 
     /// The error of a request that hit its deadline.
-    pub(super) const fn too_late(self) -> Failure {
-        Failure::Timeout(self.limit)
+    pub(super) const fn timeout_error(self) -> CallError {
+        CallError::Timeout(self.limit)
     }
 }

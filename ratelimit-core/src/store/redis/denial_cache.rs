@@ -1,22 +1,22 @@
 //! Denial cache: repeats the server's last denial of a caller until its `retry_after`, without a round trip.
 //!
 //! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a wait. Those by this
-//! process take effect at once. Those by other processes, and lost data on the server, are seen at most the longest life of a
-//! denial later. The cache never admits a request.
+//! process take effect at once. Those by other processes, and lost data on the server, are seen at most the cache's TTL
+//! later. The cache never admits a request.
 //!
-//! Only the very same question (counts, limits and costs) gets the same answer, with the time that has passed taken off. The
-//! denial is exact: the first of its waits is not over. What it says is exact as well, with these exceptions:
+//! An entry applies only to the same group (states, limits and costs), with the elapsed time taken off. The denial is
+//! exact: the first of its waits is not over. What it reports is exact as well, with these exceptions:
 //!
-//! * What is left is as old as the denial for the limits that are not violated, and where a count is asked for more than one
-//!   unit and something is left. Where nothing is left, a denial ends when one more unit would pass.
-//! * The wait turns out longer when a request under a higher `max` of the same count passes meanwhile, or, where a count is
-//!   asked for more than one unit, a request of another process. Requests of this process end such a denial.
-//! * The server does not note what expires while it is not asked. If its clock then steps back, that counts again until its
-//!   window is over. Only denials of more than one unit outlive an expiry.
-//! * Waits are counted from the arrival of the answer, so they are longer by the way back, and never shorter.
+//! * `remaining` is as old as the denial for limits that are not violated, and for limits with a cost above 1 of which
+//!   something remains. Where nothing remains, an entry ends when one more unit would pass.
+//! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile, or, for a cost
+//!   above 1, a request of another process. A request of this process ends such an entry.
+//! * The server does not note expiries while no request comes. If its clock then goes back, expired units count again until
+//!   their window is over. Only denials with a cost above 1 outlive an expiry.
+//! * Waits are counted from the arrival of the reply, so they are longer by its way back, and never shorter.
 //!
-//! Times are the difference between two readings of one monotonic clock of this process. A wait began when the server
-//! decided, which was after the question was asked and before the answer came: so it is over here no later than there.
+//! Times are differences between readings of one monotonic clock of this process. A wait began when the server decided,
+//! after the request was sent and before the reply arrived, so it is over here no later than there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,70 +30,69 @@ use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
 use crate::outcome::GroupOutcome;
 
-/// Locks among which the refusals are spread.
+/// Number of locks over which the entries are spread.
 const SHARDS: usize = 16;
 
-/// Most refusals under one lock; when there are more, the rest is asked of the server, as everybody is.
+/// Maximum number of entries under one lock. Further denials are not cached.
 const MAX_PER_SHARD: usize = 1_000;
 
-/// Parts of the counts, by their callers, each with counters of its own.
-const PARTS: usize = 1024;
+/// Number of buckets of callers, each with change counters of its own.
+const CHANGE_BUCKETS: usize = 1024;
 
-/// The refusals that this process knows of.
+/// Denials of the server, by the state that was violated.
 #[derive(Debug)]
-pub(super) struct Refusals {
+pub(super) struct DenialCache {
     clock: Arc<dyn Clock>,
-    /// Longest life of a refusal; zero turns them off.
-    longest: Duration,
+    /// Longest life of an entry; zero disables the cache.
+    ttl: Duration,
+    /// Key of the digests.
     key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
-    /// Whether there was ever one: until then nothing is looked for.
+    /// Whether there ever was an entry; until then lookups end at once.
     any: AtomicBool,
-    /// For parts of the counts that are told apart without a digest.
-    changes: Box<[Changes]>,
+    /// For each bucket of callers; finding a bucket takes no digest.
+    changes: Box<[ChangeCounters]>,
 }
 
-/// How often this process changed counts of a part.
+/// Number of changes that this process made to states of a bucket.
 #[derive(Debug, Default)]
-struct Changes {
-    /// By resetting them or giving back.
-    forgotten: AtomicU64,
-    /// By charging them.
+struct ChangeCounters {
+    /// Resets and refunds.
+    freed: AtomicU64,
     charged: AtomicU64,
 }
 
-/// Those under one lock.
+/// Entries under one lock.
 #[derive(Debug, Default)]
 struct Shard {
-    table: HashTable<Refusal>,
-    /// Earlier than this none of them is over.
+    table: HashTable<Denial>,
+    /// No entry expires before this instant.
     next_sweep: Timestamp,
 }
 
-/// When a question was asked.
+/// A check that is about to be sent to the server.
 #[derive(Debug)]
-pub(super) struct Asked {
-    at: Timestamp,
-    /// For each count of the group, how often its part had changed.
+pub(super) struct Lookup {
+    sent_at: Timestamp,
+    /// For each check of the group, the changes of its bucket until then.
     changes: SmallVec<[u64; 2]>,
 }
 
 #[derive(Debug)]
-struct Refusal {
-    /// The count that was violated, the first of several.
-    count: u128,
-    /// The whole question, costs and all.
-    question: u128,
-    /// When the answer came.
-    came: Timestamp,
+struct Denial {
+    /// Digest of the violated state, the first of several.
+    state: u128,
+    /// Digest of the whole group, with its limits and costs.
+    group: u128,
+    received_at: Timestamp,
     until: Timestamp,
-    /// For each count of the group, how often its part had changed when the question was asked.
+    /// For each check of the group, the changes of its bucket before it was sent.
     changes: SmallVec<[u64; 2]>,
-    answer: GroupOutcome,
+    outcome: GroupOutcome,
 }
 
-/// Whether each count is asked for one unit. Then nothing is left where it is denied.
-fn asks_single_units(group: &[Check<'_>]) -> bool {
+/// Whether each state of the group is charged one unit. Then nothing remains of a violated limit.
+fn has_single_units(group: &[Check<'_>]) -> bool {
     let mut rest = group;
     while let [check, others @ ..] = rest {
         if check.units() != 1 || others.iter().any(|other| other.shares_count_with(check)) {
@@ -104,127 +103,129 @@ fn asks_single_units(group: &[Check<'_>]) -> bool {
     true
 }
 
+/// The table's hash: the lower half of a digest.
 #[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
 fn hash(digest: u128) -> u64 {
     digest as u64
 }
 
-impl Refusals {
-    pub(super) fn new(clock: Arc<dyn Clock>, longest: Duration) -> Self {
+impl DenialCache {
+    pub(super) fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let changes = (0..PARTS).map(|_| Changes::default()).collect();
-        Self { clock, longest, key: random_key(), shards, any: AtomicBool::new(false), changes }
+        let changes = (0..CHANGE_BUCKETS).map(|_| ChangeCounters::default()).collect();
+        Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
     }
 
-    fn shard(&self, count: u128) -> MutexGuard<'_, Shard> {
+    fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
-        let bits = (count >> 96) as usize;
+        let bits = (state >> 96) as usize;
         self.shards[bits % SHARDS].lock()
     }
 
-    /// For each count of the group, how often its part has changed in a way that matters to a denial of the group. Where two
-    /// callers share a part, the one may have to ask once more because of the other.
+    /// For each check of the group, the changes of its bucket that matter to a denial of the group. Callers that share a
+    /// bucket end each other's entries, which costs a round trip.
     fn changes<'a>(&'a self, group: &'a [Check<'_>]) -> impl Iterator<Item = u64> + 'a {
-        let single = asks_single_units(group);
+        let single = has_single_units(group);
         group.iter().map(move |check| {
-            let changes = &self.changes[part(check)];
-            let charged = if single { 0 } else { changes.charged.load(Ordering::Acquire) };
-            changes.forgotten.load(Ordering::Acquire) + charged
+            let counters = &self.changes[change_bucket(check)];
+            let charged = if single { 0 } else { counters.charged.load(Ordering::Acquire) };
+            counters.freed.load(Ordering::Acquire) + charged
         })
     }
 
-    /// This process has charged the group, which ends denials of larger costs.
-    pub(super) fn charged(&self, group: &[Check<'_>]) {
+    /// Records that this process charged the group, which ends denials of larger costs.
+    pub(super) fn record_charge(&self, group: &[Check<'_>]) {
         for check in group.iter().filter(|check| check.units() > 0) {
-            self.changes[part(check)].charged.fetch_add(1, Ordering::Release);
+            self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// The answer to this question, if it was refused before and the wait is not over.
-    pub(super) fn find(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    /// The denial of this group as seen now, if there is one whose wait is not over.
+    pub(super) fn get(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
         let now = self.clock.now();
-        let mut question = None;
+        let mut digest_of_group = None;
         group.iter().find_map(|check| {
-            let count = check.digest(&self.key);
-            let mut shard = self.shard(count);
-            let known = shard.table.find_entry(hash(count), |refusal| refusal.count == count).ok()?;
-            let refusal = known.get();
-            // Learned since `now` was read, which costs one question more; or a test's clock went back.
-            if now < refusal.came || refusal.until <= now {
+            let state = check.digest(&self.key);
+            let mut shard = self.lock_shard(state);
+            let known = shard.table.find_entry(hash(state), |denial| denial.state == state).ok()?;
+            let denial = known.get();
+            // The entry may be newer than `now`, which costs a round trip; or a test's clock went back.
+            if now < denial.received_at || denial.until <= now {
                 known.remove();
                 return None;
             }
-            let question = *question.get_or_insert_with(|| group_digest(group, &self.key));
-            if refusal.question != question {
+            let digest = *digest_of_group.get_or_insert_with(|| group_digest(group, &self.key));
+            if denial.group != digest {
                 return None;
             }
-            if !self.changes(group).eq(refusal.changes.iter().copied()) {
+            if !self.changes(group).eq(denial.changes.iter().copied()) {
                 known.remove();
                 return None;
             }
-            Some(refusal.answer.clone().later(refusal.came, now))
+            Some(denial.outcome.clone().aged(denial.received_at, now))
         })
     }
 
-    /// To be called before a question is asked whose answer may be learned; `None` when it may not.
-    pub(super) fn ask(&self, group: &[Check<'_>]) -> Option<Asked> {
-        if self.longest.is_zero() {
+    /// Notes the instant and the changes before a check is sent whose denial may be cached. `None` if the cache is disabled.
+    pub(super) fn begin_lookup(&self, group: &[Check<'_>]) -> Option<Lookup> {
+        if self.ttl.is_zero() {
             return None;
         }
-        Some(Asked { at: self.clock.now(), changes: self.changes(group).collect() })
+        Some(Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() })
     }
 
-    /// Keeps the answer to a question, if it is a refusal.
-    pub(super) fn learn(&self, group: &[Check<'_>], asked: Asked, answer: &GroupOutcome) {
-        if answer.is_allowed() {
+    /// Caches the outcome, if it is a denial.
+    pub(super) fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
+        if outcome.is_allowed() {
             return;
         }
-        let violated = || group.iter().zip(answer.outcomes()).filter(|(_, told)| !told.is_allowed());
+        let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
         let Some((check, _)) = violated().next() else { return };
-        let count = check.digest(&self.key);
-        // A cost above the limit has no wait, and where nothing is left that changes with the next unit.
-        let waits = violated().flat_map(|(_, told)| [told.retry_after(), told.next_unit_after()]);
-        let wait = waits.flatten().fold(self.longest, Duration::min);
-        let (now, until) = (self.clock.now(), asked.at.after(wait));
+        let state = check.digest(&self.key);
+        // A cost above the limit has no wait; where nothing remains, the outcome changes with the next unit.
+        let waits = violated().flat_map(|(_, outcome)| [outcome.retry_after(), outcome.next_unit_after()]);
+        let wait = waits.flatten().fold(self.ttl, Duration::min);
+        let (now, until) = (self.clock.now(), lookup.sent_at.after(wait));
         if until <= now {
             return;
         }
-        let Asked { changes, .. } = asked;
-        let question = group_digest(group, &self.key);
-        let mut shard = self.shard(count);
-        // What was changed since may be what made the server refuse.
+        let Lookup { changes, .. } = lookup;
+        let digest = group_digest(group, &self.key);
+        let mut shard = self.lock_shard(state);
+        // A change since then may be the cause of the denial.
         if !self.changes(group).eq(changes.iter().copied()) {
             return;
         }
-        let refusal = Refusal { count, question, came: now, until, changes, answer: answer.clone() };
-        if let Some(known) = shard.table.find_mut(hash(count), |known| known.count == count) {
-            *known = refusal;
+        let denial =
+            Denial { state, group: digest, received_at: now, until, changes, outcome: outcome.clone() };
+        if let Some(known) = shard.table.find_mut(hash(state), |known| known.state == state) {
+            *known = denial;
         } else if shard.has_room(now) {
             shard.next_sweep = shard.next_sweep.min(until);
-            shard.table.insert_unique(hash(count), refusal, |refusal| hash(refusal.count));
+            shard.table.insert_unique(hash(state), denial, |denial| hash(denial.state));
         }
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets, when the result is dropped, what is known of these counts, which are about to change.
-    pub(super) fn forget_after(self: &Arc<Self>, checks: &[Check<'_>]) -> Forgetting {
-        let counts = checks.iter().map(|check| (check.digest(&self.key), part(check))).collect();
-        Forgetting { refusals: Arc::clone(self), counts }
+    /// A guard that ends the entries of these states when it is dropped, for a command that is about to change them.
+    pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> InvalidateOnDrop {
+        let states = checks.iter().map(|check| (check.digest(&self.key), change_bucket(check))).collect();
+        InvalidateOnDrop { denials: Arc::clone(self), states }
     }
 }
 
-/// The part that a count is in, by the end of its caller's name.
-fn part(check: &Check<'_>) -> usize {
-    let ends = check.partition().iter().rev().take(2);
-    ends.fold(check.partition().len(), |part, byte| part * 31 + usize::from(*byte)) % PARTS
+/// The bucket of a caller: by the length and the last bytes of the partition.
+fn change_bucket(check: &Check<'_>) -> usize {
+    let last = check.partition().iter().rev().take(2);
+    last.fold(check.partition().len(), |bucket, byte| bucket * 31 + usize::from(*byte)) % CHANGE_BUCKETS
 }
 
 impl Shard {
-    /// Whether one more may be kept. Makes room first, if there may be any.
+    /// Whether there is room for one more entry; makes room first if entries may have expired.
     fn has_room(&mut self, now: Timestamp) -> bool {
         if self.table.len() < MAX_PER_SHARD {
             return true;
@@ -232,25 +233,26 @@ impl Shard {
         if now < self.next_sweep {
             return false;
         }
-        self.table.retain(|refusal| now < refusal.until);
-        self.next_sweep = self.table.iter().map(|refusal| refusal.until).min().unwrap_or(now);
+        self.table.retain(|denial| now < denial.until);
+        self.next_sweep = self.table.iter().map(|denial| denial.until).min().unwrap_or(now);
         self.table.len() < MAX_PER_SHARD
     }
 }
 
-/// Counts that change while this is held: it travels with the command that changes them, and is dropped at its end.
-pub(super) struct Forgetting {
-    refusals: Arc<Refusals>,
-    /// Digest and part of each.
-    counts: SmallVec<[(u128, usize); 2]>,
+/// Ends the entries of some states when it is dropped. It travels with the command that changes the states, and is dropped
+/// at its end.
+pub(super) struct InvalidateOnDrop {
+    denials: Arc<DenialCache>,
+    /// Digest and bucket of each.
+    states: SmallVec<[(u128, usize); 2]>,
 }
 
-impl Drop for Forgetting {
+impl Drop for InvalidateOnDrop {
     fn drop(&mut self) {
-        for &(count, part) in &self.counts {
-            let mut shard = self.refusals.shard(count);
-            self.refusals.changes[part].forgotten.fetch_add(1, Ordering::Release);
-            if let Ok(known) = shard.table.find_entry(hash(count), |refusal| refusal.count == count) {
+        for &(state, bucket) in &self.states {
+            let mut shard = self.denials.lock_shard(state);
+            self.denials.changes[bucket].freed.fetch_add(1, Ordering::Release);
+            if let Ok(known) = shard.table.find_entry(hash(state), |denial| denial.state == state) {
                 known.remove();
             }
         }

@@ -1,4 +1,4 @@
-//! What an error of Redis says: about the connection, about how things are set up, and to whoever reads the log.
+//! Errors of calls: what the caller gets, what they mean for the connection, and what a log may show.
 
 #[cfg(test)]
 mod tests;
@@ -10,83 +10,83 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 
-use super::remedy::{remedy, says};
+use super::remedy::{mentions, remedy};
 use crate::error::StoreError;
 
-/// Why there is no answer; one failure may be that of many requests.
+/// Why a call has no reply. One error may be that of many requests, so it is cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) enum Failure {
-    /// There is no connection, or requests are not sent for a while.
+pub(super) enum CallError {
+    /// There is no connection, or the circuit breaker is open.
     Unavailable,
-    /// The server or the client said so; true of a cluster.
-    Fault(Arc<RedisError>, bool),
-    /// It did not come within this time.
+    /// The connection or the server cannot serve.
+    Connection { error: Arc<RedisError>, is_cluster: bool },
+    /// There was no reply within this time.
     Timeout(Duration),
-    /// The server refused this request.
-    Refused(Arc<RedisError>),
-    /// It was not what was expected.
+    /// The server rejected this call.
+    Rejected(Arc<RedisError>),
+    /// The reply does not have this expected shape.
     Protocol(&'static str),
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable => Self::Unavailable(None),
-            Failure::Fault(error, is_cluster) => unavailable(error, is_cluster),
-            Failure::Timeout(after) => Self::Timeout { after },
-            Failure::Refused(error) => Self::Refused(Box::new(error)),
-            Failure::Protocol(expected) => Self::Protocol { expected },
+impl From<CallError> for StoreError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Unavailable => Self::Unavailable(None),
+            CallError::Connection { error, is_cluster } => unavailable(error, is_cluster),
+            CallError::Timeout(after) => Self::Timeout { after },
+            CallError::Rejected(error) => Self::Refused(Box::new(error)),
+            CallError::Protocol(expected) => Self::Protocol { expected },
         }
     }
 }
 
-/// What an error says about the connection.
-pub(super) enum Fault {
-    /// It is gone.
-    Gone,
-    /// It leads to a server that cannot serve and will not by itself, or not as who we are.
-    Wrong,
+/// What an error means for the connection.
+pub(super) enum ConnectionImpact {
+    /// The connection is lost.
+    Lost,
+    /// Wrong server or wrong credentials: reconnect elsewhere; retrying here does not help.
+    WrongServer,
     /// The server cannot serve at the moment.
-    Refusal,
-    /// Nothing: it is about the request.
+    CannotServe,
+    /// None: the error is about one call.
     None,
 }
 
-impl Fault {
+impl ConnectionImpact {
     pub(super) fn of(error: &RedisError) -> Self {
         if error.is_unrecoverable_error() || error.is_io_error() {
-            return Self::Gone;
+            return Self::Lost;
         }
         match error.code() {
-            Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::Wrong,
+            Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::WrongServer,
             Some(
                 "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
                 | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
-            ) => return Self::Refusal,
+            ) => return Self::CannotServe,
             _ => {}
         }
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Wrong,
-            ErrorKind::ClusterConnectionNotFound => Self::Refusal,
+            ErrorKind::AuthenticationFailed => Self::WrongServer,
+            ErrorKind::ClusterConnectionNotFound => Self::CannotServe,
             // Inside a script a missing permission has no code of its own.
-            _ if says(error, "can't run this command") => Self::Refusal,
+            _ if mentions(error, "can't run this command") => Self::CannotServe,
             _ => Self::None,
         }
     }
 }
 
-/// What the caller of the store is told: that it is not set up as it must be, or only that it cannot be reached.
+/// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise unavailable.
 fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
     match remedy(&error, is_cluster) {
-        Some(remedy) => StoreError::Misconfigured { remedy, source: Box::new(Reason(error)) },
-        None => StoreError::Unavailable(Some(Box::new(Reason(error)))),
+        Some(remedy) => StoreError::Misconfigured { remedy, source: Box::new(RedactedError(error)) },
+        None => StoreError::Unavailable(Some(Box::new(RedactedError(error)))),
     }
 }
 
-/// An error of the client crate, as it may be shown: without the address of another server.
-struct Reason(Arc<RedisError>);
+/// An error of the client crate without the addresses of other nodes, so that it may be logged.
+struct RedactedError(Arc<RedisError>);
 
-impl fmt::Display for Reason {
+impl fmt::Display for RedactedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.code() {
             Some(code @ ("MOVED" | "ASK")) => write!(f, "{code}: the key is on another node"),
@@ -96,20 +96,20 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Reason {
+impl RedactedError {
     fn names_a_node(&self) -> bool {
         matches!(self.0.code(), Some("MOVED" | "ASK"))
             || self.0.kind() == ErrorKind::ClusterConnectionNotFound
     }
 }
 
-impl fmt::Debug for Reason {
+impl fmt::Debug for RedactedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl Error for Reason {
+impl Error for RedactedError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         if self.names_a_node() { None } else { self.0.source() }
     }

@@ -1,10 +1,11 @@
-//! The names of keys in Redis.
+//! Keys in Redis.
 //!
-//! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}`: prefix and version of the layout; key of the policy; algorithm, window
-//! and what else tells one state from another; and the caller, as 22 characters of URL-safe base64 for 128 bits.
-//! The braces make the caller the hash tag, so that all limits of one caller live on one node of a cluster.
-//! A prefix has no colon, an algorithm's part has none, and the digest is of one length, so that read from both ends the
-//! parts are told apart although the key of a policy may contain colons: no two callers or policies have one name.
+//! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the policy's key;
+//! the kind of state (algorithm, window and further numbers); and the caller's digest, 128 bits as 22 characters of
+//! URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
+//!
+//! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind contain none,
+//! and the digest has a fixed length, so the parts can be read from both ends.
 
 #[cfg(test)]
 mod tests;
@@ -15,17 +16,17 @@ use std::fmt::Write;
 use crate::check::Check;
 use crate::policy::{Algorithm, Parameter, Policy};
 
-/// Version of the names and of the states under them; another layout gets another number.
+/// Version of the keys and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
 
-/// Makes the names.
-pub(super) struct Namer {
+/// Formats keys: prefix, and key of the callers' digests.
+pub(super) struct KeyFormat {
     prefix: String,
     digest_key: [u8; 32],
 }
 
-impl Namer {
-    /// `None` when the prefix has a character that is not allowed.
+impl KeyFormat {
+    /// Returns `None` if the prefix is empty, too long, or has a character that is not allowed.
     pub(super) fn new(prefix: &str, secret: &str) -> Option<Self> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let ok = (1..=32).contains(&prefix.len()) && prefix.chars().all(allowed);
@@ -35,26 +36,26 @@ impl Namer {
         })
     }
 
-    /// Names under which nothing is counted, to try out whether a server can be written to.
-    pub(super) fn probe(&self, number: u32) -> String {
+    /// Key of a probe, which checks that a server can be written to; no count is kept there.
+    pub(super) fn probe_key(&self, number: u32) -> String {
         format!("{}probe:{number}", self.prefix)
     }
 
-    /// The key under which this check's count is kept.
-    pub(super) fn key(&self, check: &Check<'_>) -> Key {
+    /// The key of a check's state.
+    pub(super) fn key(&self, check: &Check<'_>) -> StateKey {
         let mut caller = [0; 16];
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         caller.copy_from_slice(&digest.as_bytes()[..16]);
-        Key { caller, policy: check.policy().shared_key(), shape: Shape::of(check.policy()) }
+        StateKey { caller, policy: check.policy().shared_key(), kind: StateKind::of(check.policy()) }
     }
 
-    /// How a key is written.
-    pub(super) fn name(&self, key: &Key) -> String {
+    /// The key as it is sent.
+    pub(super) fn redis_key(&self, key: &StateKey) -> String {
         let mut name = String::with_capacity(self.prefix.len() + key.policy.len() + 48);
         name.push_str(&self.prefix);
         name.push_str(&key.policy);
         name.push(':');
-        key.shape.push(&mut name);
+        key.kind.push(&mut name);
         name.push_str(":{");
         push_base64(&mut name, &key.caller);
         name.push('}');
@@ -62,29 +63,29 @@ impl Namer {
     }
 }
 
-/// Under what a count is kept; a name is made of it only where one is sent.
+/// The parts of a key; formatted only when it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// The digest that stands for the caller.
+pub(super) struct StateKey {
+    /// Digest of the caller.
     caller: [u8; 16],
     policy: Cow<'static, str>,
-    shape: Shape,
+    kind: StateKind,
 }
 
-impl Key {
-    /// Spreads callers; keys of one caller may share it.
+impl StateKey {
+    /// A hash for tables; keys of one caller may share it.
     pub(super) fn hash(&self) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a hash as good as any")]
         let half = u128::from_le_bytes(self.caller) as u64;
-        half ^ self.shape.window_us
+        half ^ self.kind.window_us
     }
 
-    /// Tells callers apart.
+    /// Digest of the caller.
     pub(super) const fn caller(&self) -> &[u8; 16] {
         &self.caller
     }
 
-    /// The part of the name that tells where in a cluster the count is.
+    /// The hash tag, which decides the node of a cluster.
     pub(super) fn hash_tag(&self) -> String {
         let mut tag = String::with_capacity(22);
         push_base64(&mut tag, &self.caller);
@@ -92,16 +93,16 @@ impl Key {
     }
 }
 
-/// Of a policy what tells its states from those of another under the same key.
+/// What tells a policy's states from those of another policy with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct StateKind {
     algorithm: Algorithm,
     window_us: u64,
-    /// Sub-windows, or maximum and burst; 0 where they do not matter to the state.
+    /// Sub-windows, or `max` and burst; 0 where they do not matter to the state.
     more: [u64; 2],
 }
 
-impl Shape {
+impl StateKind {
     fn of(policy: &Policy) -> Self {
         let more = match policy.algorithm().spec().parameter {
             Parameter::SubWindows if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
@@ -111,7 +112,7 @@ impl Shape {
         Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more }
     }
 
-    /// Algorithm, window and the other numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
+    /// Appends the algorithm's tag, the window and the further numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
     fn push(&self, name: &mut String) {
         name.push(char::from(self.algorithm.spec().tag));
         let units = [

@@ -1,8 +1,9 @@
-//! What goes to the scripts and what comes back; the one place that knows both formats.
+//! The protocol of the scripts: arguments and replies. No other module knows these formats.
 //!
 //! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it converts many
-//! arguments. All numbers are integers below 2^53. A script answers which requests pass, and with what it found; what a
-//! client is told beyond that, whoever asked works out from it, with the same steps as in memory.
+//! arguments. All numbers are integers below 2^53. The reply holds the state found at each key and, unless all requests
+//! passed, one verdict per request. `remaining`, `reset_after` and `retry_after` are derived from that state by the code
+//! that the memory store runs.
 
 mod batch;
 mod decode;
@@ -10,6 +11,6 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::batch::{Limit, Request};
+pub(super) use self::batch::{LimitArg, Request};
 pub(super) use self::decode::{EXPECTED, Reply};
-pub(super) use self::encode::{Encoder, RefundArguments};
+pub(super) use self::encode::{Encoder, RefundArgs};

@@ -1,12 +1,12 @@
-//! Batches: requests that come while a call is under way go together into the next one.
+//! Queues and batches: requests that come while a call is in flight go together into the next call.
 //!
-//! Nothing waits for a batch to fill. With nothing under way a request is sent at once, by itself; under load one call
-//! decides about many, in the order in which they came and with one reading of the clock. A call for each would decide the
-//! same: the script judges each request with what those before it were charged. Another is sent while the first is under
-//! way when half of one could be filled, or when the first takes longer than a millisecond.
+//! A request never waits for a batch to fill. With no call in flight it is sent at once, by itself. Under load one call
+//! decides many requests, in the order in which they were made and with one reading of the clock. Single calls would decide
+//! the same: the script decides each request after charging those before it. Another call is sent while one is in
+//! flight if half a batch is queued, or if the call takes longer than the [send interval](MIN_SEND_INTERVAL).
 //!
-//! A cluster has one queue for each part of its slots, and one call for each caller who occurs in what was waiting: while a
-//! slot moves from one node to another, a call for several callers might find some of them here and some there.
+//! A cluster has one queue per slot range, and one call per caller in a batch: while a slot moves from one node to another,
+//! a call for several callers might find some of their keys here and some there.
 
 mod round_trip;
 
@@ -20,243 +20,254 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
-use self::round_trip::{Lately, PACE};
-use super::command::Question;
-use super::deadline::Patience;
-use super::error::Failure;
-use super::key::Key;
-use super::link::{Progress, Shared};
+use self::round_trip::{MIN_SEND_INTERVAL, RoundTripEstimate};
+use super::command::Command;
+use super::deadline::RequestDeadline;
+use super::error::CallError;
+use super::key::StateKey;
+use super::link::{CallProgress, Link};
 use super::protocol::{self, Encoder, Reply, Request};
 use super::topology::{SLOT_RANGES, slot_range};
 use crate::error::StoreError;
 
-/// Most limits in one call, so that no call keeps other users of the server waiting: it takes one or two tenths of a
-/// millisecond, and with logs, which count for several limits each, one millisecond at most. A single group that has more
-/// goes in a call of its own.
-const CAP: usize = 128;
+/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
+/// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
+/// that weighs more goes in a call of its own.
+const MAX_BATCH_WEIGHT: usize = 128;
 
 /// If at least this many limits are queued, the next call is sent immediately, so that the server never idles. With fewer,
-/// two calls would only be smaller than one.
-const CROWD: usize = CAP / 2;
+/// a second call would only split the first.
+const EAGER_SEND_THRESHOLD: usize = MAX_BATCH_WEIGHT / 2;
 
-/// Most calls in flight of one queue: what 64 * 128 limits need. More requests wait in the queue until their deadline.
-const MOST_UNDER_WAY: usize = 64;
+/// Maximum number of calls in flight of one queue: enough for 64 * 128 limits. Further requests stay queued until their
+/// deadline.
+const MAX_IN_FLIGHT: usize = 64;
+
+/// The channel for a reply.
+type ReplySender = oneshot::Sender<Result<Reply, CallError>>;
 
 /// A queued request.
-struct Waiter {
+struct QueuedRequest {
     request: Request,
-    patience: Patience,
-    answer: Answer,
+    deadline: RequestDeadline,
+    reply: ReplySender,
 }
 
-impl Waiter {
-    /// The part of [`CAP`] that the request takes.
+impl QueuedRequest {
+    /// Part of [`MAX_BATCH_WEIGHT`] that the request takes.
     fn weight(&self) -> usize {
-        self.request.limits.iter().map(|limit| limit.rule.weight()).sum()
+        self.request.limits.iter().map(|limit| limit.policy.weight()).sum()
     }
 }
 
-/// The channel for a reply.
-type Answer = oneshot::Sender<Result<Reply, Failure>>;
-
-/// Where requests wait. What is in here is bounded by time: nobody waits longer than the deadline.
+/// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
-    senders: Box<[mpsc::UnboundedSender<Waiter>]>,
-    shared: Arc<Shared>,
+    senders: Box<[mpsc::UnboundedSender<QueuedRequest>]>,
+    link: Arc<Link>,
 }
 
 impl Queues {
-    /// Queues that are served on `runtime`.
-    pub(super) fn start(shared: &Arc<Shared>, runtime: &Handle, encoder: &Arc<Encoder>) -> Self {
-        let size = if shared.is_cluster() { SLOT_RANGES } else { 1 };
+    /// Starts the queues, which run on `runtime`.
+    pub(super) fn start(link: &Arc<Link>, runtime: &Handle, encoder: &Arc<Encoder>) -> Self {
+        let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
         let senders = (0..size).map(|_| {
             let (sender, receiver) = mpsc::unbounded_channel();
-            runtime.spawn(serve(Arc::clone(shared), receiver, Arc::clone(encoder)));
+            runtime.spawn(run_queue(Arc::clone(link), receiver, Arc::clone(encoder)));
             sender
         });
-        Self { senders: senders.collect(), shared: Arc::clone(shared) }
+        Self { senders: senders.collect(), link: Arc::clone(link) }
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
-    pub(super) fn submit(&self, request: Request, patience: Patience) -> Pending {
-        let range = range(&self.shared, &request);
-        let (answer, decided) = oneshot::channel();
-        // The thread may be busy with connecting, which over TLS takes computing: what is bound to fail does so here.
-        if let Some(failure) = self.shared.refusal(range) {
-            let _ = answer.send(Err(failure));
+    pub(super) fn submit(&self, request: Request, deadline: RequestDeadline) -> PendingReply {
+        let range = range_of(&self.link, &request);
+        let (reply, receiver) = oneshot::channel();
+        // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
+        if let Some(error) = self.link.fast_fail(range) {
+            send_reply(reply, Err(error));
         } else {
-            // There is no receiver when the thread has ended, and then no answer either.
-            let _ = self.senders[range].send(Waiter { request, patience, answer });
+            // Fails when the thread has ended; then the reply's channel is closed, too.
+            let _ = self.senders[range].send(QueuedRequest { request, deadline, reply });
         }
-        Pending(decided)
+        PendingReply(receiver)
     }
 }
 
-/// A reply to come.
-pub(super) struct Pending(oneshot::Receiver<Result<Reply, Failure>>);
+/// A reply that has not arrived yet.
+pub(super) struct PendingReply(oneshot::Receiver<Result<Reply, CallError>>);
 
-impl Pending {
+impl PendingReply {
     pub(super) async fn reply(self) -> Result<Reply, StoreError> {
-        self.0.await.unwrap_or(Err(Failure::Unavailable)).map_err(StoreError::from)
+        self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
     }
 }
 
-/// Serves one queue, for ever.
-async fn serve(shared: Arc<Shared>, mut queue: mpsc::UnboundedReceiver<Waiter>, encoder: Arc<Encoder>) {
-    let mut under_way = JoinSet::new();
-    let mut waiting: Vec<Waiter> = Vec::with_capacity(CAP);
+/// Runs one queue until its sender is dropped.
+async fn run_queue(
+    link: Arc<Link>,
+    mut queue: mpsc::UnboundedReceiver<QueuedRequest>,
+    encoder: Arc<Encoder>,
+) {
+    let mut calls = JoinSet::new();
+    let mut waiting: Vec<QueuedRequest> = Vec::with_capacity(MAX_BATCH_WEIGHT);
     let mut sent = Instant::now();
-    let lately = Arc::new(Lately::default());
+    let round_trip = Arc::new(RoundTripEstimate::default());
     loop {
-        // What the last call had no room for counts by its limits, what waits in the channel by its requests.
-        let left_over: usize = waiting.iter().map(Waiter::weight).sum();
-        while !under_way.is_empty() && left_over + queue.len() < CROWD {
-            if timeout_at(sent + lately.pace(), under_way.join_next()).await.is_err() {
+        // Requests that did not fit into the last call count by their weight, those in the channel by their number.
+        let left_over: usize = waiting.iter().map(QueuedRequest::weight).sum();
+        while !calls.is_empty() && left_over + queue.len() < EAGER_SEND_THRESHOLD {
+            if timeout_at(sent + round_trip.send_interval(), calls.join_next()).await.is_err() {
                 break;
             }
         }
-        // A task ends at the latest deadline of its requests; that of a queued request may be earlier.
-        while under_way.len() >= MOST_UNDER_WAY {
-            let _ = timeout_at(Instant::now() + PACE, under_way.join_next()).await;
-            while let Ok(waiter) = queue.try_recv() {
-                waiting.push(waiter);
+        // A call ends at the latest deadline of its requests; that of a queued request may be earlier.
+        while calls.len() >= MAX_IN_FLIGHT {
+            let _ = timeout_at(Instant::now() + MIN_SEND_INTERVAL, calls.join_next()).await;
+            while let Ok(request) = queue.try_recv() {
+                waiting.push(request);
             }
             let now = Instant::now();
-            for waiter in waiting.extract_if(.., |waiter| waiter.patience.until() <= now) {
-                tell(waiter.answer, Err(waiter.patience.too_late()));
+            for request in waiting.extract_if(.., |request| request.deadline.instant() <= now) {
+                send_reply(request.reply, Err(request.deadline.timeout_error()));
             }
         }
-        if waiting.is_empty() && queue.recv_many(&mut waiting, CAP).await == 0 {
+        if waiting.is_empty() && queue.recv_many(&mut waiting, MAX_BATCH_WEIGHT).await == 0 {
             return;
         }
-        while waiting.len() < CAP
-            && let Ok(waiter) = queue.try_recv()
+        while waiting.len() < MAX_BATCH_WEIGHT
+            && let Ok(request) = queue.try_recv()
         {
-            waiting.push(waiter);
+            waiting.push(request);
         }
-        // In the order in which the requests were made, however the threads took turns.
-        waiting.sort_by_key(|waiter| waiter.patience.since);
-        let batch = cut(&mut waiting);
-        for waiters in by_caller(batch, shared.is_cluster()) {
-            let (shared, encoder, lately) = (Arc::clone(&shared), Arc::clone(&encoder), Arc::clone(&lately));
-            under_way.spawn(settle(shared, waiters, encoder, lately));
+        // In the order in which the requests were made, whichever thread queued first.
+        waiting.sort_by_key(|request| request.deadline.since);
+        let batch = take_batch(&mut waiting);
+        for requests in split_by_caller(batch, link.is_cluster()) {
+            let (link, encoder, round_trip) =
+                (Arc::clone(&link), Arc::clone(&encoder), Arc::clone(&round_trip));
+            calls.spawn(dispatch(link, requests, encoder, round_trip));
         }
         sent = Instant::now();
-        // The calls are sent before the next is put together.
+        // Sends the calls before the next batch is put together.
         yield_now().await;
-        while under_way.try_join_next().is_some() {}
+        while calls.try_join_next().is_some() {}
     }
 }
 
-/// Takes the requests from the front that fit into one call, at least one.
-fn cut(waiting: &mut Vec<Waiter>) -> Vec<Waiter> {
+/// Takes from the front the requests that fit into one call, at least one.
+fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     let mut weight = 0;
-    let fitting = waiting.iter().position(|waiter| {
-        weight += waiter.weight();
-        weight > CAP
+    let fitting = waiting.iter().position(|request| {
+        weight += request.weight();
+        weight > MAX_BATCH_WEIGHT
     });
     match fitting {
-        None => mem::replace(waiting, Vec::with_capacity(CAP)),
+        None => mem::replace(waiting, Vec::with_capacity(MAX_BATCH_WEIGHT)),
         Some(size) => waiting.drain(..size.max(1)).collect(),
     }
 }
 
-/// Those whose keys are on one node in any case, in their order.
-fn by_caller(waiting: Vec<Waiter>, is_cluster: bool) -> Vec<Vec<Waiter>> {
+/// Splits a batch into calls whose keys are certainly on one node: in a cluster one per caller. Keeps the order.
+fn split_by_caller(batch: Vec<QueuedRequest>, is_cluster: bool) -> Vec<Vec<QueuedRequest>> {
     if !is_cluster {
-        return if waiting.is_empty() { Vec::new() } else { vec![waiting] };
+        return if batch.is_empty() { Vec::new() } else { vec![batch] };
     }
-    let mut callers: BTreeMap<[u8; 16], Vec<Waiter>> = BTreeMap::new();
-    for waiter in waiting {
-        let caller = first_key(&waiter.request).map(|key| *key.caller()).unwrap_or_default();
-        callers.entry(caller).or_default().push(waiter);
+    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
+    for request in batch {
+        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
+        callers.entry(caller).or_default().push(request);
     }
     callers.into_values().collect()
 }
 
-/// A request of a call that is in flight; without a channel once its deadline has passed.
-struct InFlight {
-    patience: Patience,
-    answer: Option<Answer>,
+/// A request whose call is in flight; without a channel once its deadline has passed.
+struct RequestInFlight {
+    deadline: RequestDeadline,
+    reply: Option<ReplySender>,
 }
 
-/// Sends one call for all these requests, and gives each its reply, or an error at its deadline.
-async fn settle(shared: Arc<Shared>, mut waiters: Vec<Waiter>, encoder: Arc<Encoder>, lately: Arc<Lately>) {
+/// Sends one call for all these requests, and sends each its reply, or an error at its deadline.
+async fn dispatch(
+    link: Arc<Link>,
+    mut requests: Vec<QueuedRequest>,
+    encoder: Arc<Encoder>,
+    round_trip: Arc<RoundTripEstimate>,
+) {
     let start = Instant::now();
-    // A request whose reply would come too late is not sent, so that it is not charged for nothing. One that has more than
-    // half of its time left is sent in any case: otherwise one slow answer would keep back all requests with less time.
-    let takes = lately.takes(shared.deadline());
-    let is_late = |patience: Patience| patience.until() <= start + takes.min(patience.limit / 2);
-    for waiter in waiters.extract_if(.., |waiter| is_late(waiter.patience)) {
-        tell(waiter.answer, Err(waiter.patience.too_late()));
+    // A request whose reply would come too late is not sent, so that it is not charged for nothing. A request with more
+    // than half of its time left is sent in any case: otherwise one slow reply would hold back all shorter deadlines.
+    let expected = round_trip.expected(link.deadline());
+    let is_late = |deadline: RequestDeadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
+        send_reply(request.reply, Err(request.deadline.timeout_error()));
     }
-    // Nor is one that was given up.
-    waiters.retain(|waiter| !waiter.answer.is_closed());
-    let Some(first) = waiters.first() else { return };
-    let range = range(&shared, &first.request);
-    let (mut requests, mut waiting) = (Vec::with_capacity(waiters.len()), Vec::with_capacity(waiters.len()));
-    for Waiter { request, patience, answer } in waiters {
-        requests.push(request);
-        waiting.push(InFlight { patience, answer: Some(answer) });
+    // A request whose future was dropped is not sent either.
+    requests.retain(|request| !request.reply.is_closed());
+    let Some(first) = requests.first() else { return };
+    let range = range_of(&link, &first.request);
+    let (mut encoded, mut waiting) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+    for QueuedRequest { request, deadline, reply } in requests {
+        encoded.push(request);
+        waiting.push(RequestInFlight { deadline, reply: Some(reply) });
     }
-    let (call, batch) = encoder.encode(requests);
-    let question = Question::Run(call);
-    let progress = Progress::default();
-    let mut asked = pin!(shared.call(&question, range, &progress));
-    let mut is_noted = false;
-    let answer = loop {
-        let in_flight = waiting.iter().filter(|waiter| waiter.answer.is_some());
-        let Some(until) = in_flight.map(|waiter| waiter.patience.until()).min() else {
-            // How the call ends still says how the server is, also where all requests had little time.
-            match timeout_at(start + shared.deadline(), asked).await {
-                Ok(Ok(_)) => lately.took(start.elapsed()),
-                Err(_) if !is_noted => _ = shared.late(range, &progress),
+    let (call, batch) = encoder.encode(encoded);
+    let command = Command::Run(call);
+    let progress = CallProgress::default();
+    let mut call = pin!(link.call(&command, range, &progress));
+    let mut is_recorded = false;
+    let result = loop {
+        let in_flight = waiting.iter().filter(|request| request.reply.is_some());
+        let Some(next) = in_flight.map(|request| request.deadline.instant()).min() else {
+            // All requests hit their deadline. The end of the call still shows how the server is.
+            match timeout_at(start + link.deadline(), call).await {
+                Ok(Ok(_)) => round_trip.record(start.elapsed()),
+                Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
                 _ => {}
             }
             return;
         };
-        if let Ok(answer) = timeout_at(until, asked.as_mut()).await {
-            break answer;
+        if let Ok(result) = timeout_at(next, call.as_mut()).await {
+            break result;
         }
         // One call is one failure, however many requests are in it.
-        is_noted = is_noted || shared.late(range, &progress);
-        for waiter in waiting.iter_mut().filter(|waiter| waiter.patience.until() <= until) {
-            if let Some(answer) = waiter.answer.take() {
-                tell(answer, Err(waiter.patience.too_late()));
+        is_recorded = is_recorded || link.record_timeout(range, &progress);
+        for request in waiting.iter_mut().filter(|request| request.deadline.instant() <= next) {
+            if let Some(reply) = request.reply.take() {
+                send_reply(reply, Err(request.deadline.timeout_error()));
             }
         }
     };
-    if answer.is_ok() {
-        lately.took(start.elapsed());
+    if result.is_ok() {
+        round_trip.record(start.elapsed());
     }
-    let replies = answer.and_then(|value| batch.decode(value).ok_or(Failure::Protocol(protocol::EXPECTED)));
-    let waiting = waiting.into_iter().map(|waiter| waiter.answer);
+    let replies = result.and_then(|value| batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED)));
+    let senders = waiting.into_iter().map(|request| request.reply);
     match replies {
         Ok(replies) => {
-            for (reply, answer) in replies.into_iter().zip(waiting) {
-                if let Some(answer) = answer {
-                    tell(answer, Ok(reply));
+            for (reply, sender) in replies.into_iter().zip(senders) {
+                if let Some(sender) = sender {
+                    send_reply(sender, Ok(reply));
                 }
             }
         }
-        Err(failure) => waiting.flatten().for_each(|answer| tell(answer, Err(failure.clone()))),
+        Err(error) => senders.flatten().for_each(|sender| send_reply(sender, Err(error.clone()))),
     }
 }
 
-/// Sends a request its reply, unless the request was given up meanwhile.
-fn tell(waiter: Answer, answer: Result<Reply, Failure>) {
-    let _ = waiter.send(answer);
+/// Sends a request its reply, unless the request's future was dropped.
+fn send_reply(sender: ReplySender, reply: Result<Reply, CallError>) {
+    let _ = sender.send(reply);
 }
 
-/// The part of a cluster's slots that a request belongs to.
-fn range(shared: &Shared, request: &Request) -> usize {
+/// The slot range of a request's keys.
+fn range_of(link: &Link, request: &Request) -> usize {
     match first_key(request) {
-        Some(key) if shared.is_cluster() => slot_range(&key.hash_tag()),
+        Some(key) if link.is_cluster() => slot_range(&key.hash_tag()),
         _ => 0,
     }
 }
 
-/// The key that tells where in a cluster a request belongs.
-fn first_key(request: &Request) -> Option<&Key> {
+/// The first key of a request, which decides the node: all keys of a request are on one.
+fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
 }

@@ -1,7 +1,7 @@
-//! The script texts: put together from the files in `lua/`, with only the algorithms that a group needs.
+//! Scripts, put together from the files in `lua/` with only the algorithms that a group needs.
 //!
-//! A group of one algorithm, which is nearly every group, runs a script that holds only that one, since Redis runs
-//! through every definition at each call until the script returns.
+//! Nearly every group has one algorithm, and its script holds no other: Redis executes every definition at each call, until
+//! the script returns.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ use redis::Script as Digest;
 
 use crate::policy::Algorithm;
 
-/// A script, and the SHA-1 under which Redis knows it.
+/// A script, and the SHA-1 by which EVALSHA calls it.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) text: String,
@@ -23,7 +23,7 @@ impl Script {
     }
 }
 
-/// Sets of algorithms, one bit for each.
+/// Number of sets of algorithms, one bit per algorithm.
 const SETS: usize = 1 << Algorithm::ALL.len();
 
 const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
@@ -34,25 +34,25 @@ const CHECK: &str = include_str!("../../../lua/check.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
 
-/// The script that judges a group with these algorithms.
+/// The script that decides requests with these algorithms.
 pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
     script(&SCRIPTS, algorithms, true, CHECK)
 }
 
-/// The script that gives back what was taken under these algorithms.
+/// The script that refunds charges under these algorithms.
 pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
     script(&SCRIPTS, algorithms, false, REFUND)
 }
 
-/// The script that proves that all others would work.
+/// The script that verifies a connection: it calls every command that the others call.
 pub(super) fn probe() -> &'static Script {
     static SCRIPT: OnceLock<Script> = OnceLock::new();
     SCRIPT.get_or_init(|| Script::new(PROBE.to_owned()))
 }
 
-/// The bit that stands for an algorithm in a set.
+/// The bit of an algorithm in a set.
 const fn bit(algorithm: Algorithm) -> usize {
     1 << (algorithm.spec().number - 1)
 }
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn the_proof_tries_every_command_that_is_needed() {
-        let texts = Algorithm::ALL.iter().map(|algorithm| &algorithm.spec().lua);
-        let texts = texts.flat_map(|lua| [lua.shared, lua.quick, lua.steps]);
-        let texts = texts.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
-        let mut needed: Vec<&str> = texts.flat_map(commands).collect();
+    fn the_probe_calls_every_command_that_is_needed() {
+        let sources = Algorithm::ALL.iter().map(|algorithm| &algorithm.spec().lua);
+        let sources = sources.flat_map(|lua| [lua.shared, lua.quick, lua.steps]);
+        let sources = sources.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
+        let mut needed: Vec<&str> = sources.flat_map(commands).collect();
         needed.extend(["UNLINK", "TIME"]);
         assert!(needed.contains(&"SET") && needed.contains(&"HSET"), "{needed:?}");
         for command in needed {

@@ -1,4 +1,4 @@
-//! How long to wait for what.
+//! Timeouts and pauses.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 
 use crate::error::ConfigError;
 
-/// How long to wait for what.
+/// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// For one decision, all in all.
+    /// Of one decision, in total.
     pub(super) deadline: Duration,
-    /// For one attempt to connect, in the background.
+    /// Of one attempt to connect, in the background.
     pub(super) connect: Duration,
-    /// Between two attempts to connect, at first and at last, before jitter, which at most doubles it.
+    /// First and longest pause between two attempts to connect, before jitter, which at most doubles it.
     pub(super) shortest_pause: Duration,
     pub(super) longest_pause: Duration,
-    /// Until an idle connection is tried.
+    /// Time after which an idle connection is pinged.
     pub(super) heartbeat: Duration,
 }
 
-/// What can be waited for. An instant that is further away cannot be told on every system.
+/// Shortest and longest timeout. A later instant cannot be represented on every system.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
 
 impl Timeouts {
-    /// Whether all can be waited for.
+    /// Checks all bounds.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |setting, expected| Err(ConfigError::Setting { setting, expected });
         for (setting, time) in [
@@ -44,7 +44,7 @@ impl Timeouts {
         Ok(())
     }
 
-    /// Growing pauses without end.
+    /// Pauses between attempts: without end, doubling to the longest, with jitter.
     pub(super) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         ExponentialBuilder::default()
             .with_min_delay(self.shortest_pause)

@@ -1,4 +1,4 @@
-//! Where the servers are: one of them, one that Sentinel names, or a cluster; from a URL to a connection.
+//! Topologies: a single server, a master that Sentinel names, or a cluster; from a URL to a connection.
 
 mod cluster;
 mod connection;
@@ -12,34 +12,34 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 
-use self::cluster::ClusterWire;
-pub(super) use self::connection::Wire;
+use self::cluster::RedirectingCluster;
+pub(super) use self::connection::RedisConnection;
 use self::sentinel::{master, sentinel_client};
-pub(super) use self::slots::{SLOT_RANGES, one_for_each_range, slot_range};
-use self::tcp::{open, tcp_settings};
-use self::tls::secure;
-pub(super) use self::tls::{Trust, is_tls};
-use self::url::{each_host, info, invalid, refused, resolve};
+pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, slot_range};
+use self::tcp::{open_client, tcp_settings};
+use self::tls::install_crypto_provider;
+pub(super) use self::tls::{TlsRoots, is_tls};
+use self::url::{connection_info, invalid, invalid_settings, parse_nodes, resolve};
 use super::timeouts::Timeouts;
 use crate::error::ConfigError;
 
-/// Where the servers are.
+/// How to reach the servers.
 pub(super) enum Topology {
     Single(Box<Client>),
-    /// Whoever Sentinel says is the master now; asked again at every attempt to connect. One client for each sentinel,
-    /// because one for all would wait for the first that hangs, and so at every attempt.
+    /// The master that Sentinel names, looked up again at every attempt to connect. One client per sentinel, because one
+    /// client for all would wait at every attempt for the first sentinel that hangs.
     Sentinel(Vec<SentinelClient>),
     Cluster {
         client: Box<ClusterClient>,
-        /// One of the nodes: how to connect to any.
+        /// Connection settings of one node, from which those of any other node follow.
         pattern: Box<ConnectionInfo>,
-        trust: Trust,
+        tls_roots: TlsRoots,
     },
 }
 
 impl Topology {
-    /// Reads a URL; its hosts must have addresses.
-    pub(super) fn parse(url: &str, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
+    /// Parses a URL and resolves its hosts.
+    pub(super) fn parse(url: &str, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
@@ -50,39 +50,41 @@ impl Topology {
         let tls = is_tls(url);
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
         if tls {
-            secure()?;
+            install_crypto_provider()?;
         }
         match plain.as_str() {
-            "unix" | "redis+unix" | "valkey+unix" => Ok(Self::Single(Box::new(client(info(url)?, trust)?))),
-            "redis" | "valkey" => {
-                let info = info(url)?;
-                resolve(info.addr())?;
-                Ok(Self::Single(Box::new(client(info, trust)?)))
+            "unix" | "redis+unix" | "valkey+unix" => {
+                Ok(Self::Single(Box::new(client(connection_info(url)?, tls_roots)?)))
             }
-            "redis-sentinel" => Self::sentinel(rest, tls, trust),
-            "redis-cluster" => Self::cluster(rest, tls, timeouts, trust),
+            "redis" | "valkey" => {
+                let info = connection_info(url)?;
+                resolve(info.addr())?;
+                Ok(Self::Single(Box::new(client(info, tls_roots)?)))
+            }
+            "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
+            "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
             _ => Err(invalid("unknown scheme")),
         }
     }
 
-    fn sentinel(rest: &str, tls: bool, trust: &Trust) -> Result<Self, ConfigError> {
+    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
         let (hosts, path) =
             rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
         let (service, db) = path.split_once('/').unwrap_or((path, ""));
         if service.is_empty() {
             return Err(invalid("there is no service name behind the hosts"));
         }
-        let nodes = each_host(hosts, db, tls)?;
-        let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, trust));
-        Ok(Self::Sentinel(clients.collect::<RedisResult<_>>().map_err(refused)?))
+        let nodes = parse_nodes(hosts, db, tls)?;
+        let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, tls_roots));
+        Ok(Self::Sentinel(clients.collect::<RedisResult<_>>().map_err(invalid_settings)?))
     }
 
-    fn cluster(rest: &str, tls: bool, timeouts: Timeouts, trust: &Trust) -> Result<Self, ConfigError> {
+    fn cluster(rest: &str, tls: bool, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
         let hosts = rest.split('/').next().unwrap_or_default();
-        let nodes = each_host(hosts, "", tls)?;
+        let nodes = parse_nodes(hosts, "", tls)?;
         let pattern = Box::new(nodes[0].clone());
-        // The client's own defaults wait without end for a node that does not answer. It asks once: what it would repeat
-        // might have been charged.
+        // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
+        // send again might have been charged.
         let builder = ClusterClientBuilder::new(nodes)
             .connection_timeout(timeouts.connect)
             .response_timeout(timeouts.deadline)
@@ -90,54 +92,58 @@ impl Topology {
             .retries(0)
             .tcp_settings(tcp_settings());
         #[cfg(feature = "redis-tls")]
-        let builder = match trust.certificates() {
+        let builder = match tls_roots.certificates() {
             Some(certificates) if tls => builder.certs(certificates),
             _ => builder,
         };
-        let client = Box::new(builder.build().map_err(refused)?);
-        Ok(Self::Cluster { client, pattern, trust: trust.clone() })
+        let client = Box::new(builder.build().map_err(invalid_settings)?);
+        Ok(Self::Cluster { client, pattern, tls_roots: tls_roots.clone() })
     }
 
-    /// Whether the keys of a call have to be on one node.
+    /// Whether the keys of one call must be on one node.
     pub(super) const fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster { .. })
     }
 
-    /// Makes a connection.
-    pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<Wire> {
+    /// Connects once.
+    pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
-            // The deadline covers the answer too; this only lets the connection forget a request that nobody awaits.
+            // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
             .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)));
         let client = match self {
-            Self::Cluster { client, pattern, trust } => {
+            Self::Cluster { client, pattern, tls_roots } => {
                 let cluster = client.get_async_connection().await?;
-                let (pattern, trust) = (pattern.clone(), trust.clone());
-                let dial = move |host: &str, port| node(&pattern, host, port, &trust);
-                return Ok(Wire::Cluster(ClusterWire::new(cluster, Box::new(dial), config)));
+                let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
+                let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
+                return Ok(RedisConnection::Cluster(RedirectingCluster::new(
+                    cluster,
+                    Box::new(connect_to),
+                    config,
+                )));
             }
             Self::Sentinel(sentinels) => &master(sentinels, timeouts.connect).await?,
             Self::Single(client) => &**client,
         };
-        Ok(Wire::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
+        Ok(RedisConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
 }
 
-/// A client of another node of a cluster, like the one that is known.
-fn node(pattern: &ConnectionInfo, host: &str, port: u16, trust: &Trust) -> RedisResult<Client> {
+/// A client of another node, with the settings of a known one.
+fn node_client(pattern: &ConnectionInfo, host: &str, port: u16, tls_roots: &TlsRoots) -> RedisResult<Client> {
     let mut address = pattern.addr().clone();
     if let ConnectionAddr::Tcp(known, number) | ConnectionAddr::TcpTls { host: known, port: number, .. } =
         &mut address
     {
-        // A node that does not know its own name leaves it out; then all are taken to share one.
+        // A node that does not know its own host name leaves it out; then the known one is used.
         if !host.is_empty() {
             host.clone_into(known);
         }
         *number = port;
     }
-    open(pattern.clone().set_addr(address), trust)
+    open_client(pattern.clone().set_addr(address), tls_roots)
 }
 
-fn client(info: ConnectionInfo, trust: &Trust) -> Result<Client, ConfigError> {
-    open(info, trust).map_err(refused)
+fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, ConfigError> {
+    open_client(info, tls_roots).map_err(invalid_settings)
 }

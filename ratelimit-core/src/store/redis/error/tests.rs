@@ -1,15 +1,15 @@
-//! Errors of servers, by what they mean.
+//! Error lines of servers, by what they mean.
 
 use super::*;
 
-/// The error that a server's line is.
+/// Parses an error line of a server.
 fn error(line: &str) -> RedisError {
     let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
     value.extract_error().unwrap_err()
 }
 
 #[test]
-fn what_somebody_has_to_set_up_is_told_apart_from_what_passes_by_itself() {
+fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
     for (line, expected) in [
         ("NOAUTH Authentication required.", "a password"),
         ("WRONGPASS invalid username-password pair or user is disabled.", "the password"),
@@ -22,10 +22,10 @@ fn what_somebody_has_to_set_up_is_told_apart_from_what_passes_by_itself() {
         ("ERR Unknown Redis command called from script script: f", "lacks a command"),
         ("MOVED 1 192.0.2.7:6379", "redis-cluster://"),
     ] {
-        let told = unavailable(Arc::new(error(line)), false);
-        let StoreError::Misconfigured { remedy, .. } = &told else { panic!("{line}: {told:?}") };
-        assert!(remedy.contains(expected), "{line}: {told}");
-        assert!(!told.is_transient());
+        let found = unavailable(Arc::new(error(line)), false);
+        let StoreError::Misconfigured { remedy, .. } = &found else { panic!("{line}: {found:?}") };
+        assert!(remedy.contains(expected), "{line}: {found}");
+        assert!(!found.is_transient());
     }
     for line in [
         "LOADING Redis is loading the dataset in memory",
@@ -33,8 +33,11 @@ fn what_somebody_has_to_set_up_is_told_apart_from_what_passes_by_itself() {
         "OOM command not allowed when used memory > 'maxmemory'.",
         "CLUSTERDOWN The cluster is down",
     ] {
-        let told = unavailable(Arc::new(error(line)), false);
-        assert!(matches!(told, StoreError::Unavailable(Some(_))) && told.is_transient(), "{line}: {told:?}");
+        let found = unavailable(Arc::new(error(line)), false);
+        assert!(
+            matches!(found, StoreError::Unavailable(Some(_))) && found.is_transient(),
+            "{line}: {found:?}"
+        );
     }
     let moved = unavailable(Arc::new(error("MOVED 1 192.0.2.7:6379")), true);
     assert!(matches!(moved, StoreError::Unavailable(_)), "{moved:?}");
@@ -43,16 +46,16 @@ fn what_somebody_has_to_set_up_is_told_apart_from_what_passes_by_itself() {
 #[test]
 fn the_address_of_another_node_is_not_shown() {
     for line in ["MOVED 1 192.0.2.7:6379", "ASK 1 192.0.2.7:6379"] {
-        let told = unavailable(Arc::new(error(line)), true);
-        let source = told.source().unwrap();
-        let text = format!("{told} {told:?} {source} {source:?} {:?}", source.source());
+        let found = unavailable(Arc::new(error(line)), true);
+        let source = found.source().unwrap();
+        let text = format!("{found} {found:?} {source} {source:?} {:?}", source.source());
         assert!(!text.contains("192.0.2.7"), "{text}");
         assert!(text.contains("another node"), "{text}");
     }
 }
 
 #[test]
-fn what_a_server_refuses_to_everybody_stops_requests_from_waiting() {
+fn a_server_that_cannot_serve_any_request_opens_the_breaker() {
     for line in [
         "LOADING Redis is loading the dataset in memory",
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
@@ -68,21 +71,21 @@ fn what_a_server_refuses_to_everybody_stops_requests_from_waiting() {
         "UNKILLABLE Sorry the script already executed write commands against the dataset.",
         "ERR The user executing the script can't run this command or subcommand script: f",
     ] {
-        assert!(matches!(Fault::of(&error(line)), Fault::Refusal), "{line}");
+        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::CannotServe), "{line}");
     }
     for line in [
         "READONLY You can't write against a read only replica.",
         "NOAUTH Authentication required.",
         "WRONGPASS invalid username-password pair or user is disabled.",
     ] {
-        assert!(matches!(Fault::of(&error(line)), Fault::Wrong), "{line}");
+        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::WrongServer), "{line}");
     }
 }
 
 #[test]
-fn an_error_about_one_request_says_nothing_about_the_connection() {
+fn an_error_about_one_call_does_not_affect_the_connection() {
     for line in ["WRONGTYPE Operation against a key holding the wrong kind of value", "ERR user_script:1: x"]
     {
-        assert!(matches!(Fault::of(&error(line)), Fault::None), "{line}");
+        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::None), "{line}");
     }
 }

@@ -1,18 +1,18 @@
-//! Names of keys.
+//! Formats of keys.
 
 use std::time::Duration;
 
 use super::*;
 
-fn name(policy: &Policy, partition: &str) -> String {
-    let namer = Namer::new("rl", "").unwrap();
-    namer.name(&namer.key(&Check::new(policy, partition)))
+fn redis_key(policy: &Policy, partition: &str) -> String {
+    let key_format = KeyFormat::new("rl", "").unwrap();
+    key_format.redis_key(&key_format.key(&Check::new(policy, partition)))
 }
 
 #[test]
 fn a_key_names_the_policy_and_hides_the_caller() {
     let policy = Policy::new("user-api", 10, Duration::from_secs(60));
-    let name = name(&policy, "203.0.113.7");
+    let name = redis_key(&policy, "203.0.113.7");
     assert!(name.starts_with("rl1:user-api:c1m:{"), "{name}");
     assert!(name.ends_with('}'));
     assert_eq!(name.len(), "rl1:user-api:c1m:{}".len() + 22);
@@ -20,27 +20,27 @@ fn a_key_names_the_policy_and_hides_the_caller() {
 }
 
 #[test]
-fn shapes_tell_states_apart() {
+fn kinds_tell_states_apart() {
     let policy = |algorithm, window| {
         Policy::builder("k").max(10).algorithm(algorithm).window(Duration::from_micros(window)).build()
     };
-    let shape = |policy: &Policy| {
-        let mut shape = String::new();
-        Shape::of(policy).push(&mut shape);
-        shape
+    let kind = |policy: &Policy| {
+        let mut kind = String::new();
+        StateKind::of(policy).push(&mut kind);
+        kind
     };
-    assert_eq!(shape(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");
-    assert_eq!(shape(&policy(Algorithm::SlidingWindowLog, 90_000_000)), "l90s");
-    assert_eq!(shape(&policy(Algorithm::SlidingWindowCounter, 1001)), "c1001us");
-    assert_eq!(shape(&policy(Algorithm::TokenBucket, 1_000_000)), "t1s.10.10");
+    assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");
+    assert_eq!(kind(&policy(Algorithm::SlidingWindowLog, 90_000_000)), "l90s");
+    assert_eq!(kind(&policy(Algorithm::SlidingWindowCounter, 1001)), "c1001us");
+    assert_eq!(kind(&policy(Algorithm::TokenBucket, 1_000_000)), "t1s.10.10");
     let six = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();
-    assert_eq!(shape(&six), "c1h.6");
+    assert_eq!(kind(&six), "c1h.6");
 }
 
 #[test]
 fn a_secret_changes_the_digest() {
     let policy = Policy::new("k", 10, Duration::from_secs(60));
-    let with = |secret| Namer::new("rl", secret).unwrap().key(&Check::new(&policy, "a"));
+    let with = |secret| KeyFormat::new("rl", secret).unwrap().key(&Check::new(&policy, "a"));
     assert_ne!(with(""), with("s3cret"));
     assert_eq!(with("s3cret"), with("s3cret"));
 }
@@ -59,8 +59,8 @@ fn base64_is_that_of_rfc_4648() {
 }
 
 #[test]
-fn a_prefix_cannot_break_the_name() {
+fn a_prefix_cannot_break_the_key() {
     for bad in ["", "a:b", "a{b", "a b", "a\r\nb", &"x".repeat(33)] {
-        assert!(Namer::new(bad, "").is_none(), "{bad}");
+        assert!(KeyFormat::new(bad, "").is_none(), "{bad}");
     }
 }

@@ -1,35 +1,34 @@
-//! Requests of one call: what is to be decided, and where it is found again in the reply.
+//! Requests of one call, and the tables by which each finds its part of the reply.
 
 use smallvec::SmallVec;
 
 use crate::algorithm::{Mode, encoded};
 use crate::check::Check;
 use crate::policy::{Algorithm, MAX_UNITS, Parameter, Policy};
-use crate::store::redis::key::Key;
+use crate::store::redis::key::StateKey;
 
-/// What a script needs to know of a policy.
+/// A policy as scripts take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) struct Rule {
-    pub(in crate::store::redis) algorithm: Algorithm,
-    pub(in crate::store::redis) max: u64,
-    pub(in crate::store::redis) window_us: u64,
-    /// Sub-windows, or burst.
-    pub(in crate::store::redis) shape: u64,
+pub(in crate::store::redis) struct PolicyArg {
+    pub(super) algorithm: Algorithm,
+    pub(super) max: u64,
+    pub(super) window_us: u64,
+    /// Burst of a token bucket; sub-windows of other algorithms.
+    pub(super) parameter: u64,
 }
 
-impl Rule {
+impl PolicyArg {
     pub(in crate::store::redis) fn of(policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
-        let shape = match algorithm.spec().parameter {
+        let parameter = match algorithm.spec().parameter {
             Parameter::Burst => policy.capacity(),
             Parameter::SubWindows | Parameter::None => policy.sub_windows(),
         };
-        Self { algorithm, max: policy.max(), window_us: policy.window_us(), shape }
+        Self { algorithm, max: policy.max(), window_us: policy.window_us(), parameter }
     }
 
-    /// How long the server may take to decide about one limit under this rule, as a multiple of the time for a limit with a
-    /// single short value. A log takes up to 60 us: its script searches twice in a tree, for what has expired and
-    /// for how long to wait.
+    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
+    /// takes up to 60 µs: its script searches a tree twice, for expired entries and for the wait.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
         match self.algorithm {
             Algorithm::SlidingWindowLog => 8,
@@ -37,53 +36,55 @@ impl Rule {
         }
     }
 
-    /// Size of the state under this rule that `bytes` begin with.
-    pub(in crate::store::redis) fn state_len(&self, bytes: &[u8]) -> Option<usize> {
-        encoded::encoded_len(self.algorithm, self.shape, bytes)
+    /// Length in bytes of the state under this policy that `bytes` begin with.
+    pub(super) fn state_len(&self, bytes: &[u8]) -> Option<usize> {
+        encoded::encoded_len(self.algorithm, self.parameter, bytes)
     }
 }
 
 /// One limit of a request.
 #[derive(Debug)]
-pub(in crate::store::redis) struct Limit {
-    /// Under which its count is kept.
-    pub(in crate::store::redis) key: Key,
-    pub(in crate::store::redis) rule: Rule,
-    pub(in crate::store::redis) cost: u64,
+pub(in crate::store::redis) struct LimitArg {
+    /// Key of the state.
+    pub(in crate::store::redis) key: StateKey,
+    pub(in crate::store::redis) policy: PolicyArg,
+    pub(super) cost: u64,
 }
 
-impl Limit {
-    pub(in crate::store::redis) fn new(key: Key, check: &Check<'_>) -> Self {
-        // Whatever is more than the largest limit is decided the same.
-        Self { key, rule: Rule::of(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
+impl LimitArg {
+    pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
+        // All costs above the largest limit are decided the same.
+        Self { key, policy: PolicyArg::of(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
     }
 }
 
-/// A group of limits to be judged together.
+/// A group of limits to decide together.
 #[derive(Debug)]
 pub(in crate::store::redis) struct Request {
     pub(in crate::store::redis) mode: Mode,
-    pub(in crate::store::redis) limits: SmallVec<[Limit; 1]>,
+    pub(in crate::store::redis) limits: SmallVec<[LimitArg; 1]>,
 }
 
-/// Requests of one call, to be found again in its reply.
+/// The requests of one call, as its reply refers to them.
 pub(in crate::store::redis) struct Batch {
-    pub(in crate::store::redis) requests: Vec<Numbered>,
-    pub(in crate::store::redis) rules: SmallVec<[Rule; 4]>,
-    /// One for each key.
-    pub(in crate::store::redis) asked: Vec<Asked>,
+    pub(super) requests: Vec<RequestEntry>,
+    pub(super) policies: SmallVec<[PolicyArg; 4]>,
+    /// One entry per key.
+    pub(super) keys: Vec<KeyEntry>,
 }
 
-/// A request, with its limits by the number of their key.
-pub(in crate::store::redis) struct Numbered {
-    pub(in crate::store::redis) mode: Mode,
-    pub(in crate::store::redis) limits: SmallVec<[(u16, u64); 1]>,
+/// A request; each of its limits is the index of the key, and the cost.
+pub(super) struct RequestEntry {
+    pub(super) mode: Mode,
+    pub(super) limits: SmallVec<[(u16, u64); 1]>,
 }
 
-/// What is asked about one key.
-pub(in crate::store::redis) struct Asked {
-    pub(in crate::store::redis) rule: u16,
-    pub(in crate::store::redis) total: u64,
-    /// Nothing but checks of this limit alone.
-    pub(in crate::store::redis) is_plain: bool,
+/// What all requests of the call want of one key.
+pub(super) struct KeyEntry {
+    /// Index of the policy.
+    pub(super) policy: u16,
+    /// Sum of the costs.
+    pub(super) total: u64,
+    /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
+    pub(super) is_plain: bool,
 }

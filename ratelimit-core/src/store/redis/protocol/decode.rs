@@ -1,4 +1,4 @@
-//! Replies of the scripts, and the outcomes that follow from them.
+//! Decodes replies, and derives outcomes from them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 
-/// Largest integer up to which a double holds all.
+/// 2^53: doubles hold all smaller integers exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
-    /// The reply of `check.lua`, for each request in their order; `None` when it has another shape.
+    /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
     pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Vec<Reply>> {
         let Value::BulkString(bytes) = reply else { return None };
         let (at, mut rest) = bytes.split_first_chunk()?;
         let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
-        let mut places = Vec::with_capacity(self.asked.len());
-        for asked in &self.asked {
+        let mut ranges = Vec::with_capacity(self.keys.len());
+        for entry in &self.keys {
             let size = match rest.first()? {
                 b'.' | b'!' => 1,
-                _ => self.rules[usize::from(asked.rule)].state_len(rest)?,
+                _ => self.policies[usize::from(entry.policy)].state_len(rest)?,
             };
             let start = bytes.len() - rest.len();
             rest = rest.get(size..)?;
-            places.push(start..start + size);
+            ranges.push(start..start + size);
         }
         let verdicts = rest;
         if !verdicts.is_empty() && verdicts.len() != self.requests.len() {
             return None;
         }
         let verdicts = verdicts.to_vec();
-        let found = Arc::new(Found { at, bytes, places });
-        let mut charged = vec![0; self.asked.len()];
+        let states = Arc::new(FoundStates { at, bytes, ranges });
+        let mut charged = vec![0; self.keys.len()];
         let replies = self.requests.iter().enumerate().map(|(i, request)| {
             let verdict = match verdicts.get(i) {
                 None | Some(b'1') => Verdict::Allowed,
                 Some(b'0') => Verdict::Denied,
-                Some(b'-') => Verdict::Foreign,
+                Some(b'-') => Verdict::Corrupt,
                 Some(_) => return None,
             };
             let limits = request.limits.iter().map(|&(key, _)| (key, charged[usize::from(key)])).collect();
@@ -52,58 +52,58 @@ impl Batch {
                     charged[usize::from(key)] += cost;
                 }
             }
-            Some(Reply { found: Arc::clone(&found), verdict, mode: request.mode, limits })
+            Some(Reply { states: Arc::clone(&states), verdict, mode: request.mode, limits })
         });
         replies.collect()
     }
 }
 
-/// The number, if it is an integer that a double holds exactly.
+/// The number, if it is an integer that doubles hold exactly.
 fn whole(number: f64) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
     (number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number)).then_some(number as u64)
 }
 
-/// What was found at the keys of a call, shared by all whose requests were in it.
+/// The states of a reply, which its requests share.
 #[derive(Debug)]
-struct Found {
+struct FoundStates {
     at: Timestamp,
     /// The reply.
     bytes: Vec<u8>,
-    /// Where in it the state of each key is.
-    places: Vec<Range<usize>>,
+    /// Ranges of the bytes: the state of each key.
+    ranges: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Allowed,
     Denied,
-    /// A value is not ours, so nothing was decided.
-    Foreign,
+    /// A state is corrupt, so nothing was decided.
+    Corrupt,
 }
 
-/// What `check.lua` says about one request.
+/// The part of a reply that concerns one request.
 #[derive(Debug)]
 pub(in crate::store::redis) struct Reply {
-    found: Arc<Found>,
+    states: Arc<FoundStates>,
     verdict: Verdict,
     mode: Mode,
-    /// Of each limit the number of its key, and the units that requests before this one took there.
+    /// For each limit the index of its key, and the units that earlier requests of the batch took there.
     limits: SmallVec<[(u16, u64); 1]>,
 }
 
-/// What a reply looks like.
+/// The expected shape of a reply, for errors.
 pub(in crate::store::redis) const EXPECTED: &str =
     "the instant, what was found at each key, and verdicts that follow from it";
 
 impl Reply {
-    /// The outcome for the group that was asked about.
+    /// Derives the outcome for the group of the request.
     pub(in crate::store::redis) fn into_outcome(
         self,
         group: &[Check<'_>],
     ) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
-        let at = self.found.at;
+        let at = self.states.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
             GroupOutcome::of_one(decide_one(check.policy(), check.units(), &mut state, at, self.mode))
@@ -129,11 +129,11 @@ impl Reply {
         }
     }
 
-    /// The state about which this request was judged.
+    /// The state as it was when this request was decided.
     fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
         let policy = check.policy();
-        let bytes = &self.found.bytes[self.found.places[usize::from(key)].clone()];
-        let state = State::decode(policy, bytes, self.found.at, charged);
+        let bytes = &self.states.bytes[self.states.ranges[usize::from(key)].clone()];
+        let state = State::decode(policy, bytes, self.states.at, charged);
         state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::batch::Rule;
+use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Mode;
 use crate::check::Check;
@@ -12,19 +12,19 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Policy};
-use crate::store::redis::key::Namer;
+use crate::store::redis::key::KeyFormat;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn encoder(now: u64) -> Encoder {
-    Encoder { namer: Namer::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
+    Encoder { key_format: KeyFormat::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
 }
 
 fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
-    let namer = encoder(0).namer;
+    let key_format = encoder(0).key_format;
     let limits = limits.iter().map(|&(policy, caller, cost)| {
         let check = Check::new(policy, caller).cost(cost);
-        Limit::new(namer.key(&check), &check)
+        LimitArg::new(key_format.key(&check), &check)
     });
     Request { mode, limits: limits.collect() }
 }
@@ -96,7 +96,7 @@ fn the_servers_clock_is_another_word_than_any_instant() {
     let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
         let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
-        let refund = RefundArguments::new(now).into_bytes();
+        let refund = RefundArgs::new(now).into_bytes();
         for bytes in [&call.arguments[0], &refund] {
             assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
         }
@@ -105,7 +105,7 @@ fn the_servers_clock_is_another_word_than_any_instant() {
 
 #[test]
 fn a_log_weighs_more_than_what_is_one_short_value() {
-    let weight = |algorithm| Rule::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
+    let weight = |algorithm| PolicyArg::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
         assert_eq!(weight(algorithm), 1, "{algorithm}");
     }

@@ -3,21 +3,23 @@
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, RedisResult, Value};
 
-use super::cluster::ClusterWire;
+use super::cluster::RedirectingCluster;
 
 /// A connection that many calls share.
 #[derive(Clone)]
-pub(in crate::store::redis) enum Wire {
+pub(in crate::store::redis) enum RedisConnection {
     Single(MultiplexedConnection),
-    Cluster(ClusterWire),
+    Cluster(RedirectingCluster),
 }
 
-impl Wire {
-    /// Sends one command; the server's errors, which the client hands on as values, become errors.
+impl RedisConnection {
+    /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
     pub(in crate::store::redis) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {
-            Self::Single(wire) => wire.req_packed_command(command).await.and_then(Value::extract_error),
-            Self::Cluster(wire) => wire.send(command).await,
+            Self::Single(connection) => {
+                connection.req_packed_command(command).await.and_then(Value::extract_error)
+            }
+            Self::Cluster(connection) => connection.send(command).await,
         }
     }
 }

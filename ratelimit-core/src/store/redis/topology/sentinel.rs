@@ -1,4 +1,4 @@
-//! Masters by way of Sentinel.
+//! Sentinel: finding the master.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, TlsMode}
 use tokio::time::timeout;
 
 use super::tcp::tcp_settings;
-use super::tls::Trust;
+use super::tls::TlsRoots;
 
-/// The master, from the first sentinel that knows it. The one that was asked last stays in front: it answers, or the next
-/// attempt begins with the one after it.
+/// The master, from the first sentinel that names one. That sentinel moves to the front for the next attempt.
 pub(super) async fn master(sentinels: &mut [SentinelClient], limit: Duration) -> RedisResult<Client> {
     let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
     for _ in 0..sentinels.len() {
@@ -24,12 +23,12 @@ pub(super) async fn master(sentinels: &mut [SentinelClient], limit: Duration) ->
     Err(failure)
 }
 
-/// Asks one sentinel who is the master of a service.
+/// A client that asks one sentinel for the master of a service.
 pub(super) fn sentinel_client(
     sentinel: &ConnectionInfo,
     service: &str,
     tls: bool,
-    trust: &Trust,
+    tls_roots: &TlsRoots,
 ) -> RedisResult<SentinelClient> {
     // Credentials in the URL are those of the servers; a sentinel usually has none.
     let settings = sentinel.redis_settings();
@@ -50,12 +49,12 @@ pub(super) fn sentinel_client(
             .set_client_to_sentinel_tls_mode(TlsMode::Secure);
     }
     #[cfg(feature = "redis-tls")]
-    if tls && let Some(certificates) = trust.certificates() {
+    if tls && let Some(certificates) = tls_roots.certificates() {
         builder = builder
             .set_client_to_redis_certificates(certificates.clone())
             .set_client_to_sentinel_certificates(certificates);
     }
     #[cfg(not(feature = "redis-tls"))]
-    let _ = trust;
+    let _ = tls_roots;
     builder.build()
 }

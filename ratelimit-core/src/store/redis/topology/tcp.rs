@@ -7,9 +7,9 @@ use redis::ConnectionAddr;
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{Client, ConnectionInfo, RedisResult};
 
-use super::tls::Trust;
+use super::tls::TlsRoots;
 
-/// A small packet is sent at once, and a peer that is gone is noticed even when nothing is sent.
+/// Settings that send small packets at once, and notice a lost peer while the connection is idle.
 pub(super) fn tcp_settings() -> TcpSettings {
     let keepalive =
         socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
@@ -19,13 +19,14 @@ pub(super) fn tcp_settings() -> TcpSettings {
     settings
 }
 
-pub(super) fn open(info: ConnectionInfo, trust: &Trust) -> RedisResult<Client> {
+/// A client with these settings; it connects later.
+pub(super) fn open_client(info: ConnectionInfo, tls_roots: &TlsRoots) -> RedisResult<Client> {
     let info = info.set_tcp_settings(tcp_settings());
     #[cfg(feature = "redis-tls")]
-    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), trust.certificates()) {
+    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), tls_roots.certificates()) {
         return Client::build_with_tls(info, certificates);
     }
     #[cfg(not(feature = "redis-tls"))]
-    let _ = trust;
+    let _ = tls_roots;
     Client::open(info)
 }

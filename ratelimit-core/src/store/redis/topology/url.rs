@@ -1,4 +1,4 @@
-//! URLs, and the hosts in them.
+//! URLs of servers: parsing, and resolving hosts.
 
 use std::net::ToSocketAddrs;
 
@@ -6,39 +6,41 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
 
 use crate::error::ConfigError;
 
+/// The error of an invalid URL.
 pub(super) fn invalid(problem: &str) -> ConfigError {
     ConfigError::RedisUrl { problem: problem.to_owned() }
 }
 
-/// The client's texts do not repeat the URL.
+/// Wraps an error of the client crate, whose text does not repeat the URL.
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-pub(super) fn refused(error: RedisError) -> ConfigError {
+pub(super) fn invalid_settings(error: RedisError) -> ConfigError {
     ConfigError::RedisUrl { problem: error.to_string() }
 }
 
-pub(super) fn info(url: &str) -> Result<ConnectionInfo, ConfigError> {
-    // The client only says that a URL did not parse; this says why.
+pub(super) fn connection_info(url: &str) -> Result<ConnectionInfo, ConfigError> {
+    // The client crate only reports that a URL is invalid; this reports why.
     ::url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
-    url.into_connection_info().map_err(refused)
+    url.into_connection_info().map_err(invalid_settings)
 }
 
-/// One connection description for each of `[user:password@]host:port,host:port`; at least one has an address.
-pub(super) fn each_host(hosts: &str, db: &str, tls: bool) -> Result<Vec<ConnectionInfo>, ConfigError> {
+/// Parses `[user:password@]host:port,host:port` into the settings of each node. At least one host must resolve.
+pub(super) fn parse_nodes(hosts: &str, db: &str, tls: bool) -> Result<Vec<ConnectionInfo>, ConfigError> {
     let (credentials, hosts) = hosts.rsplit_once('@').map_or(("", hosts), |(user, hosts)| (user, hosts));
     let scheme = if tls { "rediss" } else { "redis" };
     let at = if credentials.is_empty() { "" } else { "@" };
     let nodes: Vec<ConnectionInfo> = hosts
         .split(',')
-        .map(|host| info(&format!("{scheme}://{credentials}{at}{host}/{db}")))
+        .map(|host| connection_info(&format!("{scheme}://{credentials}{at}{host}/{db}")))
         .collect::<Result<_, _>>()?;
-    // One that is known is enough to find the others.
-    let mut unknown = nodes.iter().map(|node| resolve(node.addr()));
-    match unknown.next() {
-        Some(Err(error)) if unknown.all(|other| other.is_err()) => Err(error),
+    // One node is enough to find the others.
+    let mut resolved = nodes.iter().map(|node| resolve(node.addr()));
+    match resolved.next() {
+        Some(Err(error)) if resolved.all(|other| other.is_err()) => Err(error),
         _ => Ok(nodes),
     }
 }
 
+/// Checks that the host has an address. Blocks the calling thread while DNS replies.
 pub(super) fn resolve(address: &ConnectionAddr) -> Result<(), ConfigError> {
     let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) = address else {
         return Ok(());
