@@ -1,12 +1,12 @@
-//! Counts in five bytes and instants in seven, as in Redis, so that what is kept for a caller is small.
+//! Integers of 40 and 56 bits, as in Redis, so that states are small.
 
 use crate::policy::MAX_UNITS;
 
-/// An integer in `N` bytes. A larger one, which neither a policy nor a clock yields, is kept as the most that fits.
+/// An unsigned integer in `N` bytes. Saturates at the largest one, which neither a policy nor a clock reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uint<const N: usize>([u8; N]);
 
-/// Units, at most [`MAX_UNITS`].
+/// A count of units, at most [`MAX_UNITS`].
 pub(super) type U40 = Uint<5>;
 
 /// Microseconds since the Unix epoch, until the year 4253.
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_count_that_a_policy_admits_is_kept() {
+    fn every_count_that_a_policy_admits_fits() {
         assert_eq!(u64::from(U40::default()), 0);
         for units in [0, 1, 255, 256, 0x01_0203_0405, MAX_UNITS, U40::MAX, U40::MAX + 1, u64::MAX] {
             assert_eq!(u64::from(U40::from(units)), units.min(U40::MAX));

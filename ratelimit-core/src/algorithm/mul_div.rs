@@ -2,10 +2,11 @@
 
 /// `a * b / c`, rounded down, and the remainder.
 ///
-/// Exact for every combination that [`Policy`](crate::policy::Policy) admits; a quotient that would not fit, which none of them has,
-/// saturates.
+/// Exact for every combination of numbers that [`Policy`](crate::policy::Policy) admits. Saturates if the quotient does not
+/// fit, which no such combination reaches.
+#[inline]
 pub(super) fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
-    // Nearly always it fits, and a division of 128 bits takes several times as long.
+    // The product nearly always fits, and a division of 128 bits takes several times as long.
     if let Some(product) = a.checked_mul(b) {
         return (product / c, product % c);
     }

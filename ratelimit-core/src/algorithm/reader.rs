@@ -21,11 +21,13 @@ pub(super) trait Encoded: Sized {
 pub(super) struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
+    #[inline]
     pub(super) const fn new(bytes: &'b [u8]) -> Self {
         Self(bytes)
     }
 
     /// The next `size` bytes, at most 8; `None` if fewer are left.
+    #[inline]
     pub(super) fn next(&mut self, size: usize) -> Option<u64> {
         let (number, rest) = self.0.split_at_checked(size)?;
         self.0 = rest;
@@ -35,11 +37,13 @@ impl<'b> Reader<'b> {
     }
 
     /// An instant in microseconds: 7 bytes.
+    #[inline]
     pub(super) fn micros(&mut self) -> Option<u64> {
         self.next(7)
     }
 
     /// A count of units: 5 bytes.
+    #[inline]
     pub(super) fn units(&mut self) -> Option<u64> {
         self.next(5)
     }

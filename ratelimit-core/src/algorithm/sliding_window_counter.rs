@@ -8,11 +8,11 @@
 //! overlap      length - (now - start)
 //! whole        current + the S - 1 sub-windows before it
 //! used         whole + floor(oldest * overlap / length)
-//! left         max - used
-//! fits         cost <= left
+//! available    max - used
+//! fits         cost <= available
 //! ```
 //!
-//! Waits follow from letting time pass without requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
+//! Waits are those without further requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
 //! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in the first
 //! `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) * length`:
 //!
@@ -41,14 +41,14 @@ use super::step::Step;
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
-/// `E` is where the earlier counts are: in place for one sub-window, which most policies have, otherwise in a box.
+/// `E` holds the earlier counts: in place for one sub-window, which most policies have, otherwise in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<E> {
-    /// Of a sub-window.
+    /// Length of a sub-window, in microseconds.
     length: u64,
     /// First instant of the current sub-window.
     start: u64,
-    /// Units admitted in it.
+    /// Units admitted in the current sub-window.
     current: u64,
     /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
     earlier: E,
@@ -57,11 +57,11 @@ pub(super) struct State<E> {
 /// The counter over two windows.
 pub(super) type TwoWindows = State<[u64; 1]>;
 
-/// The counter over any number of them, in few bytes.
+/// The counter over any number of sub-windows, with counts of 40 bits.
 pub(super) type SubWindows = State<Box<[U40]>>;
 
 impl TwoWindows {
-    /// The state with these counts that can be forgotten [at](Self::forget_at) this instant.
+    /// The state with these counts whose [expiry](Self::forget_at) is `forget_at`.
     pub(super) fn from_forget_at(policy: &Policy, forget_at: u64, current: u64, earlier: u64) -> Self {
         let length = policy.window_us();
         Self {
@@ -72,19 +72,19 @@ impl TwoWindows {
         }
     }
 
-    /// An instant from which nothing counts any more: `resets_at`, or later by less than a twelfth of the window, for
-    /// want of a division.
+    /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window, which saves a
+    /// division.
     pub(super) fn forget_at(&self) -> u64 {
         self.start + counted_span(self.length, self.current, self.earlier[0])
     }
 
-    /// The count of the window and that of the one before.
+    /// Counts of the current window and of the one before.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.current, self.earlier[0])
     }
 }
 
-/// How long after the start of the current window something counts at most.
+/// Upper bound of the time after the start of the current window during which something counts.
 fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
     // As in `resets_at`, but divided by the next power of two instead of the count.
     let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();
@@ -102,8 +102,8 @@ impl SubWindows {
         Self { length: policy.sub_window_us(), start: 0, current: 0, earlier }
     }
 
-    /// Whether settling would change nothing; when in doubt, false.
-    pub(super) fn is_settled(&self, now: u64) -> bool {
+    /// Whether advancing would change nothing; false if that is not known without more work.
+    pub(super) fn is_current(&self, now: u64) -> bool {
         self.current > 0 && self.start <= now && now - self.start < self.length
     }
 }
@@ -114,7 +114,7 @@ impl From<TwoWindows> for SubWindows {
     }
 }
 
-/// Where the earlier counts are; at least one.
+/// Storage of the earlier counts; at least one.
 pub(super) trait Earlier {
     type Count: Copy + Default + From<u64> + Into<u64>;
     fn counts(&self) -> &[Self::Count];

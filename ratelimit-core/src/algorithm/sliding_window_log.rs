@@ -3,30 +3,26 @@
 //! ```text
 //! live         entries with now - time <= window; one that is exactly a window old still counts
 //! used         sum of the units of the live entries
-//! left         max - used
-//! fits         cost <= left
+//! available    max - used
+//! fits         cost <= available
 //! reset_after  time of the newest entry + window + 1 - now      (0 when there is none)
-//! retry_after  time of the entry with which used + cost - max units have left, + window + 1 - now
-//!              (never when cost > max)
+//! retry_after  time of the entry with which used + cost - max units have expired, + window + 1 - now
+//!              (never if cost > max)
 //! ```
 //!
-//! Units admitted at the same microsecond are one entry, and a cost of a million is one entry, so there are never more
-//! entries than units, and never more than `max`. Entries leave at the front and arrive at the back: amortised constant
-//! time. The method is the sliding window log of Figma's "An alternative approach to rate limiting" (Nikrad Mahdi, 2017),
-//! without its charge for denied requests. The window `[now - window, now]` is closed at both ends: a request at 0 ms
-//! still counts at 1000 ms, and no longer one microsecond later.
+//! Units admitted in the same microsecond are one entry, and a cost of a million is one entry, so there are never more
+//! entries than units, and never more than `max`. Entries leave at the front and arrive at the back. The window
+//! `[now - window, now]` is closed at both ends: an entry at 0 ms still counts at 1000 ms, and not one microsecond later.
 //!
-//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, and the units of a cost above 1 in as few bytes as
-//! hold them; above 32 nodes another, with the newest time and the units of each. A decision reads and writes the last
-//! node, and searches for what has expired and for the wait from the oldest entry up and down again: one or two nodes of
-//! each level. It takes 20 to 60 us of the server, for a hundred entries or a million; a group of more than 16 logs can take
-//! longer than 1 ms in one call. When a log expires as a whole, Redis frees it at once unless `lazyfree-lazy-expire` is set,
-//! which takes about 5 ms for a million entries. An entry of one unit takes 6 to 9
-//! bytes of its memory.
+//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, with as many bytes as needed for a cost above 1;
+//! above 32 nodes another level, with the newest time and the units of each node. A decision reads and writes the last
+//! node, and searches from the oldest entry for what has expired and for the wait: one or two nodes of each level, 20 to
+//! 60 µs of the server. A group of more than 16 logs can take longer than 1 ms in one call. When a log expires as a whole,
+//! Redis frees it at once unless `lazyfree-lazy-expire` is set, which takes about 5 ms for a million entries.
 //!
-//! When the clock goes back, entries from the future count as made `now`, so that they leave after one window.
+//! If the clock goes back, entries from the future count as made at `now`, so that they expire after one window.
 //!
-//! Twin: `lua/sliding_window_log.lua`.
+//! [`Algorithm`](crate::Algorithm) has the source. Twin: `lua/sliding_window_log.lua`.
 
 use std::collections::VecDeque;
 
@@ -86,7 +82,7 @@ impl Step for State {
             self.entries.pop_front();
         }
         if self.entries.is_empty() {
-            // After a burst the room for it is not kept.
+            // Frees the room of a burst.
             self.entries = VecDeque::new();
         }
         true
@@ -108,10 +104,10 @@ impl Step for State {
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let allowance = policy.max().checked_sub(cost)?;
-        let mut left = self.used;
+        let mut used = self.used;
         let last = self.entries.iter().find(|entry| {
-            left -= entry.units;
-            left <= allowance
+            used -= entry.units;
+            used <= allowance
         })?;
         Some(last.time + self.window + 1 - now)
     }

@@ -1,7 +1,7 @@
-//! What is kept for a caller, in sixteen bytes, and the form in which an algorithm works on it.
+//! The state of a caller: packed in 16 bytes for a table, and unpacked for the algorithms.
 //!
-//! A state in a table says by itself when it can be forgotten, so that a store need not know whose policy it is under:
-//! instead of the instant at which a window began there is the one at which nothing counts any more.
+//! A packed state knows by itself when it expires, so that a store needs no policy to drop it: instead of the start of a
+//! window it has the instant from which nothing counts.
 
 #[cfg(test)]
 mod tests;
@@ -13,26 +13,26 @@ use super::{fixed_window, sliding_window_counter, sliding_window_log, token_buck
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
-/// What is kept for one caller under one policy.
+/// State of one caller under one policy, in 16 bytes.
 ///
-/// A store keeps it, hands it to [`decide`](super::decide) and writes back what comes out; it never looks inside.
+/// A store keeps it, passes it to [`decide`](super::decide) and keeps the result; its contents are opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State(Packed);
 
-/// In a box is what would make every other state larger, and nothing while nothing is counted.
+/// Large states are boxed so that the enum stays at 16 bytes; `None` until something is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Packed {
     FixedWindow { forget_at: U56, count: u64 },
     TwoWindows { forget_at: U56, current: u32, earlier: u32 },
-    // Also two windows with larger counts.
+    // Also two windows, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
     TokenBucket { tat: U56, fraction: u64 },
 }
 
-const _: () = assert!(size_of::<State>() == 16, "a caller costs a store this and a digest");
+const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a caller costs a store");
 
-/// A state that is being worked on.
+/// A state as an algorithm advances and charges it.
 #[derive(Debug)]
 pub(super) enum Unpacked {
     FixedWindow(fixed_window::State),
@@ -42,28 +42,28 @@ pub(super) enum Unpacked {
     TokenBucket(token_bucket::State),
 }
 
-/// Runs the same on whichever state it is; without a call through a table, so that it becomes one piece of code.
+/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined.
 macro_rules! each {
-    ($open:expr, $state:ident => $what:expr) => {
-        match $open {
-            Unpacked::FixedWindow($state) => $what,
-            Unpacked::TwoWindows($state) => $what,
+    ($unpacked:expr, $state:ident => $body:expr) => {
+        match $unpacked {
+            Unpacked::FixedWindow($state) => $body,
+            Unpacked::TwoWindows($state) => $body,
             Unpacked::SubWindows(boxed) => {
                 let $state = &mut **boxed;
-                $what
+                $body
             }
             Unpacked::SlidingWindowLog(boxed) => {
                 let $state = &mut **boxed;
-                $what
+                $body
             }
-            Unpacked::TokenBucket($state) => $what,
+            Unpacked::TokenBucket($state) => $body,
         }
     };
 }
 pub(super) use each;
 
 impl State {
-    /// The state of a caller who has not been seen.
+    /// The state of a new caller under `policy`.
     pub fn new(policy: &Policy) -> Self {
         let zero = U56::default();
         Self(match policy.algorithm() {
@@ -77,8 +77,8 @@ impl State {
         })
     }
 
-    /// The instant from which this state says no more than a new one would, so that it can be forgotten. For a counter
-    /// over two windows it is up to a twelfth of the window later.
+    /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter over two
+    /// windows, up to a twelfth of the window later.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
@@ -90,11 +90,11 @@ impl State {
         })
     }
 
-    /// Gives back `cost` units that were charged at `at` and count `until`, as far as they still do; false when they
-    /// no longer do, and nothing was changed.
+    /// Refunds `cost` units that were charged at `at` and count until `until`, as far as they still count. Returns false,
+    /// and changes nothing, if they no longer count at `now`.
     ///
-    /// What the algorithm has already given back by itself is not given back twice, and nothing reaches units that
-    /// were charged in a later window.
+    /// Units that have expired or were refilled meanwhile are not refunded again, and units that were charged in a later
+    /// window are not touched.
     pub fn refund(
         &mut self,
         policy: &Policy,
@@ -103,20 +103,21 @@ impl State {
         until: Timestamp,
         cost: u64,
     ) -> bool {
-        let counts = now < until;
-        if counts {
+        let still_counts = now < until;
+        if still_counts {
             let now = now.as_micros();
-            let (mut open, _) = self.unpack(policy, now);
-            each!(&mut open, state => {
+            let (mut unpacked, _) = self.unpack(policy, now);
+            each!(&mut unpacked, state => {
                 state.advance(policy, now);
                 state.refund(policy, now, at.as_micros(), until.as_micros(), cost);
             });
-            self.pack(open);
+            self.pack(unpacked);
         }
-        counts
+        still_counts
     }
 
-    /// Opens a state to be judged at `now`; true when it was taken out and has to be put back in any case.
+    /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in
+    /// any case.
     #[inline]
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {
@@ -132,15 +133,15 @@ impl State {
                     sliding_window_counter::TwoWindows::from_forget_at(policy, forget_at, current, earlier);
                 (Unpacked::TwoWindows(state), false)
             }
-            // A copy, unless there is nothing that one might want to go back to.
-            Packed::SubWindows(Some(state)) if !state.is_settled(now) => {
+            // A copy that a denial drops, unless advancing changes nothing.
+            Packed::SubWindows(Some(state)) if !state.is_current(now) => {
                 (Unpacked::SubWindows(state.clone()), false)
             }
             Packed::SubWindows(state) => {
                 let new = || Box::new(sliding_window_counter::SubWindows::new(policy));
                 (Unpacked::SubWindows(state.take().unwrap_or_else(new)), true)
             }
-            // Never a copy, since it may be long.
+            // Never a copy: a log may be long.
             Packed::SlidingWindowLog(state) => {
                 let new = || Box::new(sliding_window_log::State::new(policy));
                 (Unpacked::SlidingWindowLog(state.take().unwrap_or_else(new)), true)
@@ -151,10 +152,10 @@ impl State {
         }
     }
 
-    /// Keeps what became of an open state.
+    /// Packs an unpacked state.
     #[inline]
-    pub(super) fn pack(&mut self, open: Unpacked) {
-        match open {
+    pub(super) fn pack(&mut self, unpacked: Unpacked) {
+        match unpacked {
             Unpacked::FixedWindow(state) => {
                 self.0 = Packed::FixedWindow { forget_at: state.resets_at().into(), count: state.count };
             }

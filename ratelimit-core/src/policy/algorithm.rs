@@ -172,6 +172,7 @@ impl Algorithm {
     }
 
     /// The row of this algorithm.
+    #[inline]
     pub(crate) const fn spec(self) -> &'static Spec {
         match self {
             Self::FixedWindow => &Spec {
@@ -244,7 +245,7 @@ impl Algorithm {
     }
 }
 
-// Fails to compile if a variant is missing in `ALL`, provided that it is declared before the last one.
+// A variant that is missing in `ALL` fails to compile here; one that is declared last, in the tests below.
 const _: () = {
     let mut i = 0;
     while i < Algorithm::ALL.len() {
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn every_algorithm_is_listed_once() {
         for algorithm in Algorithm::ALL {
-            // A new variant does not compile here until `ALL` has it, too.
+            // Add a new variant to `ALL` as well as here.
             let position = match algorithm {
                 Algorithm::FixedWindow => 0,
                 Algorithm::SlidingWindowCounter => 1,

@@ -1,4 +1,4 @@
-//! The in-process store: a sharded table of states under a keyed digest.
+//! The in-process store: a sharded table of states by keyed digests.
 
 mod shard;
 #[cfg(test)]
@@ -19,24 +19,23 @@ use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
 
-/// Callers that a store holds unless told otherwise.
+/// Default number of callers that a [`MemoryStore`] holds.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
 
-/// Locks among which the callers are spread, at least where there are enough callers: more than there are threads, so that
-/// two rarely meet.
+/// Number of locks over which a large store spreads its callers: more than threads, so that two threads rarely share one.
 const SHARDS: usize = 64;
 
-/// Callers for which one more lock is worth having.
+/// Number of callers for which one more lock pays.
 const CALLERS_PER_SHARD: usize = 64;
 
 /// Counts kept in this process, bounded in number and without a background task.
 ///
-/// * Callers are kept under a 128-bit digest with a random key, so neither their names stay in memory nor can anybody
-///   choose names that collide.
-/// * Callers whose state says nothing any more are dropped when room is needed; under the counter over two windows, up to
-///   a twelfth of the window after that. One who still counts for something is never dropped: when the table is full of
-///   them, new callers share one count per policy, which is limited like any other. So a flood of made-up callers cannot
-///   wash out anybody's count.
+/// * A caller is stored as a 128-bit digest with a random key. Partitions do not stay in memory, and a client cannot choose
+///   partitions that collide.
+/// * A state takes 33 bytes with its digest; logs and counters with several sub-windows take a heap allocation more.
+/// * Expired states are dropped when room is needed; under a counter over two windows, up to a twelfth of the window later.
+///   A state that still counts is never dropped. When the table is full of such states, new callers share one overflow
+///   count per policy, which is limited like any other. So a flood of made-up callers cannot free a denied one.
 /// * All instants come from one [monotonic clock](SystemClock).
 #[derive(Debug)]
 pub struct MemoryStore {
@@ -44,19 +43,19 @@ pub struct MemoryStore {
     digest_key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
     max_per_shard: usize,
-    /// One count per policy, shared by all callers without room. Locked last.
+    /// One count per policy, shared by all callers for which there is no room. Locked last.
     overflow: Mutex<Shard>,
 }
 
 impl MemoryStore {
-    /// A store for up to [`DEFAULT_MAX_CALLERS`].
+    /// Creates a store for up to [`DEFAULT_MAX_CALLERS`] callers.
     pub fn new() -> Self {
         Self::with_max_callers(DEFAULT_MAX_CALLERS)
     }
 
-    /// A store for up to about `max_callers`, at least 1, counted once for each policy they are under.
+    /// Creates a store for up to about `max_callers` callers, at least 1. A caller counts once for each of its policies.
     pub fn with_max_callers(max_callers: usize) -> Self {
-        // A table doubles when it is seven eighths full, so a full store wastes least when its shards are just that.
+        // A table doubles when it is seven eighths full, so this size of shards wastes least when the store is full.
         let mut room = CALLERS_PER_SHARD / 8 * 7;
         while max_callers / room > SHARDS {
             room *= 2;
@@ -71,26 +70,25 @@ impl MemoryStore {
         }
     }
 
-    /// Reads the time from `clock`.
+    /// Reads the time from `clock` instead of the system.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Callers held, counted once for each policy they are under; all that share a policy's count for want of room are
-    /// one.
+    /// Number of callers held, each counted once for each of its policies. All callers of an overflow count are one.
     pub fn len(&self) -> usize {
         self.shards.iter().chain([&self.overflow]).map(|shard| shard.lock().table.len()).sum()
     }
 
-    /// Whether nobody is held.
+    /// Whether no caller is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn shard_of(&self, digest: Digest) -> usize {
-        // The upper half of what the table does not use, multiplied instead of divided.
+        // The upper half of the bits that the table does not use; multiplied, because a division is slower.
         #[allow(clippy::cast_possible_truncation, reason = "less than the number of shards")]
         let shard = (((digest.1 >> 32) * self.shards.len() as u64) >> 32) as usize;
         shard
@@ -100,7 +98,7 @@ impl MemoryStore {
         split(check.digest(&self.digest_key))
     }
 
-    /// Decides about one limit.
+    /// Decides about one limit without the work that a group takes.
     pub(crate) fn decide_one(&self, check: &Check<'_>, mode: Mode) -> Outcome {
         let now = self.clock.now();
         let digest = self.digest(check);
@@ -112,10 +110,10 @@ impl MemoryStore {
             return shard.decide_new(digest, check, now, mode);
         }
         drop(shard);
-        let (mut pool, digest) = (self.overflow(now), overflow_digest(check.policy()));
-        let outcome = match pool.find(digest) {
+        let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
+        let outcome = match overflow.find(digest) {
             Some(entry) => entry.decide(check, now, mode),
-            None => pool.decide_new(digest, check, now, mode),
+            None => overflow.decide_new(digest, check, now, mode),
         };
         outcome.overflowed()
     }
@@ -125,20 +123,20 @@ impl MemoryStore {
             return GroupOutcome::of_one(self.decide_one(check, mode));
         }
         let now = self.clock.now();
-        let mut held = self.hold(group, now);
-        let outcome = held.decide(group, now, mode);
-        outcome.overflowed(|index| held.places[index].0 == held.overflow)
+        let mut locked = self.lock_shards(group, now);
+        let outcome = locked.decide(group, now, mode);
+        outcome.overflowed(|index| locked.states[index].0 == locked.overflow)
     }
 
-    /// Where the callers without room are counted, locked.
-    fn overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
+    /// Locks the overflow counts, and drops those that have expired.
+    fn lock_overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
         let mut shard = self.overflow.lock();
         shard.sweep(now);
         shard
     }
 
-    /// Locks the shards of all callers of a group, in one order for all so that two groups never wait for each other.
-    fn hold(&self, group: &[Check<'_>], now: Timestamp) -> Held<'_> {
+    /// Locks the shards of all callers of a group, always in the same order, so that two groups never deadlock.
+    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> LockedShards<'_> {
         let digests = group.iter().map(|check| self.digest(check));
         let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
@@ -146,22 +144,22 @@ impl MemoryStore {
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let mut places: SmallVec<[(usize, Digest); 2]> = SmallVec::new();
+        let mut states: SmallVec<[(usize, Digest); 2]> = SmallVec::new();
         for (&(shard, digest), check) in wanted.iter().zip(group) {
-            let shard = order.binary_search(&shard).unwrap_or_else(|place| place);
-            // Callers of this group who may need room, too: whoever is known now may be swept for the next one.
-            let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
+            let shard = order.binary_search(&shard).unwrap_or_else(|index| index);
+            // Other callers of this group that may need room, too: a known one may be swept for the next.
+            let others = states.iter().filter(|&&(s, d)| s == shard && d != digest).count();
             if shards[shard].find(digest).is_some() || shards[shard].has_room(others, now, self.max_per_shard)
             {
-                places.push((shard, digest));
+                states.push((shard, digest));
                 continue;
             }
             if shards.len() == order.len() {
-                shards.push(self.overflow(now));
+                shards.push(self.lock_overflow(now));
             }
-            places.push((order.len(), overflow_digest(check.policy())));
+            states.push((order.len(), overflow_digest(check.policy())));
         }
-        Held { shards, places, overflow: order.len() }
+        LockedShards { shards, states, overflow: order.len() }
     }
 }
 
@@ -202,41 +200,41 @@ impl Store for MemoryStore {
     }
 }
 
-/// The shards that one group needs, locked, and for each check the shard and digest under which it is counted.
-struct Held<'s> {
+/// The locked shards of one group, and for each check the index of the shard and the digest of its state.
+struct LockedShards<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
-    places: SmallVec<[(usize, Digest); 2]>,
-    /// Where in `shards` callers without room are counted, if there are any.
+    states: SmallVec<[(usize, Digest); 2]>,
+    /// Index in `shards` of the overflow counts, if the group needs them.
     overflow: usize,
 }
 
-impl Held<'_> {
+impl LockedShards<'_> {
     fn decide(&mut self, group: &[Check<'_>], now: Timestamp, mode: Mode) -> GroupOutcome {
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
-        // Shard, digest, and whether the state was taken out of the table.
+        // Shard, digest, and whether the state was moved out of the table.
         let mut distinct: SmallVec<[(usize, Digest, bool); 2]> = SmallVec::new();
         let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
-        for (&(shard, digest), check) in self.places.iter().zip(group) {
+        for (&(shard, digest), check) in self.states.iter().zip(group) {
             let policy = check.policy();
             let known = distinct.iter().position(|&(s, d, ..)| (s, d) == (shard, digest));
             let state = known.unwrap_or_else(|| {
-                let (state, taken) = match self.shards[shard].find(digest) {
+                let (state, moved_out) = match self.shards[shard].find(digest) {
                     None => (State::new(policy), false),
                     Some(entry) if mode == Mode::Peek => (entry.state.clone(), false),
-                    // Moved and not copied: a log may be long.
+                    // Moved, not copied: a log may be long.
                     Some(entry) => (mem::replace(&mut entry.state, State::new(policy)), true),
                 };
                 states.push(state);
-                distinct.push((shard, digest, taken));
+                distinct.push((shard, digest, moved_out));
                 distinct.len() - 1
             });
             members.push(Member { policy, cost: check.units(), state });
         }
         let outcome = decide(&members, &mut states, now, mode);
         let charged = mode == Mode::Check && outcome.is_allowed();
-        for ((shard, digest, taken), state) in distinct.into_iter().zip(states) {
-            // Of a caller who is new, a state that was not charged says nothing.
-            if taken || charged {
+        for ((shard, digest, moved_out), state) in distinct.into_iter().zip(states) {
+            // The state of a new caller is stored only if it was charged.
+            if moved_out || charged {
                 self.shards[shard].put(digest, state);
             }
         }

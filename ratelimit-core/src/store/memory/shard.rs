@@ -1,4 +1,4 @@
-//! A part of the table under one lock: its entries, and when they are dropped.
+//! A shard: entries under one lock, and the sweep that drops expired ones.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -9,11 +9,11 @@ use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 
-/// A part of the table, under one lock.
+/// A part of the table under one lock.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) table: HashTable<Entry>,
-    /// Looking for expired entries earlier than this is not worth it.
+    /// Before this instant too few entries have expired for a sweep.
     pub(super) next_sweep: Timestamp,
 }
 
@@ -33,32 +33,36 @@ impl Entry {
     }
 }
 
-const _: () = assert!(size_of::<Entry>() == 32, "with a byte of the table's own, all that a caller costs");
+const _: () = assert!(size_of::<Entry>() == 32, "with one byte of the table, all that a caller costs");
 
-/// In two halves, since 128 bits in one would be aligned to more than the rest of an entry.
+/// Two halves, because a `u128` has a larger alignment than the rest of an entry.
 pub(super) type Digest = (u64, u64);
 
 #[allow(clippy::cast_possible_truncation, reason = "two halves")]
+#[inline]
 pub(super) fn split(digest: u128) -> Digest {
     (digest as u64, (digest >> 64) as u64)
 }
 
-/// Stands for all callers without room under a policy.
+/// Digest of the overflow count of a policy.
 pub(super) fn overflow_digest(policy: &Policy) -> Digest {
     (policy.state_id(), 0)
 }
 
-/// Half of a digest is a hash as good as any.
+/// The table's hash: half of a digest.
+#[inline]
 pub(super) fn hash(digest: Digest) -> u64 {
     digest.0
 }
 
 impl Shard {
+    #[inline]
     pub(super) fn find(&mut self, digest: Digest) -> Option<&mut Entry> {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// Whether a caller who is not known may be let in together with `others`. Makes room first, if need be.
+    /// Whether there is room for a new caller beside `others`. Sweeps first if need be.
+    #[inline]
     pub(super) fn has_room(&mut self, others: usize, now: Timestamp, max: usize) -> bool {
         if self.table.len() + others < max.min(self.table.capacity()) {
             return true;
@@ -67,8 +71,8 @@ impl Shard {
         self.table.len() + others < max
     }
 
-    /// Drops what has expired, at most once for every sixteenth of the entries, so that a request pays for it in
-    /// constant time on average.
+    /// Drops expired entries, at most once until a sixteenth of the entries has expired, so that it takes constant time per
+    /// request on average.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;
@@ -79,7 +83,8 @@ impl Shard {
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
-    /// Decides about a caller who is not known, and keeps what is charged.
+    /// Decides about a new caller, and stores its state if it was charged.
+    #[inline]
     pub(super) fn decide_new(
         &mut self,
         digest: Digest,
@@ -95,7 +100,7 @@ impl Shard {
         outcome
     }
 
-    /// Keeps a state.
+    /// Stores a state.
     pub(super) fn put(&mut self, digest: Digest, state: State) {
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
             Slot::Occupied(slot) => slot.into_mut().state = state,

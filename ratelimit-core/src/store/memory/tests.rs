@@ -1,4 +1,4 @@
-//! Bounds, sweeping and the shared count of the in-process store.
+//! The bound, sweeps and overflow counts of the in-process store.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
     check_n(store, policy, caller, 1).is_allowed()
 }
 
-/// Lets so many new callers come; returns how many passed.
+/// Checks `callers` new callers; returns how many passed.
 fn flood(store: &MemoryStore, policy: &Policy, callers: usize) -> usize {
     (0..callers).filter(|i| passes(store, policy, &format!("flood-{i}"))).count()
 }
@@ -61,7 +61,7 @@ fn groups_keep_to_the_bound_as_well() {
 }
 
 #[test]
-fn what_has_expired_makes_room() {
+fn expired_entries_make_room() {
     let policy = policy("k", Algorithm::SlidingWindowLog);
     for max in [1, 10, 63, 640] {
         let (store, clock) = store(max);
@@ -77,7 +77,7 @@ fn what_has_expired_makes_room() {
 }
 
 #[test]
-fn nobody_who_still_counts_is_dropped_by_a_flood() {
+fn a_flood_drops_no_caller_that_still_counts() {
     for &algorithm in Algorithm::ALL {
         let policy = policy("k", algorithm);
         let (store, clock) = store(1_000);
@@ -87,7 +87,7 @@ fn nobody_who_still_counts_is_dropped_by_a_flood() {
         flood(&store, &policy, 10_000);
         assert_eq!(check_n(&store, &policy, "used up", 1), denied, "{algorithm}");
         assert_eq!(check_n(&store, &policy, "active", 0).remaining(), 2, "{algorithm}");
-        // While it is denied, a later flood does not free it either.
+        // A later flood does not free a denied caller either.
         let wait = denied.retry_after().unwrap();
         clock.advance(wait.saturating_sub(Duration::from_micros(1)));
         flood(&store, &policy, 10_000);
@@ -98,11 +98,11 @@ fn nobody_who_still_counts_is_dropped_by_a_flood() {
 }
 
 #[test]
-fn callers_without_room_share_one_count_that_is_limited() {
+fn callers_without_room_share_one_limited_count() {
     let (policy, other) = (policy("k", Algorithm::FixedWindow), policy("other", Algorithm::FixedWindow));
     for max in [1, 63, 128, 5_000] {
         let (store, clock) = store(max);
-        // Until every shard is full; from then on nobody new finds room.
+        // Until every shard is full; then no new caller finds room.
         flood(&store, &policy, 20 * max);
         let held = store.len();
         assert!(held <= max + 1);
@@ -128,11 +128,11 @@ fn a_group_of_callers_without_room_is_charged_once_each() {
     assert!(store.decide(&group, Mode::Check).is_allowed());
     assert_eq!(check_n(&store, &policy, "fourth", 0).remaining(), 1, "two of three are taken");
     assert!(!store.decide(&group, Mode::Check).is_allowed());
-    assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "who has room is apart");
+    assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "a caller with room has its own count");
 }
 
 #[test]
-fn who_is_denied_at_once_or_only_looks_takes_no_room() {
+fn a_denied_new_caller_and_a_peek_take_no_room() {
     let policy = policy("k", Algorithm::SlidingWindowCounter);
     let (store, _) = store(100);
     assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
@@ -148,20 +148,20 @@ fn sweeping_costs_constant_time_on_average() {
     let (store, clock) = store(63);
     assert_eq!(store.shards.len(), 1);
     let mut sweeps = 0;
-    // Three windows in which somebody new comes 20,000 times.
+    // Three windows with 20,000 new callers each.
     for i in 0..60_000 {
         let before = store.shards[0].lock().next_sweep;
         let _ = passes(&store, &policy, &format!("{i}"));
         sweeps += u32::from(store.shards[0].lock().next_sweep != before);
         clock.advance(MINUTE / 20_000);
     }
-    // A sweep goes through all entries, and frees at least a sixteenth of them: some while the table grows, then
-    // about sixteen for each time that it turns over.
+    // A sweep visits all entries and frees at least a sixteenth: a few sweeps while the table grows, then about sixteen
+    // for each window.
     assert!((10..=80).contains(&sweeps), "{sweeps} sweeps");
 }
 
 #[test]
-fn reset_and_refund_of_callers_without_room_change_nobody_elses_count() {
+fn reset_and_refund_of_callers_without_room_change_no_other_count() {
     let policy = policy("k", Algorithm::FixedWindow);
     let (store, _) = store(1);
     assert!(passes(&store, &policy, "first"));
@@ -177,19 +177,19 @@ fn reset_and_refund_of_callers_without_room_change_nobody_elses_count() {
 }
 
 #[test]
-fn what_was_counted_with_others_is_not_given_back_to_a_count_of_ones_own() {
+fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
     let policy = policy("k", Algorithm::SlidingWindowLog);
     let (store, clock) = store(1);
     assert!(passes(&store, &policy, "first"));
     clock.advance(MINUTE / 2);
     let group = [Check::new(&policy, "second")];
-    let pooled = store.decide(&group, Mode::Check).reservation(&group).unwrap();
+    let overflowed = store.decide(&group, Mode::Check).reservation(&group).unwrap();
     // Now there is room.
     clock.advance(MINUTE / 2 + Duration::from_micros(1));
     let own = store.decide(&group, Mode::Check);
     assert_eq!(own.outcomes()[0].remaining(), 2);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(Store::refund(&store, &pooled)).unwrap();
+    runtime.block_on(Store::refund(&store, &overflowed)).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
     runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
