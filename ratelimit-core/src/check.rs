@@ -1,4 +1,4 @@
-//! One check of a group: a policy, the caller and the cost; and the digests that stand for them.
+//! Checks: a policy, the caller (partition) and the cost; and digests of them.
 
 use std::fmt;
 #[cfg(feature = "redis")]
@@ -11,10 +11,10 @@ use siphasher::sip128::SipHasher13;
 
 use crate::policy::Policy;
 
-/// Most limits in one group.
+/// Largest number of limits in one group: 64.
 pub const MAX_GROUP: usize = 64;
 
-/// One limit to be checked: a policy, whose count of it, and how many units.
+/// One check of a group: a policy, the caller (partition) and the cost.
 #[derive(Clone, Copy)]
 pub struct Check<'a> {
     policy: &'a Policy,
@@ -23,43 +23,44 @@ pub struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// One unit of `policy` for the caller `partition`.
+    /// Checks one unit of `policy` for the caller `partition`.
     pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         Self { policy, partition: partition.as_ref(), cost: 1 }
     }
 
-    /// Another cost than 1. A cost of 0 is judged and takes nothing; one above the limit can never pass.
+    /// Sets the cost, by default 1 unit. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
     }
 
-    /// The rule.
+    /// Policy by which units are counted.
     pub const fn policy(&self) -> &'a Policy {
         self.policy
     }
 
-    /// Whose count: any bytes. A store keeps a digest of them, never the bytes themselves.
+    /// Bytes that identify the caller; any bytes will do. Stores keep a digest of them, never the bytes themselves.
     pub const fn partition(&self) -> &'a [u8] {
         self.partition
     }
 
-    /// Units to be charged.
+    /// Cost in units.
     pub const fn units(&self) -> u64 {
         self.cost
     }
 
-    /// Whether both are charged to the same count.
+    /// Whether both checks count in the same state.
     pub(crate) fn shares_count_with(&self, other: &Self) -> bool {
         self.policy.state_id() == other.policy.state_id() && self.partition == other.partition
     }
 
-    /// A digest that stands for this count: the same for checks that share it, whatever their `max` and cost.
+    /// Digest of the state in which this check counts: the same for checks that share a state, whatever their `max` and
+    /// cost.
     ///
-    /// It is keyed (`SipHash`-1-3, 128 bits), so that nobody who does not know the key can choose callers that collide.
-    /// The caller's name alone is hashed, and the policy's number joined by exclusive or: one caller's digests differ
-    /// whenever the numbers do, and those of two callers meet no more often than random numbers.
+    /// The digest is keyed (`SipHash`-1-3, 128 bits), so a client that does not know the key cannot choose partitions that
+    /// collide. Only the partition is hashed; the policy's fingerprint is joined by exclusive or. So the digests of one
+    /// partition differ whenever the fingerprints do, and those of two partitions collide as rarely as random numbers.
     pub fn digest(&self, key: &[u8; 16]) -> u128 {
         let caller: u128 = keyed(key).hash(self.partition).into();
         let policy = u128::from(self.policy.state_id());
@@ -73,7 +74,7 @@ fn keyed(key: &[u8; 16]) -> SipHasher13 {
     SipHasher13::new_with_keys(key as u64, (key >> 64) as u64)
 }
 
-/// A random key for [`Check::digest`].
+/// Creates a random key for [`Check::digest`].
 pub(crate) fn random_key() -> [u8; 16] {
     let mut key = [0; 16];
     for half in key.chunks_exact_mut(8) {
@@ -83,7 +84,7 @@ pub(crate) fn random_key() -> [u8; 16] {
     key
 }
 
-/// A digest that stands for all that a group asks: its counts, limits and costs, in their order.
+/// Digest of a whole group: its states, limits and costs, in their order.
 #[cfg(feature = "redis")]
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
@@ -99,7 +100,7 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
 
 impl fmt::Debug for Check<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the partition: it may be an address or a name, and this may end up in a log.
+        // Without the partition: it may be an address or a name, and the text may be logged.
         f.debug_struct("Check")
             .field("policy", &self.policy.key())
             .field("cost", &self.cost)

@@ -128,7 +128,8 @@ impl Fallback {
     /// The part of a limit that this process enforces by itself when it is asked for `cost` units; `None` for a limit that
     /// is not enforced meanwhile.
     fn share(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
-        (check.policy().on_error() == OnError::Local).then(|| check.policy().share(self.instances, cost))
+        (check.policy().on_error() == OnError::Local)
+            .then(|| check.policy().per_instance(self.instances, cost))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A policy: the named rule that says how much is allowed, over how long, and how it is counted.
+//! Policies: how many units are allowed, in which window, and by which algorithm they are counted.
 
 mod algorithm;
 mod builder;
@@ -25,23 +25,23 @@ use self::state_id::state_id;
 
 /// Largest `max`, `burst` and cost: 10^12.
 ///
-/// With windows of at most [`MAX_WINDOW`] every product that an algorithm forms can be divided
-/// exactly, in Rust and in the 53-bit integers of Lua alike; see `lua/README.md`.
+/// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both in Rust and in
+/// the 53-bit integers of Lua; see `lua/README.md`.
 pub const MAX_UNITS: u64 = 1_000_000_000_000;
 
 /// Shortest window: 1 ms.
 pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 
-/// Longest window, and longest time to refill a token bucket: 366 days.
+/// Longest window, and longest time in which a full token bucket refills: 366 days.
 pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Most sub-windows of a sliding window counter.
+/// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
-/// The named rule that says how much is allowed, over how long, and how it is counted.
+/// How many units are allowed, in which window, and by which [`Algorithm`] they are counted.
 ///
-/// A policy is a value without state: the counts live in a [store](crate::store::Store), one for each caller.
-/// It can be a `static`; then wrong numbers are compile errors.
+/// A policy is a value without state: the counts are in a [store](crate::store::Store), one per caller. In a `static` or
+/// `const`, numbers out of bounds are compile errors.
 ///
 /// # Examples
 ///
@@ -81,11 +81,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The same policy under a key that is made at run time.
+    /// Replaces the key by one that is made at run time.
     ///
     /// # Errors
     ///
-    /// When the key is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
+    /// [`PolicyError::Key`] if the key is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
     pub fn with_key(mut self, key: impl Into<String>) -> Result<Self, PolicyError> {
         let key = key.into();
         if !is_name(&key) {
@@ -97,11 +97,11 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same policy under a name that is made at run time.
+    /// Replaces the name by one that is made at run time.
     ///
     /// # Errors
     ///
-    /// When the name is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
+    /// [`PolicyError::Name`] if the name is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
     pub fn with_name(mut self, name: impl Into<String>) -> Result<Self, PolicyError> {
         let name = name.into();
         if !is_name(&name) {
@@ -111,67 +111,67 @@ impl Policy {
         Ok(self)
     }
 
-    /// The name under which the counts are kept.
+    /// Key under which the counts are stored.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What headers and metrics call this policy: its own name, or the key.
+    /// Name of this policy in headers and metrics; by default its key.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
-    /// The key, not copied when it was written down.
+    /// The key; copied only if it was made at run time.
     #[cfg(feature = "redis")]
     pub(crate) fn shared_key(&self) -> Cow<'static, str> {
         self.key.clone()
     }
 
-    /// The name, not copied when it was written down.
+    /// The name; copied only if it was made at run time.
     #[cfg(feature = "metrics")]
     pub(crate) fn shared_name(&self) -> Cow<'static, str> {
         self.name.as_ref().unwrap_or(&self.key).clone()
     }
 
-    /// How it is counted.
+    /// Algorithm by which units are counted.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Units allowed per window; for a token bucket the units refilled per window.
+    /// Units allowed per window, from 1 to [`MAX_UNITS`]; for a token bucket, the units refilled per window.
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// The window.
+    /// Length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
 
-    /// Sub-windows of a sliding window counter; 1 for every other algorithm.
+    /// Sub-windows of a sliding window counter, from 1 to [`MAX_SUB_WINDOWS`]; 1 for every other algorithm.
     pub const fn sub_windows(&self) -> u64 {
         self.sub_windows
     }
 
-    /// Length of a sub-window, or of the window where there is but one, in microseconds.
+    /// Length of a sub-window, in microseconds.
     pub(crate) const fn sub_window_us(&self) -> u64 {
         // A division takes longer than the rest of most steps.
         if self.sub_windows == 1 { self.window_us } else { self.window_us / self.sub_windows }
     }
 
-    /// The most units that can pass at one instant: the burst of a token bucket, `max` for every other algorithm.
+    /// Units that can pass at one instant: the burst of a token bucket, `max` for every other algorithm.
     pub const fn capacity(&self) -> u64 {
         self.burst
     }
 
-    /// What to do when the store cannot answer.
+    /// Failure policy: what this limit does during an outage of the store.
     pub const fn on_error(&self) -> OnError {
         self.on_error
     }
 
-    /// The same policy for one of several processes that count apart: an equal part of the limit, rounded up, but enough
+    /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough
     /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost.
-    pub(crate) fn share(&self, instances: NonZeroU32, cost: u64) -> Self {
+    pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
         let (mut max, mut burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
         let state_id = state_id(&self.key, self.algorithm, max, self.window_us, self.sub_windows, burst);
@@ -184,16 +184,16 @@ impl Policy {
         Self { max, burst, state_id, ..self.clone() }
     }
 
-    /// A number that stands for the state this policy keeps: the same for policies that share their counts.
+    /// Fingerprint of the policy's states: the same for policies that share their counts.
     ///
-    /// These have the same key, algorithm, window and sub-windows. A token bucket's state is an instant that has a
-    /// meaning only for one rate and size, so there `max` and `burst` take part; a window's count means the same under
-    /// any `max`, so a changed `max` keeps the counts.
+    /// Those have the same key, algorithm, window and sub-windows. The state of a token bucket is an instant that depends on
+    /// the rate and the size, so there `max` and `burst` take part. The count of a window means the same under any `max`,
+    /// so a changed `max` keeps the counts.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
     }
 
-    /// The window in microseconds.
+    /// Length of the window, in microseconds.
     pub(crate) const fn window_us(&self) -> u64 {
         self.window_us
     }

@@ -1,4 +1,4 @@
-//! What an admitted group was charged, so that it can be refunded.
+//! Reservations: what an admitted group was charged, for a refund.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,30 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
 
-/// What an admitted group took, so that it can be given back.
+/// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be needed.
+///
+/// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks. Dropping it keeps the
+/// charges.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::{Check, Policy, RateLimiter};
+///
+/// static UPLOADS: Policy = Policy::new("uploads", 10, Duration::from_secs(60));
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = RateLimiter::in_memory();
+/// let group = [Check::new(&UPLOADS, "tenant-42").cost(4)];
+/// let outcome = limiter.check_all(&group).await?;
+/// if let Some(reservation) = outcome.reservation(&group) {
+///     limiter.refund(reservation).await?;
+/// }
+/// assert_eq!(limiter.peek(&UPLOADS, "tenant-42").await?.remaining(), 10);
+/// # Ok::<(), ratelimit_core::StoreError>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reservation<'a> {
     taken: SmallVec<[Taken<'a>; 2]>,
@@ -18,23 +41,23 @@ impl<'a> Reservation<'a> {
         Self { taken, degraded }
     }
 
-    /// A reservation of one thing.
+    /// A reservation of one charge.
     pub(crate) fn of(taken: Taken<'a>) -> Self {
         Self { taken: smallvec::smallvec![taken], degraded: false }
     }
 
-    /// Whether the store was out, so that this process counted by itself.
+    /// Whether this process counted by itself, during an outage of the store.
     pub(crate) const fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// What was taken, once for each count, in the order of the group.
+    /// Charges, one per state, in the order of the group.
     pub fn taken(&self) -> impl ExactSizeIterator<Item = Taken<'a>> + '_ {
         self.taken.iter().copied()
     }
 }
 
-/// What one limit was charged.
+/// Charge of one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
     check: Check<'a>,
@@ -51,34 +74,33 @@ impl<'a> Taken<'a> {
         Taken { check, at: self.at, until: self.until }
     }
 
-    /// The limit, the caller and the units.
+    /// Policy, caller and units of the charge.
     pub const fn check(&self) -> Check<'a> {
         self.check
     }
 
-    /// The instant at which it was charged, by the store's clock.
+    /// Instant of the charge, by the store's clock.
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// The instant from which it no longer counts anyway.
+    /// Instant from which the charge no longer counts, so that a refund has no effect.
     pub const fn until(&self) -> Timestamp {
         self.until
     }
 }
 
 impl GroupOutcome {
-    /// What this decision took from `checks`, the very group it was made about, to be [refunded] in case it turns out
-    /// not to be needed. `None` when nothing was taken.
+    /// Charges of this decision, for a [refund]. `checks` must be the group of the decision. `None` if nothing was charged.
     ///
-    /// [refunded]: crate::RateLimiter::refund
+    /// [refund]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         (self.is_allowed() && checks.len() == self.outcomes().len()).then(|| {
             let mut taken: SmallVec<[Taken<'a>; 2]> = SmallVec::new();
             for (check, outcome) in checks.iter().zip(self.outcomes()) {
                 let until = outcome.resets_at();
-                // A count that occurs twice was charged the sum, and is given back the sum.
-                // What many share is not given back: by then another may have been charged it.
+                // A state that occurs twice was charged the sum, and is refunded the sum.
+                // An overflow count is not refunded: its units may be those of other callers by then.
                 let units = if outcome.is_overflowed() { 0 } else { check.units() };
                 match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
                     Some(other) => {
@@ -115,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_taken_is_reserved() {
+    fn only_charges_are_reserved() {
         let policy = Policy::new("k", 10, Duration::from_secs(60));
         let checks = [Check::new(&policy, "a").cost(2), Check::new(&policy, "b")];
         assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
@@ -128,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_was_charged_a_sum_is_reserved_as_one() {
+    fn a_state_that_was_charged_a_sum_is_reserved_once() {
         let (policy, other) = (
             Policy::new("k", 10, Duration::from_secs(60)),
             Policy::new("other", 10, Duration::from_secs(60)),

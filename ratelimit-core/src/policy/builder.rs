@@ -1,4 +1,4 @@
-//! Building a policy: defaults, setters and every check of its numbers.
+//! Building policies: defaults, setters and every check of the numbers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,20 +8,21 @@ use super::state_id::state_id;
 use super::{Algorithm, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, OnError, Policy, PolicyError};
 
 impl Policy {
-    /// A sliding window counter over two windows: at most `max` units in any `window`, approximately.
+    /// Creates a policy of `max` units per `window`, counted by a [sliding window counter](Algorithm::SlidingWindowCounter)
+    /// over two windows.
     ///
     /// # Panics
     ///
-    /// When a number is out of its bounds. In a `static` or `const` that is a compile error;
-    /// for numbers that are known only at run time use [`PolicyBuilder::try_build`].
+    /// Panics if a number is out of its bounds; in a `static` or `const` that is a compile error. For numbers that are
+    /// known only at run time, use [`PolicyBuilder::try_build`].
     pub const fn new(key: &'static str, max: u64, window: Duration) -> Self {
         Self::builder(key).max(max).window(window).build()
     }
 
-    /// Starts a policy of 100 units per 60 s whose counts are kept under `key`.
+    /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
-    /// Policies with the same key, algorithm, window and sub-windows share their counts; token buckets also need the same
-    /// `max` and burst.
+    /// Policies with the same key, algorithm, window and sub-windows share their counts; for token buckets also `max` and
+    /// burst must be the same.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder {
             key,
@@ -36,7 +37,7 @@ impl Policy {
     }
 }
 
-/// Builds a [`Policy`]; the defaults are 100 units per 60 s, as a sliding window counter over two windows.
+/// Builds a [`Policy`]; by default 100 units per 60 s, counted by a sliding window counter over two windows.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until `build` or `try_build`"]
 pub struct PolicyBuilder {
@@ -51,57 +52,57 @@ pub struct PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// Units allowed per window, from 1 to [`MAX_UNITS`].
+    /// Units allowed per window, from 1 to [`MAX_UNITS`]; for a token bucket, the units refilled per window. By default 100.
     pub const fn max(mut self, max: u64) -> Self {
         self.max = max;
         self
     }
 
-    /// The window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
+    /// Length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. By default 60 s.
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// How units are counted.
+    /// Algorithm by which units are counted. Another algorithm starts new counts; see [`Algorithm`] for how to choose.
     pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// Parts into which a sliding window counter divides its window, from 1 to [`MAX_SUB_WINDOWS`].
+    /// Number of parts into which a sliding window counter divides its window, from 1 to [`MAX_SUB_WINDOWS`]; by default 1.
     ///
-    /// With 1 it weighs two whole windows; the more, the nearer to the exact log. The window must be a whole
-    /// multiple of it, in microseconds.
+    /// With 1 it weighs two whole windows; with more it comes nearer to the exact log. The window must be a whole multiple
+    /// of this number, in microseconds.
     pub const fn sub_windows(mut self, sub_windows: u64) -> Self {
         self.sub_windows = Some(sub_windows);
         self
     }
 
-    /// Units a token bucket holds when it is full, from 1 to [`MAX_UNITS`]; the default is `max`.
+    /// Units that a full token bucket holds, from 1 to [`MAX_UNITS`]; by default `max`.
     pub const fn burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);
         self
     }
 
-    /// What to do when the store cannot answer; the default is to count in this process.
+    /// Failure policy for an outage of the store: count in this process (the default), fail closed, or fail open.
     pub const fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// What headers and metrics call the policy; the default is its key.
+    /// Name of the policy in headers and metrics; by default its key. Policies with different names may share a key.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// The policy.
+    /// Builds the policy.
     ///
     /// # Panics
     ///
-    /// When a number is out of its bounds, with the text of the [`PolicyError`]. In a `static` or `const` that is
-    /// a compile error.
+    /// Panics if a number, key or name is out of its bounds, with the text of the [`PolicyError`]. In a `static` or
+    /// `const` that is a compile error.
     pub const fn build(self) -> Policy {
         match self.checked() {
             Ok(numbers) => self.policy(numbers),
@@ -109,11 +110,19 @@ impl PolicyBuilder {
         }
     }
 
-    /// The policy, or what is wrong with it.
+    /// Builds the policy from numbers that are known only at run time.
     ///
     /// # Errors
     ///
-    /// When a number or name is out of its bounds.
+    /// The [`PolicyError`] of the first number, key or name that is out of its bounds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::{Policy, PolicyError};
+    ///
+    /// assert_eq!(Policy::builder("k").max(0).try_build(), Err(PolicyError::Max));
+    /// ```
     pub const fn try_build(self) -> Result<Policy, PolicyError> {
         match self.checked() {
             Ok(numbers) => Ok(self.policy(numbers)),
@@ -141,7 +150,7 @@ impl PolicyBuilder {
         }
     }
 
-    /// Every check in one place: which combinations of numbers all algorithms can treat exactly.
+    /// Checks all bounds: the combinations of numbers that every algorithm can compute exactly.
     const fn checked(&self) -> Result<Numbers, PolicyError> {
         let Self { algorithm, max, .. } = *self;
         if !is_name(self.key) {
@@ -189,7 +198,7 @@ impl PolicyBuilder {
     }
 }
 
-/// The numbers that had to be worked out.
+/// Numbers that follow from the settings.
 struct Numbers {
     window_us: u64,
     sub_windows: u64,

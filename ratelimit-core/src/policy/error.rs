@@ -1,6 +1,6 @@
-//! Why a policy cannot be built.
+//! Errors of building a policy.
 
-/// A policy whose numbers or names are out of their bounds.
+/// A number, key or name of a policy is out of its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -8,28 +8,28 @@ pub enum PolicyError {
     Key,
     /// The name is empty, too long, or has a character that is not allowed.
     Name,
-    /// `max` is out of its bounds.
+    /// `max` is not from 1 to [`MAX_UNITS`](super::MAX_UNITS).
     Max,
-    /// The window is out of its bounds.
+    /// The window is not from [`MIN_WINDOW`](super::MIN_WINDOW) to [`MAX_WINDOW`](super::MAX_WINDOW).
     Window,
     /// The window has a fraction of a microsecond.
     WindowNotMicroseconds,
-    /// The number of sub-windows is out of its bounds.
+    /// The number of sub-windows is not from 1 to [`MAX_SUB_WINDOWS`](super::MAX_SUB_WINDOWS).
     SubWindows,
-    /// The window cannot be divided into that many equal sub-windows.
+    /// The window is not a whole multiple of the sub-windows, in microseconds.
     SubWindowsNotWhole,
-    /// Sub-windows were given for another algorithm.
+    /// Sub-windows were set for an algorithm without them.
     SubWindowsWithoutCounter,
-    /// The burst is out of its bounds.
+    /// The burst is not from 1 to [`MAX_UNITS`](super::MAX_UNITS).
     Burst,
-    /// A burst was given for another algorithm.
+    /// A burst was set for an algorithm without one.
     BurstWithoutTokenBucket,
-    /// A full burst takes too long to refill.
+    /// A full burst takes longer to refill than [`MAX_WINDOW`](super::MAX_WINDOW).
     Refill,
 }
 
 impl PolicyError {
-    /// What is wrong, and what is expected.
+    /// Text of the error: what must be true.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Key => {
@@ -57,5 +57,5 @@ impl std::fmt::Display for PolicyError {
     }
 }
 
-// By hand, because the texts have to be readable in a constant as well.
+// Written by hand, because `build` reads the texts in constants as well.
 impl std::error::Error for PolicyError {}

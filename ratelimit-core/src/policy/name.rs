@@ -1,9 +1,9 @@
-//! Which keys and names a policy may have.
+//! Keys and names of policies: allowed characters and length.
 
-/// Longest key or name of a policy, in bytes; a module path and a function name fit.
+/// Longest key or name of a policy: 128 bytes. A module path and a function name fit.
 pub const MAX_NAME_LEN: usize = 128;
 
-/// Keys and names go into Redis keys and quoted header fields: printable ASCII without what either would escape.
+/// Whether this may be a key or a name: printable ASCII that needs no escape in a Redis key or a quoted header field.
 pub(super) const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > MAX_NAME_LEN {

@@ -1,17 +1,16 @@
-//! What a limit does during an outage of its store.
+//! Failure policies: what a limit does during an outage of the store.
 
-/// What a limit does when the store cannot answer.
+/// Failure policy: what a limit does during an outage of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnError {
-    /// This process counts by itself, by the same algorithm, until the store is back. What it has counted is not handed
-    /// on, so an outage lets at most one more `max` per caller and process pass; [divided] among the processes when
-    /// their number is known.
+    /// Fallback: this process counts by itself, by the same algorithm, until the store is back.
     ///
-    /// [divided]: crate::RateLimiterBuilder::instances
+    /// The store never learns these counts. So an outage admits at most `max` units more per caller and process, or a part
+    /// of `max` if the [number of processes](crate::RateLimiterBuilder::instances) is known.
     #[default]
     Local,
-    /// Nobody passes: the check is an error, and a request is answered with 503.
+    /// Fail closed: the check is an error, and `ratelimit-actix` responds with status 503.
     Deny,
-    /// Everybody passes, uncounted.
+    /// Fail open: every request passes, uncounted.
     Allow,
 }

@@ -1,10 +1,10 @@
-//! The fingerprint of what tells one policy's states from another's.
+//! Fingerprints of policies' states.
 
 use super::Algorithm;
 
-/// FNV-1a over everything that tells one state from another, so that a store hashes eight bytes instead of a name.
+/// FNV-1a of everything that tells one policy's states from another's, so that a store hashes 8 bytes instead of a name.
 ///
-/// Only developers choose what goes in, so this hash need not resist anybody.
+/// Developers choose the input, so the hash need not resist attacks.
 pub(super) const fn state_id(
     key: &str,
     algorithm: Algorithm,

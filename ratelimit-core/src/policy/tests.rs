@@ -108,7 +108,7 @@ fn keys_and_names_are_printable_and_need_no_escape() {
 }
 
 #[test]
-fn a_name_is_shown_and_the_key_is_counted_under() {
+fn the_name_is_shown_and_the_key_counts() {
     let named = BUILDER.name("shown").build();
     assert_eq!((named.key(), named.name()), ("k", "shown"));
     assert_eq!(named.state_id(), BUILDER.build().state_id());
@@ -134,7 +134,7 @@ fn policies_share_a_state_when_its_counts_mean_the_same() {
 }
 
 #[test]
-fn every_error_says_what_is_expected() {
+fn every_error_names_what_is_expected() {
     for error in [
         PolicyError::Key,
         PolicyError::Name,

@@ -1,4 +1,4 @@
-//! `Store` as an object, so that a limiter can hold any.
+//! `Store` as a trait object, so that a limiter can hold any store.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::reservation::Reservation;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// [`Store`] as an object, so that a limiter can hold any.
+/// [`Store`] as a trait object.
 pub(crate) trait ErasedStore: fmt::Debug + Send + Sync {
     fn check<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome>;
     fn peek<'a>(&'a self, group: &'a [Check<'a>]) -> BoxFuture<'a, GroupOutcome>;
