@@ -1,4 +1,4 @@
-//! What happens when the store cannot answer: every limit has its own failure policy.
+//! Fallback: decisions during an outage of the store, by the failure policy of each limit.
 
 mod outage;
 
@@ -16,11 +16,11 @@ use crate::reservation::Reservation;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// The limiter of last resort, and whether it is in use.
+/// The store of last resort, and whether an outage is on.
 #[derive(Debug)]
 pub(crate) struct Fallback {
     local: MemoryStore,
-    /// How many processes share the limits, and so divide them while the store is out.
+    /// Number of processes that share the limits, and so divide them during an outage.
     instances: NonZeroU32,
     outage: Outage,
 }
@@ -30,13 +30,13 @@ impl Fallback {
         Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
     }
 
-    /// The store answered.
-    pub(crate) fn store_answered(&self) {
-        self.outage.store_answered();
+    /// Records that the store replied.
+    pub(crate) fn record_reply(&self) {
+        self.outage.record_reply();
     }
 
-    /// Decides in place of the store, as each limit wants it; an error when one of them wants to be denied then. The log and
-    /// the metrics of failures count only what is an outage of the store.
+    /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
+    /// an outage is logged and counted as a failure of the store.
     pub(crate) async fn decide(
         &self,
         group: &[Check<'_>],
@@ -47,7 +47,7 @@ impl Fallback {
         if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
             #[cfg(feature = "metrics")]
             crate::metrics::failed(&error);
-            self.outage.failed(&error);
+            self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, mode, error).await;
         #[cfg(feature = "metrics")]
@@ -56,7 +56,7 @@ impl Fallback {
                 crate::metrics::decided(group, outcome.outcomes());
             }
             crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
-            if self.outage.measured.may_log() {
+            if self.outage.size_metric.may_log() {
                 crate::metrics::fallback_holds(self.local.len());
             }
         }
@@ -75,23 +75,23 @@ impl Fallback {
         if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
             return Err(error);
         }
-        // A count that occurs twice is judged by the sum.
+        // A state that occurs twice is decided by the sum.
         let cost = |check: &Check<'_>| {
             let same = group.iter().filter(|other| other.shares_count_with(check));
             same.fold(0, |sum: u64, other| sum.saturating_add(other.units()))
         };
-        let shares: SmallVec<[Option<Policy>; 2]> =
-            group.iter().map(|check| self.share(check, cost(check))).collect();
-        let local: SmallVec<[Check<'_>; 2]> = with_shares(group, &shares);
+        let local_policies: SmallVec<[Option<Policy>; 2]> =
+            group.iter().map(|check| self.local_policy(check, cost(check))).collect();
+        let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
         let decided = match mode {
             Mode::Check => self.local.check(&local).await?,
             Mode::Peek => self.local.peek(&local).await?,
         };
         let mut counted = decided.outcomes().iter();
-        let outcomes = shares.iter().zip(group).map(|(share, check)| {
-            let counted = share.as_ref().and_then(|_| counted.next());
+        let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
+            let counted = policy.as_ref().and_then(|_| counted.next());
             let limit = check.policy().capacity();
-            // The limit that the developer wrote; what is left may be less.
+            // Reports the limit as configured, not the part of this process.
             match counted {
                 Some(counted) => counted.clone().with_limit(limit),
                 None => Outcome::new(limit, check.units(), limit, 0, Decision::Allowed),
@@ -100,40 +100,41 @@ impl Fallback {
         Ok(GroupOutcome::new(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }
 
-    /// Gives back what was taken while the store was out.
+    /// Refunds charges of this process, made during an outage.
     pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         for taken in reservation.taken() {
             let check = taken.check();
-            if let Some(share) = self.share(&check, 0) {
-                let check = Check::new(&share, check.partition()).cost(check.units());
+            if let Some(policy) = self.local_policy(&check, 0) {
+                let check = Check::new(&policy, check.partition()).cost(check.units());
                 self.local.refund(&Reservation::of(taken.with_check(check))).await?;
             }
         }
         Ok(())
     }
 
-    /// Forgets what was counted in this process.
+    /// Drops the state of this process.
     pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        match self.share(check, 0) {
-            Some(share) => self.local.reset(&[Check::new(&share, check.partition())]).await,
+        match self.local_policy(check, 0) {
+            Some(policy) => self.local.reset(&[Check::new(&policy, check.partition())]).await,
             None => Ok(()),
         }
     }
 
-    /// The store could not give something back.
-    pub(crate) fn refund_failed(&self, error: &StoreError) {
-        self.outage.refund_failed(error);
+    /// Logs that the store failed to refund.
+    pub(crate) fn log_failed_refund(&self, error: &StoreError) {
+        self.outage.log_failed_refund(error);
     }
 
-    /// The part of a limit that this process enforces by itself when it is asked for `cost` units; `None` for a limit that
-    /// is not enforced meanwhile.
-    fn share(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
+    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails
+    /// open.
+    fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
         (check.policy().on_error() == OnError::Local)
             .then(|| check.policy().per_instance(self.instances, cost))
     }
 }
 
-fn with_shares<'a>(group: &[Check<'a>], shares: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
-    let local = group.iter().zip(shares).filter_map(|(check, share)| Some((check, share.as_ref()?)));
-    local.map(|(check, share)| Check::new(share, check.partition()).cost(check.units())).collect()
+/// The checks under their local policies, without those of limits that fail open.
+fn local_checks<'a>(group: &[Check<'a>], policies: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
+    let local = group.iter().zip(policies).filter_map(|(check, policy)| Some((check, policy.as_ref()?)));
+    local.map(|(check, policy)| Check::new(policy, check.partition()).cost(check.units())).collect()
 }

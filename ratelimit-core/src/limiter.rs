@@ -1,4 +1,4 @@
-//! The limiter: what an application holds and asks.
+//! The limiter: the facade through which an application checks limits.
 
 mod backend;
 mod builder;
@@ -20,7 +20,7 @@ use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
 
-/// Decides whether requests pass; cheap to clone, and clones share their counts.
+/// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
 /// # Examples
 ///
@@ -44,7 +44,7 @@ use crate::reservation::Reservation;
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     inner: Arc<Inner>,
-    /// How long a call waits for the store at most; the store's own deadline holds in any case.
+    /// Longest wait for the store; the store's own deadline applies as well.
     deadline: Duration,
 }
 
@@ -55,51 +55,53 @@ struct Inner {
 }
 
 impl RateLimiter {
-    /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
+    /// Kind of the store, for a log line at start: `memory`, `redis` or `custom`.
     pub fn store_kind(&self) -> &'static str {
         self.inner.store.kind()
     }
 
-    /// Whether the store can be asked, for a readiness probe: a Redis store is connected. Requests need not wait for it;
-    /// until then limits follow their failure policies.
+    /// Whether the store is ready, for a readiness probe: a Redis store is ready while it is connected. The in-process store
+    /// is always ready, and so is a custom store.
+    ///
+    /// Requests need not wait for it: until then limits follow their [failure policies](crate::OnError).
     pub fn is_ready(&self) -> bool {
         self.inner.store.is_ready()
     }
 
-    /// This limiter with less time: a call waits for the store no longer than `deadline`, nor than the store's own deadline.
+    /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
     ///
-    /// For work that asks several times and has one deadline in all. It holds for a store in Redis; memory never waits, and
-    /// a store of your own keeps its own time. Counts and settings are shared with this limiter.
+    /// For work with several calls and one deadline in total. It applies to a Redis store: the in-process store never waits,
+    /// and a custom store keeps its own deadline. Counts and settings are shared with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// How long a call waits for the store at most; `None` in memory, which never waits, and with a store of your own.
+    /// Longest wait of a call for the store. `None` for the in-process store, which never waits, and for a custom store.
     pub fn deadline(&self) -> Option<Duration> {
         self.inner.store.deadline().map(|deadline| deadline.min(self.deadline))
     }
 
-    /// Takes one unit of `policy` for the caller `partition`, if it passes.
+    /// Charges one unit of `policy` to the caller `partition`, if the request passes.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide and the policy is [`OnError::Deny`](crate::policy::OnError::Deny). A denial is not an
-    /// error.
+    /// A [`StoreError`] if the store cannot decide and the policy [fails closed](crate::OnError::Deny). A denial is an
+    /// outcome, not an error.
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped has taken the unit or not; it never takes a part of a group.
+    /// A future that is dropped has charged the unit or not; it never charges a part of a group.
     pub fn check(
         &self,
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> impl Future<Output = Result<Outcome, StoreError>> {
-        // The very future, since another one around it would be moved once more.
+        // Returned as is: wrapping it in another future would copy it once more.
         self.check_n(policy, partition, 1)
     }
 
-    /// Takes `cost` units, all or none; 0 takes nothing, and more than the limit never passes.
+    /// Charges `cost` units, all or none. A cost of 0 charges nothing; a cost above the limit never passes.
     ///
     /// # Errors
     ///
@@ -130,25 +132,25 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        if let Some(outcome) = self.one_now(&Check::new(policy, &partition).cost(cost)) {
+        if let Some(outcome) = self.try_one(&Check::new(policy, &partition).cost(cost)) {
             return Ok(outcome);
         }
-        // In a box with all that it needs: a future is copied until it is polled, and copying a large one takes longer
-        // than a decision in memory.
-        let ask = async move {
+        // Boxed so that the in-memory future stays small: a future is copied until it is polled, and copying a large one
+        // takes longer than a decision in memory.
+        let check = async move {
             let group = [Check::new(policy, &partition).cost(cost)];
-            only(self.ask(&group).await?)
+            only(self.check_store(&group).await?)
         };
-        Box::pin(ask).await
+        Box::pin(check).await
     }
 
-    /// Judges several limits at once: all pass and all are charged, or nothing is.
+    /// Decides about several limits at once: all pass and all are charged, or none is.
     ///
-    /// They may differ in policy, caller and cost. A count that occurs twice is charged the sum.
+    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     ///
     /// # Examples
     ///
@@ -175,19 +177,17 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        bounded(group)?;
-        match self.all_now(group) {
+        validate_size(group)?;
+        match self.try_all(group) {
             Some(outcome) => Ok(outcome),
-            // In a box, so that whoever asks the memory carries nothing of it around.
-            None => Box::pin(self.ask(group)).await,
+            // Boxed so that the in-memory future stays small.
+            None => Box::pin(self.check_store(group)).await,
         }
     }
 
-    /// [`check`](Self::check) without a future, for callers that are not async or want the last nanoseconds: `None` when
-    /// that has to ask a server, and then nothing has been taken.
+    /// Decides without awaiting. Returns `None`, and charges nothing, if a round trip is needed.
     ///
-    /// In memory it always decides. With Redis it knows of those who were denied a moment ago, and nothing else. With a
-    /// store of your own it knows of nobody.
+    /// Always decides in memory; with Redis only for callers in the denial cache; never with a custom store.
     ///
     /// # Examples
     ///
@@ -204,15 +204,18 @@ impl RateLimiter {
     /// assert!(!is_allowed());
     /// ```
     pub fn check_now(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Option<Outcome> {
-        self.one_now(&Check::new(policy, &partition))
+        self.try_one(&Check::new(policy, &partition))
     }
 
-    /// [`check_all`](Self::check_all) without a future, as [`check_now`](Self::check_now): `None` when that has to ask a
-    /// server, and for a group of more than [`MAX_GROUP`] limits; then nothing has been taken.
+    /// Decides about a group without awaiting, like [`check_now`](Self::check_now). Returns `None`, and charges nothing, if a
+    /// round trip is needed.
+    ///
+    /// Also returns `None` for a group of more than [`MAX_GROUP`] limits. So never take `None` as allowed: call
+    /// [`check_all`](Self::check_all) then, which reports the error.
     ///
     /// # Examples
     ///
-    /// Works with any store, and waits only when it must:
+    /// With any store, awaiting only if a round trip is needed:
     ///
     /// ```
     /// use std::time::Duration;
@@ -232,50 +235,50 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub fn check_all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if group.len() > MAX_GROUP { None } else { self.all_now(group) }
+        if group.len() > MAX_GROUP { None } else { self.try_all(group) }
     }
 
-    /// What can be decided about one limit without waiting.
-    fn one_now(&self, check: &Check<'_>) -> Option<Outcome> {
+    /// Decides about one limit without awaiting, if possible.
+    fn try_one(&self, check: &Check<'_>) -> Option<Outcome> {
         let group = slice::from_ref(check);
         if let Backend::Memory(store) = &self.inner.store {
-            // Without the detour over a group, which takes as long as the decision.
+            // Without a group, which would take as long as the decision itself.
             return Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref));
         }
         self.cached_denial(group)?.into_only()
     }
 
-    /// What can be decided about a group without waiting.
-    fn all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    /// Decides about a group without awaiting, if possible.
+    fn try_all(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if let Backend::Memory(store) = &self.inner.store {
             return Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
         }
         self.cached_denial(group)
     }
 
-    /// What would be decided now about one unit; takes nothing.
+    /// Decides about one unit, and charges nothing.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide.
+    /// As with [`check`](Self::check).
     pub async fn peek(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
         only(self.peek_all(&[Check::new(policy, &partition)]).await?)
     }
 
-    /// What would be decided now about a group; takes nothing.
+    /// Decides about a group, and charges nothing.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        bounded(group)?;
+        validate_size(group)?;
         match self.inner.store.peek(group, self.deadline).await {
             Ok(outcome) => Ok(outcome),
             Err(error) => self.decide_without_store(group, Mode::Peek, error).await,
         }
     }
 
-    /// A decision of the denial cache.
+    /// The denial of this group, if it is in the denial cache.
     fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         let denial = self.inner.store.cached_denial(group)?;
         #[cfg(all(feature = "metrics", feature = "redis"))]
@@ -286,8 +289,8 @@ impl RateLimiter {
         Some(denial)
     }
 
-    /// Asks a store that may take its time.
-    async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    /// Decides by a store that may take a round trip.
+    async fn check_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
         match self.inner.store.check(group, self.deadline).await {
@@ -297,7 +300,7 @@ impl RateLimiter {
                     stopwatch.decided();
                     crate::metrics::decided(group, outcome.outcomes());
                 }
-                self.inner.fallback.store_answered();
+                self.inner.fallback.record_reply();
                 Ok(outcome)
             }
             Err(error) => self.decide_without_store(group, Mode::Check, error).await,
@@ -310,7 +313,7 @@ impl RateLimiter {
         mode: Mode,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
-        // A request that had less time than the store is given says nothing about the store.
+        // The timeout of a request with less time than the store's deadline says nothing about the store.
         let is_outage = match (&error, self.inner.store.deadline()) {
             (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
             _ => true,
@@ -318,11 +321,11 @@ impl RateLimiter {
         Box::pin(self.inner.fallback.decide(group, mode, error, is_outage)).await
     }
 
-    /// Forgets what was counted for one caller under one policy, in the store and, for an outage, in this process.
+    /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached; whether it has forgotten is then unknown.
+    /// A [`StoreError`] if the store cannot be reached; it is then unknown whether the state was dropped.
     ///
     /// # Examples
     ///
@@ -336,7 +339,7 @@ impl RateLimiter {
     /// let limiter = RateLimiter::in_memory();
     /// let _ = limiter.check(&LOGIN, "alice").await?;
     /// assert!(!limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// // Support has talked to her:
+    /// // After a talk with support:
     /// limiter.reset(&LOGIN, "alice").await?;
     /// assert!(limiter.peek(&LOGIN, "alice").await?.is_allowed());
     /// # Ok::<(), ratelimit_core::StoreError>(())
@@ -348,32 +351,33 @@ impl RateLimiter {
         self.inner.store.reset(&group, self.deadline).await
     }
 
-    /// Gives back what a decision took, as far as it still counts.
+    /// Refunds the charges of a decision, as far as they still count.
     ///
-    /// It cannot reach into a later window, and never raises what is left above the full quota. See
+    /// A refund never touches units of a later window, and never raises what remains above the full quota. See
     /// [`GroupOutcome::reservation`].
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached in time; whether it was given back is then unknown, and the log says so, once a
-    /// second at most.
+    /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
+    /// is logged, at most once per second.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;
         }
         let result = self.inner.store.refund(&reservation, self.deadline).await;
         if let Err(error) = &result {
-            self.inner.fallback.refund_failed(error);
+            self.inner.fallback.log_failed_refund(error);
         }
         result
     }
 }
 
-fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
+/// Checks the size of a group.
+fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }
 
-/// Decides in memory, and tells the metrics.
+/// Decides in memory, and records metrics.
 #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
 fn measured<T>(
     group: &[Check<'_>],

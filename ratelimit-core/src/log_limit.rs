@@ -1,4 +1,4 @@
-//! At most one log line a second of one kind.
+//! Rate limit for log lines of one kind: one per second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,11 +7,11 @@ use crate::clock::{Clock, SystemClock};
 /// Minimum time between two log lines of one kind, in microseconds.
 const INTERVAL_US: u64 = 1_000_000;
 
-/// Lets one log line a second through.
+/// Admits one log line per second.
 #[derive(Debug)]
 pub(crate) struct LogLimit {
     clock: SystemClock,
-    /// When the last line was logged, in microseconds; 0 when none was.
+    /// Instant of the last line, in microseconds; 0 if there was none.
     last: AtomicU64,
 }
 
@@ -20,7 +20,7 @@ impl LogLimit {
         Self { clock: SystemClock::new(), last: AtomicU64::new(0) }
     }
 
-    /// Whether the line may be logged; then the next may be a second later.
+    /// Whether a line may be logged now; if so, the next may be logged a second later.
     pub(crate) fn may_log(&self) -> bool {
         let (now, last) = (self.clock.now().as_micros(), self.last.load(Ordering::Relaxed));
         now.saturating_sub(last) > INTERVAL_US

@@ -244,7 +244,7 @@ impl GroupOutcome {
         let mut at = Timestamp::default();
         for (indices, part) in parts {
             at = at.max(part.at);
-            for (index, outcome) in places.iter().zip(&part.outcomes) {
+            for (index, outcome) in indices.iter().zip(&part.outcomes) {
                 outcomes[*index] = outcome.clone();
             }
         }

@@ -1,4 +1,4 @@
-//! Whether the store is out; for one line of log at each change.
+//! Outages: one log line at their start and one at their end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,24 +6,24 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{ErrorChain, StoreError};
 use crate::log_limit::LogLimit;
 
-/// Whether the store is out; for one line of log at each change.
+/// Whether an outage is on.
 #[derive(Debug)]
 pub(super) struct Outage {
     clock: SystemClock,
     is_out: AtomicBool,
-    /// When the store failed last, in microseconds.
+    /// Instant of the last failure, in microseconds.
     failed_at: AtomicU64,
-    /// Of unusable values.
-    unusable: LogLimit,
-    /// Of refunds that failed.
-    refund_failed: LogLimit,
-    /// Of the number of callers, whose measuring takes every lock.
+    /// For lines about corrupt states.
+    corrupt_state: LogLimit,
+    /// For lines about failed refunds.
+    failed_refund: LogLimit,
+    /// For the metric of the fallback's size, whose measuring takes every lock.
     #[cfg(feature = "metrics")]
-    pub(super) measured: LogLimit,
+    pub(super) size_metric: LogLimit,
 }
 
 /// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a cluster may be out:
-/// then requests fail and succeed in turn, which is one outage. Also the minimum time between two log lines of one kind.
+/// then requests fail and succeed in turn, which is one outage.
 const QUIET_US: u64 = 1_000_000;
 
 impl Outage {
@@ -32,10 +32,10 @@ impl Outage {
             clock: SystemClock::new(),
             is_out: AtomicBool::new(false),
             failed_at: AtomicU64::new(0),
-            unusable: LogLimit::new(),
-            refund_failed: LogLimit::new(),
+            corrupt_state: LogLimit::new(),
+            failed_refund: LogLimit::new(),
             #[cfg(feature = "metrics")]
-            measured: LogLimit::new(),
+            size_metric: LogLimit::new(),
         }
     }
 
@@ -43,27 +43,29 @@ impl Outage {
         self.clock.now().as_micros()
     }
 
-    /// The store answered.
-    pub(super) fn store_answered(&self) {
+    /// Records that the store replied.
+    pub(super) fn record_reply(&self) {
         // Read first: this runs for every request, and a write would take the cache line from all other threads.
         if self.is_out.load(Ordering::Relaxed) {
-            self.may_end();
+            self.end_if_quiet();
         }
     }
 
+    /// Ends the outage after the quiet period.
     #[cold]
-    fn may_end(&self) {
+    fn end_if_quiet(&self) {
         let quiet = self.now().saturating_sub(self.failed_at.load(Ordering::Relaxed)) > QUIET_US;
         if quiet && self.is_out.swap(false, Ordering::Relaxed) {
             tracing::info!("the rate limiter's store answers again");
         }
     }
 
+    /// Records that the store failed.
     #[cold]
-    pub(super) fn failed(&self, error: &StoreError) {
-        // About one caller, not about the store.
+    pub(super) fn record_failure(&self, error: &StoreError) {
+        // An error about one caller is no outage of the store.
         if let StoreError::ForeignState { .. } = error {
-            if self.unusable.may_log() {
+            if self.corrupt_state.may_log() {
                 tracing::error!(error = %error, "a rate limit's value in the store is unusable");
             }
             return;
@@ -77,9 +79,9 @@ impl Outage {
         }
     }
 
-    /// The store could not give something back.
-    pub(super) fn refund_failed(&self, error: &StoreError) {
-        if self.refund_failed.may_log() {
+    /// Logs that the store failed to refund.
+    pub(super) fn log_failed_refund(&self, error: &StoreError) {
+        if self.failed_refund.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
                 "a refund failed; what was charged may stay charged until its window is over"

@@ -1,4 +1,4 @@
-//! The store of a limiter, and how each kind is called.
+//! The kinds of stores that a limiter holds.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::{ErasedStore, Store};
 
-/// The memory store is named so that calling it allocates nothing.
+/// The store of a limiter. The built-in stores are named, so that calls to the in-process store allocate nothing.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(MemoryStore),
@@ -33,7 +33,7 @@ impl Backend {
         }
     }
 
-    /// Whether the store can be called without an error; a store that cannot tell is ready.
+    /// Whether the store is ready; a custom store always is.
     pub(super) fn is_ready(&self) -> bool {
         match self {
             #[cfg(feature = "redis")]
@@ -51,7 +51,7 @@ impl Backend {
         }
     }
 
-    /// A decision of the denial cache, which only the Redis store has.
+    /// The denial of this group, if it is in the denial cache, which only the Redis store has.
     pub(super) fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         match self {
             #[cfg(feature = "redis")]
@@ -60,7 +60,7 @@ impl Backend {
         }
     }
 
-    /// Decides about a group that the denial cache does not know.
+    /// Decides about a group that is not in the denial cache.
     pub(super) async fn check(
         &self,
         group: &[Check<'_>],
