@@ -1,7 +1,8 @@
-//! The contract of [`Store`] as runnable tests, for the built-in stores and for your own.
+//! The contract of [`Store`] as tests, for the built-in stores and for your own.
 //!
-//! [`conformance_suite!`](crate::conformance_suite) stamps one `#[test]` for each of the [cases]. It needs two functions: one that
-//! makes an empty store on a given clock, or `None` to skip, and one that runs a future to its end.
+//! [`conformance_suite!`](crate::conformance_suite) makes one `#[test]` per [case](cases). It takes two functions: one that
+//! makes an empty store on a given clock, or returns `None` to skip, and one that runs a future to its end. A minor release
+//! may add cases.
 //!
 //! ```
 //! # mod block { pub fn on<F: Future>(future: F) -> F::Output {
@@ -33,9 +34,9 @@ pub use self::reference::Reference;
 use crate::clock::{FakeClock, Timestamp};
 use crate::store::Store;
 
-/// What a suite's store function makes: a store, or something that holds one together with what it needs.
+/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a server.
 pub trait Fixture: Sync {
-    /// The store under test.
+    /// Type of the store.
     type Store: Store;
     /// The store under test.
     fn store(&self) -> &Self::Store;
@@ -49,11 +50,11 @@ impl<S: Store> Fixture for S {
     }
 }
 
-/// Stamps one test for each case of the suite; see the [module](crate::conformance).
+/// Makes one test per case of the suite; see the [module](crate::conformance).
 #[macro_export]
 macro_rules! conformance_suite {
     (store: $store:path, block_on: $block_on:path $(,)?) => {
-        $crate::conformance_suite! { @stamp $store, $block_on:
+        $crate::conformance_suite! { @tests $store, $block_on:
             denied_is_an_outcome_and_takes_nothing
             a_group_is_all_or_nothing
             a_count_that_occurs_twice_is_charged_the_sum
@@ -71,7 +72,7 @@ macro_rules! conformance_suite {
             every_decision_is_that_of_the_reference
         }
     };
-    (@stamp $store:path, $block_on:path: $($case:ident)*) => {
+    (@tests $store:path, $block_on:path: $($case:ident)*) => {
         $(
             #[test]
             fn $case() {
@@ -87,7 +88,7 @@ macro_rules! conformance_suite {
     };
 }
 
-/// A clock at a fixed instant in 2026, on no round number.
+/// Creates a clock at a fixed instant in 2026 that is no multiple of a second.
 pub fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
 }

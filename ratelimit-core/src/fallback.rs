@@ -57,7 +57,7 @@ impl Fallback {
             }
             crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
             if self.outage.size_metric.may_log() {
-                crate::metrics::fallback_holds(self.local.len());
+                crate::metrics::fallback_callers(self.local.len());
             }
         }
         decided

@@ -283,7 +283,7 @@ impl RateLimiter {
         let denial = self.inner.store.cached_denial(group)?;
         #[cfg(all(feature = "metrics", feature = "redis"))]
         {
-            crate::metrics::refused_locally();
+            crate::metrics::denial_cache_hit();
             crate::metrics::decided(group, denial.outcomes());
         }
         Some(denial)

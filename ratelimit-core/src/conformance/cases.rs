@@ -1,5 +1,5 @@
-//! The cases. Each takes an empty store, the clock that it reads, and how to run a future; each panics when the store
-//! breaks the contract.
+//! The cases of the conformance suite. Each takes an empty store, the store's clock, and a function that runs a future to its
+//! end; each panics if the store breaks the contract.
 
 mod random;
 
@@ -17,10 +17,10 @@ fn policy(key: &'static str, algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder(key).algorithm(algorithm).max(max).window(MINUTE).build()
 }
 
-/// A future of a case, to be run to its end.
+/// The future of a case.
 pub type Run<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Contract 5: a denial is an outcome; and it takes nothing, so it does not put off the next pass.
+/// Contract 5: a denial is an outcome. It charges nothing, so it does not delay the next request that passes.
 pub fn denied_is_an_outcome_and_takes_nothing(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
@@ -44,7 +44,7 @@ pub fn denied_is_an_outcome_and_takes_nothing(store: &impl Store, clock: &FakeCl
     }));
 }
 
-/// Contract 2: when one of a group is denied, none is charged; and the outcome tells which.
+/// Contract 2: if one limit of a group denies, none is charged, and the outcome reports which.
 pub fn a_group_is_all_or_nothing(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let wide = policy("wide", Algorithm::SlidingWindowLog, 100);
@@ -62,7 +62,7 @@ pub fn a_group_is_all_or_nothing(store: &impl Store, _: &FakeClock, run: impl Fn
     }));
 }
 
-/// The same count twice in a group is judged and charged as one sum.
+/// A state that occurs twice in a group is decided and charged as one sum.
 pub fn a_count_that_occurs_twice_is_charged_the_sum(
     store: &impl Store,
     _: &FakeClock,
@@ -85,7 +85,7 @@ pub fn a_count_that_occurs_twice_is_charged_the_sum(
     }));
 }
 
-/// Counts are one per caller, key, algorithm and window; `max` alone makes no other count of a window.
+/// There is one count per caller, key, algorithm and window; another `max` alone keeps the count of a window.
 pub fn callers_policies_and_windows_are_apart(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let one = Policy::new("one", 1, MINUTE);
@@ -106,7 +106,7 @@ pub fn callers_policies_and_windows_are_apart(store: &impl Store, _: &FakeClock,
     }));
 }
 
-/// Any bytes are a caller, and different bytes are different callers.
+/// Any bytes are a partition, and different bytes are different partitions.
 pub fn a_partition_may_be_any_bytes(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let policy = policy("bytes", Algorithm::FixedWindow, 1);
@@ -122,7 +122,7 @@ pub fn a_partition_may_be_any_bytes(store: &impl Store, _: &FakeClock, run: impl
     }));
 }
 
-/// A peek tells what a check would, and takes nothing.
+/// A peek has the outcome of a check, and charges nothing.
 pub fn peek_takes_nothing(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
@@ -142,7 +142,7 @@ pub fn peek_takes_nothing(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_
     }));
 }
 
-/// A reset forgets one caller's count, and no other's.
+/// A reset drops the state of one caller, and no other.
 pub fn reset_forgets_one_caller(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
@@ -159,7 +159,7 @@ pub fn reset_forgets_one_caller(store: &impl Store, _: &FakeClock, run: impl Fn(
     }));
 }
 
-/// A refund gives back what its reservation took, never more than there was.
+/// A refund returns the units of its reservation, and never raises what remains above the full quota.
 pub fn refund_gives_back_what_was_taken(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
@@ -171,7 +171,7 @@ pub fn refund_gives_back_what_was_taken(store: &impl Store, clock: &FakeClock, r
             let twice = outcome.reservation(&group).unwrap();
             store.refund(&twice).await.unwrap();
             assert_eq!(store.peek(&other).await.unwrap().outcomes()[0].remaining(), 7, "{algorithm}");
-            // Against the rules, but it must not make more than the full quota of it.
+            // A wrong use, but what remains must not exceed the full quota.
             for _ in 0..3 {
                 store.refund(&twice).await.unwrap();
             }
@@ -180,7 +180,7 @@ pub fn refund_gives_back_what_was_taken(store: &impl Store, clock: &FakeClock, r
     }));
 }
 
-/// A refund that comes when its window is over gives back nothing.
+/// A refund after the end of its window has no effect.
 pub fn refund_does_not_reach_into_a_later_window(
     store: &impl Store,
     clock: &FakeClock,
@@ -199,7 +199,7 @@ pub fn refund_does_not_reach_into_a_later_window(
     }));
 }
 
-/// Costs at and beyond the ends of their range.
+/// Costs of 0, of the whole limit and above it.
 pub fn cost_zero_takes_nothing_and_too_high_a_cost_never_passes(
     store: &impl Store,
     _: &FakeClock,
@@ -223,7 +223,7 @@ pub fn cost_zero_takes_nothing_and_too_high_a_cost_never_passes(
     }));
 }
 
-/// No limits deny nothing.
+/// A group without limits passes.
 pub fn an_empty_group_passes(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let outcome = store.check(&[]).await.unwrap();
@@ -232,7 +232,7 @@ pub fn an_empty_group_passes(store: &impl Store, _: &FakeClock, run: impl Fn(Run
     }));
 }
 
-/// As many limits as a group can have, of all algorithms.
+/// A group of the largest size, with limits of all algorithms.
 pub fn a_group_of_the_largest_size_is_judged(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let policies: Vec<Policy> =
@@ -249,7 +249,7 @@ pub fn a_group_of_the_largest_size_is_judged(store: &impl Store, _: &FakeClock, 
     }));
 }
 
-/// Contract 1: whatever the interleaving, exactly as many pass as may.
+/// Contract 1: under any interleaving exactly `max` requests pass.
 pub fn racing_callers_get_exactly_the_limit(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>) + Sync) {
     for &algorithm in Algorithm::ALL {
         let (shared, own) = (policy("race", algorithm, 50), policy("race-own", algorithm, 1000));
@@ -260,18 +260,18 @@ pub fn racing_callers_get_exactly_the_limit(store: &impl Store, _: &FakeClock, r
                 scope.spawn(move || {
                     run(Box::pin(async move {
                         let caller = [thread];
-                        // Every other thread names its limits in another order.
+                        // Every other thread has its limits in another order.
                         let mut group = [Check::new(shared, "all"), Check::new(own, &caller)];
                         if thread % 2 == 0 {
                             group.reverse();
                         }
-                        let mut mine = 0;
+                        let mut own_passed = 0;
                         for _ in 0..20 {
-                            mine += u64::from(store.check(&group).await.unwrap().is_allowed());
+                            own_passed += u64::from(store.check(&group).await.unwrap().is_allowed());
                         }
-                        let left = store.peek(&[Check::new(own, &caller)]).await.unwrap();
-                        assert_eq!(left.outcomes()[0].remaining(), 1000 - mine, "{algorithm}");
-                        passed.fetch_add(mine, std::sync::atomic::Ordering::Relaxed);
+                        let own_outcome = store.peek(&[Check::new(own, &caller)]).await.unwrap();
+                        assert_eq!(own_outcome.outcomes()[0].remaining(), 1000 - own_passed, "{algorithm}");
+                        passed.fetch_add(own_passed, std::sync::atomic::Ordering::Relaxed);
                     }));
                 });
             }
@@ -280,7 +280,7 @@ pub fn racing_callers_get_exactly_the_limit(store: &impl Store, _: &FakeClock, r
     }
 }
 
-/// Contract 6: many others make nobody who is denied pass.
+/// Contract 6: a flood of callers does not free a denied one.
 pub fn a_flood_of_callers_frees_nobody(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let policy = policy("flood", Algorithm::SlidingWindowCounter, 1);

@@ -15,26 +15,26 @@ use crate::store::Store;
 
 /// The specification as a store: [`decide`] over a map, under one lock, and nothing else.
 ///
-/// It forgets nothing, so it is for comparing with and not for use.
+/// It never drops a state, so use it only to compare with.
 pub struct Reference {
     clock: FakeClock,
     states: Mutex<HashMap<u128, State>>,
 }
 
 impl Reference {
-    /// An empty one.
+    /// Creates an empty store on this clock.
     pub fn new(clock: &FakeClock) -> Self {
         Self { clock: clock.clone(), states: Mutex::default() }
     }
 
     fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
-        let mut kept = self.states.lock();
+        let mut stored = self.states.lock();
         let mut distinct: Vec<(u128, State)> = Vec::new();
         let mut members = Vec::new();
         for check in group {
             let digest = check.digest(&[0; 16]);
             let state = distinct.iter().position(|(other, _)| *other == digest).unwrap_or_else(|| {
-                let state = kept.get(&digest).cloned().unwrap_or_else(|| State::new(check.policy()));
+                let state = stored.get(&digest).cloned().unwrap_or_else(|| State::new(check.policy()));
                 distinct.push((digest, state));
                 distinct.len() - 1
             });
@@ -43,7 +43,7 @@ impl Reference {
         let (digests, mut states): (Vec<_>, Vec<_>) = distinct.into_iter().unzip();
         let outcome = decide(&members, &mut states, self.clock.now(), mode);
         if mode == Mode::Check {
-            kept.extend(digests.into_iter().zip(states));
+            stored.extend(digests.into_iter().zip(states));
         }
         outcome
     }

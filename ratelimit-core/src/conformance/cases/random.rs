@@ -1,4 +1,4 @@
-//! A long random story, compared with the reference.
+//! The random case: a long sequence of decisions, compared with the reference.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::conformance::reference::Reference;
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 
-/// Contract 3: a long random story, compared field by field with [`Reference`].
+/// Contract 3: a long random sequence of checks, peeks and refunds, compared field by field with [`Reference`].
 pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let policies = [
@@ -24,6 +24,7 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                 .burst(3)
                 .build(),
         ];
+        assert!(Algorithm::ALL.iter().all(|all| policies.iter().any(|policy| policy.algorithm() == *all)));
         let reference = Reference::new(clock);
         // A linear congruential generator (Knuth's MMIX), so that every run is the same.
         let mut seed = 2026u64;
@@ -37,9 +38,9 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                 policies.iter().flat_map(|policy| callers.iter().map(move |c| Check::new(policy, c)));
             checks.map(|check| check.cost(cost)).collect()
         };
-        // What was taken, to be given back at once or later.
+        // Reservations to refund at once or later.
         let mut reservations = Vec::new();
-        // Until an instant at which a limit frees something, as the last outcomes promise.
+        // Waits of the last outcomes, after which a limit frees units.
         let mut waits = Vec::new();
         for step in 0..2_000 {
             let micro = Duration::from_micros(1);
@@ -58,12 +59,12 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
             let expected = reference.check(&group).await.unwrap();
             let outcome = store.check(&group).await.unwrap();
             assert_eq!(outcome, expected, "step {step}: {group:?}");
-            let told = expected.outcomes().iter();
-            waits = told
+            let outcomes = expected.outcomes().iter();
+            waits = outcomes
                 .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
                 .flatten()
                 .collect::<Vec<_>>();
-            // What this step stored may differ only at the next: an outcome is about one instant.
+            // A difference of the stored states may show only later, so all of them are compared now.
             let all = everything(random(4));
             let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
             assert_eq!(stored, model, "step {step}: after {group:?}");
