@@ -151,7 +151,9 @@ impl Encoded for State {
             return None;
         }
         let mut state = Self::new(policy);
-        entries.into_iter().for_each(|(time, units)| state.push(time, units));
+        for (time, units) in entries {
+            state.push(time, units);
+        }
         Some(state)
     }
 }

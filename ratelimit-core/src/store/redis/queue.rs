@@ -205,12 +205,12 @@ async fn dispatch(
     requests.retain(|request| !request.reply.is_closed());
     let Some(first) = requests.first() else { return };
     let range = range_of(&link, &first.request);
-    let (mut encoded, mut waiting) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+    let (mut to_send, mut waiting) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
     for QueuedRequest { request, deadline, reply } in requests {
-        encoded.push(request);
+        to_send.push(request);
         waiting.push(RequestInFlight { deadline, reply: Some(reply) });
     }
-    let (call, batch) = encoder.encode(encoded);
+    let (call, batch) = encoder.encode(to_send);
     let command = Command::Run(call);
     let progress = CallProgress::default();
     let mut call = pin!(link.call(&command, range, &progress));

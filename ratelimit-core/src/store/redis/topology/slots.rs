@@ -1,6 +1,6 @@
 //! Slots of a cluster, in ranges that fail independently.
 
-/// Number of ranges into which the slots of a cluster are divided, so that a hanging node is told from the others. A single
+/// Number of ranges into which the slots of a cluster are divided, so that a hanging node does not affect the others. A single
 /// server is one range.
 pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 
