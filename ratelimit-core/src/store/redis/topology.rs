@@ -2,11 +2,14 @@
 
 mod cluster;
 mod connection;
+mod nodes;
 mod sentinel;
 mod slots;
 mod tcp;
 mod tls;
 mod url;
+
+use std::sync::Arc;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::sentinel::SentinelClient;
@@ -14,8 +17,9 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Redis
 
 use self::cluster::RedirectingCluster;
 pub(super) use self::connection::RedisConnection;
+pub(super) use self::nodes::{NodeId, Nodes};
 use self::sentinel::{master, sentinel_client};
-pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, slot_range};
+pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
 use self::tcp::{open_client, tcp_settings};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
@@ -100,17 +104,17 @@ impl Topology {
         Ok(Self::Cluster { client, pattern, tls_roots: tls_roots.clone() })
     }
 
-    /// Whether the keys of one call must be on one node.
-    pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster { .. })
+    /// The masters of a cluster, without connections yet.
+    pub(super) fn nodes(&self, timeouts: Timeouts) -> Option<Arc<Nodes>> {
+        let Self::Cluster { pattern, tls_roots, .. } = self else { return None };
+        let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
+        let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
+        Some(Arc::new(Nodes::new(Box::new(connect_to), connection_config(timeouts), timeouts)))
     }
 
     /// Connects once.
     pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeouts.connect))
-            // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
-            .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)));
+        let config = connection_config(timeouts);
         let client = match self {
             Self::Cluster { client, pattern, tls_roots } => {
                 let cluster = client.get_async_connection().await?;
@@ -127,6 +131,13 @@ impl Topology {
         };
         Ok(RedisConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
+}
+
+fn connection_config(timeouts: Timeouts) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeouts.connect))
+        // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
+        .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)))
 }
 
 /// A client of another node, with the settings of a known one.
