@@ -111,6 +111,8 @@ struct Play<'a> {
     store: &'a Timed,
     case: &'a Case,
     now: Cell<u64>,
+    /// Whether the clock went back.
+    went_back: Cell<bool>,
     id: u64,
 }
 
@@ -157,7 +159,15 @@ impl Play<'_> {
         let window = i64::try_from(self.case.policies[0].window().as_micros()).unwrap();
         // Far from both ends of what an instant can be.
         let moved = self.now.get().saturating_add_signed(window / 100 * event.step + event.jitter);
-        self.go(moved.clamp(1_500_000_000_000_000, 3_000_000_000_000_000));
+        let moved = moved.clamp(1_500_000_000_000_000, 3_000_000_000_000_000);
+        self.went_back.set(self.went_back.get() || moved < self.now.get());
+        self.go(moved);
+    }
+
+    /// Whether the store may have dropped a state that counts again because the clock went back. The memory store drops
+    /// expired states of a shard when the shard needs room, so one of two callers may lose a state that the other keeps.
+    fn may_have_dropped_a_state(&self) -> bool {
+        self.went_back.get() && self.store.limiter.store_kind() == "memory"
     }
 
     fn live(&self, events: &[Event], callers: &Callers) {
@@ -186,7 +196,7 @@ fn each_case(
     let (id, told) = (Cell::new(0u64), Cell::new(0u32));
     let result = runner.run(&cases, |case| {
         id.set(id.get() + 1);
-        let play = Play { store, case: &case, now: Cell::new(0), id: id.get() };
+        let play = Play { store, case: &case, now: Cell::new(0), went_back: Cell::new(false), id: id.get() };
         play.go(MIDNIGHT.as_micros() + 123_456);
         told.set(told.get() + u32::from(property(&play)));
         Ok(())
@@ -312,7 +322,11 @@ tests::on_both_stores! {
                         }
                     }
                 }
-                assert_eq!(outcome, play.check(&event.group, &twin), "who did not peek");
+                let without_peek = play.check(&event.group, &twin);
+                if outcome != without_peek && play.may_have_dropped_a_state() {
+                    return denied;
+                }
+                assert_eq!(outcome, without_peek, "a caller without a peek");
             }
             denied
         });
@@ -341,7 +355,11 @@ tests::on_both_stores! {
             let (refunded, twin) = (play.callers("refunded"), play.callers("twin"));
             for event in &play.case.past {
                 play.pass(event);
-                assert_eq!(play.check(&event.group, &refunded), play.check(&event.group, &twin));
+                let (outcome, of_twin) = (play.check(&event.group, &refunded), play.check(&event.group, &twin));
+                if outcome != of_twin && play.may_have_dropped_a_state() {
+                    return false;
+                }
+                assert_eq!(outcome, of_twin);
             }
             let everything = play.everything();
             let group = play.checks(&play.case.group, &refunded);
