@@ -1,6 +1,6 @@
 -- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes as a whole.
 -- KEYS, ARGV and Reply are described in quick/check.lua, which runs first.
--- Twin    src/algorithm.rs, decide; same names, same order. Each request sees the charges of the requests before it in the
+-- Twin    src/algorithm/decide.rs; same names, same order. Each request sees the charges of the requests before it in the
 --         call, as if it came in its own call at the same instant. The client derives `remaining`, `reset_after` and
 --         `retry_after` from the states in the reply, with the Rust twins.
 for i = 1, #policies do
