@@ -1,4 +1,4 @@
--- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes as a whole.
+-- check.lua: judge requests, each a group of limits, in order and at one instant; charge a request if its whole group passes.
 -- KEYS, ARGV and Reply are described in quick/check.lua, which runs first.
 -- Twin    src/algorithm/decide.rs; same names, same order. Each request sees the charges of the requests before it in the
 --         call, as if it came in its own call at the same instant. The client derives `remaining`, `reset_after` and
@@ -7,8 +7,9 @@ for i = 1, #policies do
   policies[i].step = algorithms[policies[i].algorithm]
 end
 
--- By number of the key. `states`: the state advanced to `now`, or false if the stored value is corrupt. `corrupt`: the policy
--- of a corrupt key. In a state, `dirty` means that advancing or charging changed it, `unsaved` that it must be written.
+-- By number of the key. `states`: the state advanced to `now`, or false if the stored value is corrupt. `corrupt`: the
+-- policy of a corrupt key. In a state, `dirty` means that advancing or charging changed it, `unsaved` that it must be
+-- written.
 local states, corrupt = {}, {}
 
 -- Loads the state of a key and advances it to `now`; returns the server's error, if any.

@@ -4,7 +4,8 @@
 --         its algorithm, max, window in microseconds, sub-windows or burst, cost, and two instants in microseconds: when
 --         it was charged, and from when it no longer counts (`valid_until`)
 -- Reply   1
--- Twin    src/algorithm/state.rs, State::refund. Here and in the algorithms lives the rule that a refund never reaches a later window.
+-- Twin    src/algorithm/state.rs, State::refund
+-- Rule    a refund never reaches a later window: the check of `valid_until` below, and `refund` of each algorithm
 for key = 1, #KEYS do
   local step, max, window, sub_windows_or_burst, cost, at, valid_until = unpack(args, 7 * key - 5, 7 * key + 1)
   if now < valid_until and call('PTTL', KEYS[key]) ~= -2 then

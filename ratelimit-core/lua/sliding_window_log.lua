@@ -268,7 +268,8 @@ function sliding_window_log.load(key, policy)
   return is_valid and self or nil
 end
 
--- Merges all entries later than `now`, left by a clock that went back, into one at `now`. Truncates the tree where they begin.
+-- Merges all entries later than `now`, left by a clock that went back, into one at `now`. Truncates the tree where they
+-- begin.
 local function merge_future(self)
   local entry, passed = find(self, now, 0)
   if not entry then
