@@ -4,14 +4,16 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::ExprPath;
 
-use crate::args::Args;
-use crate::block::Block;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::handler::{Handler, Place};
-use crate::item::{Item, Kind};
-use crate::route::Route;
-use crate::validate::{self, Spec, validate};
-use crate::{expand, fallback, rules};
+use crate::expand::wrapper as expand;
+use crate::fallback;
+use crate::parse::args::Args;
+use crate::parse::item::{Item, Kind};
+use crate::parse::route::Route;
+use crate::validate::arguments as rules;
+use crate::validate::block::Block;
+use crate::validate::handler::{Handler, Place};
+use crate::validate::spec::{self, Spec, validate};
 
 /// What `#[rate_limit(arguments)] item` becomes.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -92,7 +94,7 @@ pub(crate) fn handler(
     diagnostics: &mut Diagnostics,
 ) -> Result<Spec, Reported> {
     let beside = item.has_route() || matches!(place, Place::Type(_));
-    let direct = validate::direct(&group, beside, diagnostics);
+    let direct = spec::direct(&group, beside, diagnostics);
     let handler = Handler::parse(item, place, direct.as_ref(), diagnostics);
     validate(group, handler, routes, root, diagnostics)
 }

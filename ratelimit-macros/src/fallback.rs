@@ -5,7 +5,7 @@
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::item::Item;
+use crate::parse::item::Item;
 
 /// The errors next to the item.
 pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {

@@ -5,31 +5,12 @@
 #[cfg(test)]
 mod tests;
 
-mod algorithm;
-mod args;
 mod attribute;
-mod block;
-mod by;
-mod choices;
-mod code;
 mod diagnostics;
 mod expand;
 mod fallback;
-mod handler;
-mod item;
-mod limits;
-mod name;
-mod number;
-mod paths;
-mod route;
-mod rules;
-mod source;
-mod template;
-mod text;
+mod parse;
 mod validate;
-mod value;
-mod window;
-mod words;
 
 use proc_macro::TokenStream;
 

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
-use crate::paths::NAMES;
+use crate::expand::paths::NAMES;
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Token, Visibility};
 
-use crate::route::Route;
+use crate::parse::route::Route;
 
 /// Attributes of Actix-web that register a handler.
 const ROUTES: [&str; 11] =

@@ -6,14 +6,14 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Expr, ExprPath, Meta, Token};
 
-use crate::algorithm::{self, Algorithm};
-use crate::by::By;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::name::{self, Key, Name};
-use crate::number::{self, Number, Units};
-use crate::source::Source;
-use crate::value::{self, Count, OnError, OnMissing, Window};
-use crate::words::{ARGUMENTS, habit, unknown_message, unnamed_message};
+use crate::parse::algorithm::{self, Algorithm};
+use crate::parse::by::By;
+use crate::parse::keywords::{ARGUMENTS, habit, unknown_message, unnamed_message};
+use crate::parse::name::{self, Key, Name};
+use crate::parse::number::{self, Number, Units};
+use crate::parse::request_fn::Source;
+use crate::parse::value::{self, Count, OnError, OnMissing, Window};
 
 /// The arguments as given. What is wrong with them has been recorded.
 #[derive(Default)]

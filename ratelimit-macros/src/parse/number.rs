@@ -7,8 +7,8 @@ use quote::ToTokens;
 use syn::{Expr, Lit, UnOp};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::source::{self, Source};
-use crate::value::{describe, describe_literal, ungrouped};
+use crate::parse::request_fn::{self as source, Source};
+use crate::parse::value::{describe, describe_literal, ungrouped};
 
 /// Bounds of `max`, `burst` and `cost`.
 pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;

@@ -5,8 +5,8 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, GenericArgument, Pat, PathArguments, ReturnType, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::paths::located_at_start;
-use crate::value::ungrouped;
+use crate::expand::paths::located_at_start;
+use crate::parse::value::ungrouped;
 
 /// Extractors that read the body, and would find none.
 const BODIES: [&str; 8] =

@@ -3,10 +3,10 @@
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
-use crate::by::By;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::template;
-use crate::value::{describe, literal, ungrouped, word};
+use crate::parse::by::By;
+use crate::parse::template;
+use crate::parse::value::{describe, literal, ungrouped, word};
 
 /// Longest key or name, in bytes.
 const MAX_NAME: usize = 128;

@@ -3,17 +3,17 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use crate::algorithm::Algorithm;
-use crate::by::By;
-use crate::code;
-use crate::handler::Handler;
-use crate::name::Name;
-use crate::number::{Number, Units};
-use crate::paths::{Root, located, located_at_start};
-use crate::source::{Closure, Inputs};
-use crate::text;
-use crate::validate::{Key, Limit, Spec};
-use crate::value::{Count, OnError, OnMissing, Window};
+use crate::expand::closure_fn as code;
+use crate::expand::paths::{Root, located, located_at_start};
+use crate::expand::source_text as text;
+use crate::parse::algorithm::Algorithm;
+use crate::parse::by::By;
+use crate::parse::name::Name;
+use crate::parse::number::{Number, Units};
+use crate::parse::request_fn::{Closure, Inputs};
+use crate::parse::value::{Count, OnError, OnMissing, Window};
+use crate::validate::handler::Handler;
+use crate::validate::spec::{Key, Limit, Spec};
 
 /// The limits of the whole group, built by the compiler.
 pub(crate) fn all(spec: &Spec) -> TokenStream {

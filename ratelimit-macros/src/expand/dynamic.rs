@@ -3,13 +3,13 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::by::By;
-use crate::code;
-use crate::limits;
-use crate::number::Units;
-use crate::paths::{Root, located_at_start};
-use crate::source::Source;
-use crate::validate::{Limit, Spec};
+use crate::expand::closure_fn as code;
+use crate::expand::limits;
+use crate::expand::paths::{Root, located_at_start};
+use crate::parse::by::By;
+use crate::parse::number::Units;
+use crate::parse::request_fn::Source;
+use crate::validate::spec::{Limit, Spec};
 
 /// The choices of all limits, if there are any, and the call that asks the limiter.
 pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {

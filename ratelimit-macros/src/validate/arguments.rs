@@ -2,15 +2,15 @@
 
 use proc_macro2::TokenStream;
 
-use crate::algorithm::Algorithm;
-use crate::args::{Args, Argument};
-use crate::by::By;
 use crate::diagnostics::Diagnostics;
-use crate::handler::find_self;
-use crate::name::Key;
-use crate::number::{Number, SUB_WINDOWS, Units};
-use crate::value::Count;
-use crate::window;
+use crate::parse::algorithm::Algorithm;
+use crate::parse::args::{Args, Argument};
+use crate::parse::by::By;
+use crate::parse::name::Key;
+use crate::parse::number::{Number, SUB_WINDOWS, Units};
+use crate::parse::value::Count;
+use crate::parse::window;
+use crate::validate::handler::find_self;
 
 /// Units per window when nothing else is said.
 const DEFAULT_MAX: u64 = 100;

@@ -5,15 +5,15 @@ use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, ExprPath, ImplItem, ItemImpl, Meta};
 
-use crate::args::Args;
 use crate::attribute::{handler, of_a_file, read, read_attribute};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::expand;
-use crate::handler::{Handler, Place};
-use crate::item::{Item, Kind};
-use crate::route::Route;
-use crate::text;
-use crate::validate::Spec;
+use crate::expand::source_text as text;
+use crate::expand::wrapper as expand;
+use crate::parse::args::Args;
+use crate::parse::item::{Item, Kind};
+use crate::parse::route::Route;
+use crate::validate::handler::{Handler, Place};
+use crate::validate::spec::Spec;
 
 /// A module or impl block with its handlers limited.
 pub(crate) struct Block {

@@ -3,7 +3,7 @@
 use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported, list, nearest};
-use crate::value::{describe, literal, ungrouped, word};
+use crate::parse::value::{describe, literal, ungrouped, word};
 
 /// How units are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

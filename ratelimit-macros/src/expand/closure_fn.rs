@@ -5,8 +5,8 @@ use std::slice;
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::paths::{Root, located_at_start};
-use crate::source::{Closure, Input, Inputs};
+use crate::expand::paths::{Root, located_at_start};
+use crate::parse::request_fn::{Closure, Input, Inputs};
 
 /// A function that finds a caller, and its name.
 pub(crate) fn key_function(root: &Root, closure: &Closure) -> (Ident, TokenStream) {

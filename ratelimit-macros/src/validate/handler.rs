@@ -7,7 +7,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, FnArg, Generics, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::item::{Item, expect_function};
+use crate::parse::item::{Item, expect_function};
 
 /// The most arguments that an Actix-web handler can have.
 const MAX_ARGUMENTS: usize = 16;

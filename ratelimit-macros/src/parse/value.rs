@@ -5,8 +5,8 @@ use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported, list, nearest};
-use crate::source::{self, Source};
-use crate::window;
+use crate::parse::request_fn::{self as source, Source};
+use crate::parse::window;
 
 /// The length of a window.
 pub(crate) struct Window {

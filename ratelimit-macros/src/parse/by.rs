@@ -5,10 +5,10 @@ use quote::ToTokens;
 use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported, nearest};
-use crate::source::{self, Closure};
-use crate::template::{self, Part};
-use crate::text;
-use crate::value::{describe, literal, ungrouped};
+use crate::expand::source_text as text;
+use crate::parse::request_fn::{self as source, Closure};
+use crate::parse::template::{self, Part};
+use crate::parse::value::{describe, literal, ungrouped};
 
 /// Who is limited.
 pub(crate) enum By {

@@ -1,0 +1,181 @@
+//! Joins the arguments of all attributes on a handler with the handler: what remains can be written out.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::ExprPath;
+
+use crate::diagnostics::{Diagnostics, Reported, nearest};
+use crate::expand::paths::Root;
+use crate::parse::algorithm::Algorithm;
+use crate::parse::args::{Args, Argument};
+use crate::parse::by::{By, Check, Parameter};
+use crate::parse::name::{self, Name};
+use crate::parse::number::{Number, Units};
+use crate::parse::request_fn::Source;
+use crate::parse::route::Route;
+use crate::parse::value::{Count, OnError, OnMissing, Window};
+use crate::validate::handler::Handler;
+
+/// A handler and its limits, free of mistakes.
+pub(crate) struct Spec {
+    pub(crate) root: Root,
+    pub(crate) handler: Handler,
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// One limit.
+pub(crate) struct Limit {
+    pub(crate) key: Key,
+    pub(crate) max: Option<Units>,
+    pub(crate) window: Option<Window>,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) sub_windows: Option<Number>,
+    pub(crate) burst: Option<Number>,
+    pub(crate) name: Option<Name>,
+    pub(crate) by: By,
+    pub(crate) on_missing: OnMissing,
+    pub(crate) on_error: OnError,
+    pub(crate) cost: Option<Units>,
+    pub(crate) count: Count,
+    pub(crate) skip: Option<Source>,
+}
+
+/// The name under which counts are kept.
+pub(crate) enum Key {
+    Given(Name),
+    /// Module path and this.
+    Function(String),
+}
+
+/// Most limits that a store judges together.
+const MAX_GROUP: usize = 64;
+
+/// Joins the arguments of every attribute with the handler.
+pub(crate) fn validate(
+    group: Vec<Args>,
+    handler: Result<Handler, Reported>,
+    routes: &[Route],
+    root: Option<&ExprPath>,
+    diagnostics: &mut Diagnostics,
+) -> Result<Spec, Reported> {
+    if let Ok(handler) = &handler
+        && group.len() > MAX_GROUP
+    {
+        let found = group.len();
+        let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
+        diagnostics.error(&handler.signature.ident, message);
+    }
+    let mut own_root: Option<Argument<ExprPath>> = None;
+    let mut limits = Vec::new();
+    for (index, mut args) in group.into_iter().enumerate() {
+        if let Some(other) = args.root.take() {
+            check_root(own_root.as_ref(), &other, diagnostics);
+            own_root = own_root.or(Some(other));
+        }
+        limits.push(limit(args, index, handler.as_ref().ok(), routes, diagnostics));
+    }
+    Ok(Spec {
+        root: match (own_root, root) {
+            (Some(root), _) => Root::Given(root.value?),
+            (None, Some(root)) => Root::Given(root.clone()),
+            (None, None) => Root::Default,
+        },
+        handler: handler?,
+        limits: limits.into_iter().collect::<Result<_, _>>()?,
+    })
+}
+
+/// All attributes on a handler are expanded as one, so they cannot name two facades.
+fn check_root(first: Option<&Argument<ExprPath>>, other: &Argument<ExprPath>, diagnostics: &mut Diagnostics) {
+    if let (Some(Ok(first)), Ok(other)) = (first.map(|first| &first.value), &other.value)
+        && first.to_token_stream().to_string() != other.to_token_stream().to_string()
+    {
+        diagnostics.error(other, "the attributes on one handler need the same `crate`; give it once");
+    }
+}
+
+/// The name for the handler's own function that one of its attributes gives.
+pub(crate) fn direct(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
+    let mut given = group.iter().filter_map(|args| args.direct.as_ref());
+    let first = given.next()?;
+    if let Some(other) = given.next() {
+        diagnostics.error(&other.keyword, "a handler has one function; give `direct` once");
+    }
+    let direct = first.value.as_ref().ok()?;
+    if !beside {
+        diagnostics.error(
+            &first.keyword,
+            "`direct` puts the function beside its handler, which only works from above the route attribute; \
+             write #[rate_limit(..)] above `#[get(..)]`, or on the impl block",
+        );
+    }
+    Some(direct.clone())
+}
+
+fn limit(
+    args: Args,
+    index: usize,
+    handler: Option<&Handler>,
+    routes: &[Route],
+    diagnostics: &mut Diagnostics,
+) -> Result<Limit, Reported> {
+    let (key, by) = match given(args.key)? {
+        None => (default_key(index, handler), None),
+        Some(name::Key::Name(key)) => (Key::Given(key), None),
+        Some(name::Key::Template(key, by)) => (Key::Given(key), Some(by)),
+    };
+    let by = given(args.by)?.or(by).unwrap_or(By::Ip);
+    for parameter in by.parameters() {
+        check_parameter(parameter, routes, diagnostics);
+    }
+    Ok(Limit {
+        key,
+        max: given(args.max)?,
+        window: given(args.window)?,
+        algorithm: given(args.algorithm)?,
+        sub_windows: given(args.sub_windows)?,
+        burst: given(args.burst)?,
+        name: given(args.name)?,
+        by,
+        on_missing: given(args.on_missing)?.unwrap_or(OnMissing::Reject),
+        on_error: given(args.on_error)?.unwrap_or(OnError::Local),
+        cost: given(args.cost)?,
+        count: given(args.count)?.unwrap_or(Count::All),
+        skip: given(args.skip)?,
+    })
+}
+
+fn given<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
+    argument.map(|argument| argument.value).transpose()
+}
+
+/// A parameter that no route in view has is a mistake, as far as the attribute can tell.
+fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Diagnostics) {
+    let Parameter { name, span, check } = parameter;
+    for route in routes {
+        if route.parameters.iter().any(|own| own == name) {
+            continue;
+        }
+        match check {
+            Check::Own => {
+                let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
+                route.lacks(name, *span, &scope, diagnostics);
+            }
+            Check::Similar if nearest(name, route.parameters.iter().map(String::as_str)).is_some() => {
+                let scope =
+                    format!("for a parameter of an enclosing scope, write `key = \"{{path:{name}}}\"`");
+                route.lacks(name, *span, &scope, diagnostics);
+            }
+            Check::Similar | Check::None => {}
+        }
+    }
+}
+
+/// The handler's name; a further limit on it adds its position, since headers list policies by name.
+///
+/// Whatever letters it has: the facade makes a key of it that fits.
+fn default_key(index: usize, handler: Option<&Handler>) -> Key {
+    let name: String = handler.map(Handler::path).unwrap_or_default();
+    let name: String = name.split_whitespace().collect();
+    Key::Function(if index == 0 { name } else { format!("{name}#{}", index + 1) })
+}
