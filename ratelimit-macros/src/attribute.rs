@@ -1,32 +1,28 @@
 //! The attribute from end to end: tokens to arguments and items, to checked specifications, to tokens.
 
 use proc_macro2::{Span, TokenStream};
-use quote::ToTokens;
-use syn::ExprPath;
 
-use crate::diagnostics::{Diagnostics, Reported};
-use crate::expand::wrapper as expand;
-use crate::fallback;
-use crate::parse::args::Args;
-use crate::parse::item::{Item, Kind};
-use crate::parse::route::Route;
-use crate::validate::arguments as rules;
-use crate::validate::block::Block;
-use crate::validate::handler::{Handler, Place};
-use crate::validate::spec::{self, Spec, validate};
+use crate::diagnostics::Diagnostics;
+use crate::parse::item::Item;
+use crate::parse::item_kind::Kind;
+use crate::validate::block::{Block, of_a_file};
+use crate::validate::group::{handler, read, read_attribute};
+use crate::validate::handler::Place;
+use crate::validate::spec::Spec;
+use crate::{expand, fallback};
 
 /// What `#[rate_limit(arguments)] item` becomes.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = Item::split(item);
     match item.kind() {
         Kind::Other => match function(arguments, &item) {
-            Ok(spec) => expand::expand(&spec),
+            Ok(spec) => expand::wrapper::expand(&spec),
             Err(errors) => fallback::expand(&errors, &item),
         },
         Kind::Module | Kind::Impl => {
             let block = Diagnostics::collect(|diagnostics| Block::outermost(arguments, &item, diagnostics));
             match block {
-                Ok(block) => block.into_token_stream(),
+                Ok(block) => expand::block::expand(&block),
                 Err(errors) => fallback::expand(&errors, &fallback::Bare(&item)),
             }
         }
@@ -44,15 +40,6 @@ pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
     fallback::expand(&error, item)
 }
 
-/// What is wrong with `#![rate_limit]`. The compiler has said that it is unstable; what to do instead, it does not know.
-pub(crate) fn of_a_file() -> syn::Error {
-    syn::Error::new(
-        Span::call_site(),
-        "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an inline module \
-         around the handlers, or limit a scope with the `RateLimit` middleware",
-    )
-}
-
 /// Everything that can be wrong is found here, in one pass over all stacked attributes and the function.
 fn function(arguments: TokenStream, item: &Item) -> syn::Result<Spec> {
     Diagnostics::collect(|diagnostics| {
@@ -68,35 +55,6 @@ fn function(arguments: TokenStream, item: &Item) -> syn::Result<Spec> {
         }
         handler(item, group, Place::Free, &item.routes(), None, diagnostics)
     })
-}
-
-/// The arguments of an attribute, with the rules between them.
-pub(crate) fn read(arguments: TokenStream, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::parse(arguments, diagnostics);
-    rules::check(&args, diagnostics);
-    args
-}
-
-/// The same for an attribute below.
-pub(crate) fn read_attribute(attribute: &syn::Attribute, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::of_attribute(attribute, diagnostics);
-    rules::check(&args, diagnostics);
-    args
-}
-
-/// A handler with all of its limits, whatever attribute they come from.
-pub(crate) fn handler(
-    item: &Item,
-    group: Vec<Args>,
-    place: Place<'_>,
-    routes: &[Route],
-    root: Option<&ExprPath>,
-    diagnostics: &mut Diagnostics,
-) -> Result<Spec, Reported> {
-    let beside = item.has_route() || matches!(place, Place::Type(_));
-    let direct = spec::direct(&group, beside, diagnostics);
-    let handler = Handler::parse(item, place, direct.as_ref(), diagnostics);
-    validate(group, handler, routes, root, diagnostics)
 }
 
 #[cfg(test)]

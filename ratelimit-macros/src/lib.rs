@@ -10,6 +10,9 @@ mod diagnostics;
 mod expand;
 mod fallback;
 mod parse;
+mod source_text;
+mod span;
+mod suggest;
 mod validate;
 
 use proc_macro::TokenStream;

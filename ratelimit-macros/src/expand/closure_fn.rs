@@ -5,13 +5,14 @@ use std::slice;
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::expand::paths::{Root, located_at_start};
+use crate::expand::paths::Facade;
 use crate::parse::request_fn::{Closure, Input, Inputs};
+use crate::span::located_at_start;
 
 /// A function that finds a caller, and its name.
-pub(crate) fn key_function(root: &Root, closure: &Closure) -> (Ident, TokenStream) {
+pub(crate) fn key_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
-    let private = root.private(span);
+    let private = facade.private(span);
     let returned = match &closure.inputs {
         Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoKey + '_),
         Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoKey),
@@ -52,7 +53,11 @@ fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
 ///
 /// The function is taken as a value before it is called: that it is async without an `await` in it is then no matter to
 /// `clippy::unused_async`, as with any closure.
-pub(crate) fn call(root: &Root, closure: &Closure, (name, function): (Ident, TokenStream)) -> TokenStream {
+pub(crate) fn call(
+    facade: Facade<'_>,
+    closure: &Closure,
+    (name, function): (Ident, TokenStream),
+) -> TokenStream {
     let span = located_at_start(&closure.body);
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
     match &closure.inputs {
@@ -67,7 +72,7 @@ pub(crate) fn call(root: &Root, closure: &Closure, (name, function): (Ident, Tok
         Inputs::Extractors(inputs) => {
             let checks = inputs.iter().map(|Input { ty, .. }| {
                 let span = located_at_start(ty);
-                let private = root.private(span);
+                let private = facade.private(span);
                 quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
             });
             let types = inputs.iter().map(|input| &input.ty);

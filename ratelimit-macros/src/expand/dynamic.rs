@@ -3,21 +3,23 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-use crate::expand::closure_fn as code;
+use crate::expand::closure_fn;
 use crate::expand::limits;
-use crate::expand::paths::{Root, located_at_start};
+use crate::expand::paths::Facade;
 use crate::parse::by::By;
 use crate::parse::number::Units;
 use crate::parse::request_fn::Source;
+use crate::span::located_at_start;
 use crate::validate::spec::{Limit, Spec};
 
 /// The choices of all limits, if there are any, and the call that asks the limiter.
 pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
     let site = Span::mixed_site();
-    let private = spec.root.private(site);
+    let facade = Facade::of(spec);
+    let private = facade.private(site);
     let each = spec.limits.iter().enumerate();
     let choices: Vec<TokenStream> =
-        each.flat_map(|(position, limit)| of_limit(&spec.root, position, limit)).collect();
+        each.flat_map(|(position, limit)| of_limit(facade, position, limit)).collect();
     if choices.is_empty() {
         let decision = quote_spanned! {site=>
             #private::begin(
@@ -40,17 +42,17 @@ pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
 }
 
 /// `skip` first: what follows it is only for limits that still apply.
-fn of_limit(root: &Root, position: usize, limit: &Limit) -> Vec<TokenStream> {
+fn of_limit(facade: Facade<'_>, position: usize, limit: &Limit) -> Vec<TokenStream> {
     let mut choices = Vec::new();
     if let Some(skip) = &limit.skip {
-        choices.push(choice(position, "skip", &value(root, skip, &quote!(bool))));
+        choices.push(choice(position, "skip", &value(facade, skip, &quote!(bool))));
     }
     if !limit.by.is_immediate() {
-        choices.push(choice(position, "by", &key(root, &limit.by)));
+        choices.push(choice(position, "by", &key(facade, &limit.by)));
     }
     for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
         if let Some(Units::Chosen(source)) = units {
-            choices.push(choice(position, setter, &value(root, source, &quote!(u64))));
+            choices.push(choice(position, setter, &value(facade, source, &quote!(u64))));
         }
     }
     choices
@@ -69,12 +71,12 @@ fn choice(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
 }
 
 /// A number or a yes or no. The primitive types have paths of their own: somebody may have named a type like one.
-fn value(root: &Root, source: &Source, primitive: &TokenStream) -> TokenStream {
+fn value(facade: Facade<'_>, source: &Source, primitive: &TokenStream) -> TokenStream {
     match source {
         Source::Closure(closure) => {
             let span = located_at_start(&closure.body);
             let returned = quote_spanned!(span=> ::core::primitive::#primitive);
-            code::call(root, closure, code::function(closure, &returned))
+            closure_fn::call(facade, closure, closure_fn::function(closure, &returned))
         }
         // At the user's path, so that a function that does not fit is reported there.
         Source::Function(path) => {
@@ -90,25 +92,25 @@ fn value(root: &Root, source: &Source, primitive: &TokenStream) -> TokenStream {
 }
 
 /// A caller that takes more than a look at the request.
-fn key(root: &Root, by: &By) -> TokenStream {
+fn key(facade: Facade<'_>, by: &By) -> TokenStream {
     let site = Span::mixed_site();
-    let private = root.private(site);
+    let private = facade.private(site);
     match by {
         By::Closure(closure) => {
             let span = located_at_start(&closure.body);
-            let private = root.private(span);
-            let value = code::call(root, closure, code::key_function(root, closure));
+            let private = facade.private(span);
+            let value = closure_fn::call(facade, closure, closure_fn::key_function(facade, closure));
             quote_spanned!(span=> #private::IntoKey::into_key(#value))
         }
         By::Parts(parts) => {
-            let parts = parts.iter().map(|part| match limits::by(root, part, site) {
+            let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
                 Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),
-                None => key(root, part),
+                None => key(facade, part),
             });
             quote_spanned!(site=> #private::join([#(#parts),*]))
         }
         other => {
-            let by = limits::by(root, other, site);
+            let by = limits::by(facade, other, site);
             quote_spanned!(site=> __rate_limit_group.part(#by))
         }
     }

@@ -1,35 +1,36 @@
-//! Writes limits out as constants, and what the list of all limits says about them.
+//! Writes limits out as constants.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use crate::expand::closure_fn as code;
-use crate::expand::paths::{Root, located, located_at_start};
-use crate::expand::source_text as text;
+use crate::expand::closure_fn;
+use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
+use crate::parse::choice::{Count, OnError, OnMissing};
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
-use crate::parse::value::{Count, OnError, OnMissing, Window};
-use crate::validate::handler::Handler;
+use crate::parse::window::Window;
+use crate::span::{located, located_at_start};
 use crate::validate::spec::{Key, Limit, Spec};
 
 /// The limits of the whole group, built by the compiler.
 pub(crate) fn all(spec: &Spec) -> TokenStream {
     let site = Span::mixed_site();
-    let private = spec.root.private(site);
-    let limits = spec.limits.iter().map(|limit| one_limit(&spec.root, limit));
+    let facade = Facade::of(spec);
+    let private = facade.private(site);
+    let limits = spec.limits.iter().map(|limit| one_limit(facade, limit));
     let count = Literal::usize_unsuffixed(spec.limits.len());
     quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::Limit; #count] = [#(#limits),*];)
 }
 
-fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
+fn one_limit(facade: Facade<'_>, limit: &Limit) -> TokenStream {
     let key = match &limit.key {
         Key::Given(key) => quoted(key),
         Key::Function(name) => {
             let site = Span::mixed_site();
-            let private = root.private(site);
+            let private = facade.private(site);
             quote_spanned! {site=>
                 const { &#private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)) }.as_str()
             }
@@ -37,7 +38,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     };
     let max = setter("max", fixed(limit.max.as_ref()));
     let window = limit.window.as_ref().map(duration);
-    let algorithm = limit.algorithm.and_then(|algorithm| variant(root, algorithm));
+    let algorithm = limit.algorithm.and_then(|algorithm| variant(facade, algorithm));
     let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
     let burst = setter("burst", limit.burst.as_ref());
     let name = limit.name.as_ref().map(|name| {
@@ -48,7 +49,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     let shown = match &limit.key {
         Key::Function(function) if limit.name.is_none() => {
             let site = Span::mixed_site();
-            let private = root.private(site);
+            let private = facade.private(site);
             Some(quote_spanned! {site=>
                 .shown_as(const { &#private::DefaultKey::new(#function) }.as_str())
             })
@@ -57,16 +58,18 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
     };
     let by = match &limit.by {
         By::Ip => None,
-        by => self::by(root, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by))),
+        by => {
+            self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
+        }
     };
-    let on_error = on_error(root, limit.on_error);
-    let on_missing = on_missing(root, limit.on_missing);
+    let on_error = on_error(facade, limit.on_error);
+    let on_missing = on_missing(facade, limit.on_missing);
     let cost = setter("cost", fixed(limit.cost.as_ref()));
-    let count = count(root, &limit.count);
+    let count = count(facade, &limit.count);
 
     // rustc reports a number that it finds wrong at the whole chain, from its first token to its last.
     let span = constant_span([fixed(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
-    let private = root.private(span);
+    let private = facade.private(span);
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
@@ -116,9 +119,9 @@ fn duration(window: &Window) -> TokenStream {
     quote_spanned!(span=> .window(::core::time::Duration::from_micros(#micros)))
 }
 
-fn variant(root: &Root, algorithm: Algorithm) -> Option<TokenStream> {
+fn variant(facade: Facade<'_>, algorithm: Algorithm) -> Option<TokenStream> {
     let site = Span::mixed_site();
-    let private = root.private(site);
+    let private = facade.private(site);
     let variant = match algorithm {
         Algorithm::SlidingWindowCounter => return None,
         Algorithm::FixedWindow => "FixedWindow",
@@ -143,8 +146,8 @@ fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> S
 }
 
 /// Who is limited, as far as that is constant.
-pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
-    let private = root.private(span);
+pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream> {
+    let private = facade.private(span);
     Some(match by {
         By::Ip => quote_spanned!(span=> #private::By::Ip),
         By::Global => quote_spanned!(span=> #private::By::Global),
@@ -156,7 +159,7 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
         // The closure and all in it stand at the user's path, so that a function that does not fit is reported there.
         By::Function(path) => {
             let span = located_at_start(path);
-            let private = root.private(span);
+            let private = facade.private(span);
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
                     #private::IntoKey::into_key(#path(__rate_limit_request))
@@ -165,8 +168,8 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
         }
         By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
             let span = located_at_start(&closure.body);
-            let private = root.private(span);
-            let (name, function) = code::key_function(root, closure);
+            let private = facade.private(span);
+            let (name, function) = closure_fn::key_function(facade, closure);
             // At the type: that is what is wrong when it is another than the request's.
             let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
             quote_spanned! {span=>
@@ -178,15 +181,15 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
         }
         By::Closure(_) => return None,
         By::Parts(parts) => {
-            let parts = parts.iter().map(|part| self::by(root, part, span)).collect::<Option<Vec<_>>>()?;
+            let parts = parts.iter().map(|part| self::by(facade, part, span)).collect::<Option<Vec<_>>>()?;
             quote_spanned!(span=> #private::By::Parts(const { &[#(#parts),*] }))
         }
     })
 }
 
-fn on_error(root: &Root, on_error: OnError) -> Option<TokenStream> {
+fn on_error(facade: Facade<'_>, on_error: OnError) -> Option<TokenStream> {
     let span = Span::mixed_site();
-    let private = root.private(span);
+    let private = facade.private(span);
     let variant = match on_error {
         OnError::Local => return None,
         OnError::Deny => "Deny",
@@ -196,9 +199,9 @@ fn on_error(root: &Root, on_error: OnError) -> Option<TokenStream> {
     Some(quote_spanned!(span=> .on_error(#private::OnError::#variant)))
 }
 
-fn on_missing(root: &Root, on_missing: OnMissing) -> Option<TokenStream> {
+fn on_missing(facade: Facade<'_>, on_missing: OnMissing) -> Option<TokenStream> {
     let span = Span::mixed_site();
-    let private = root.private(span);
+    let private = facade.private(span);
     let variant = match on_missing {
         OnMissing::Reject => return None,
         OnMissing::Skip => "Skip",
@@ -208,12 +211,12 @@ fn on_missing(root: &Root, on_missing: OnMissing) -> Option<TokenStream> {
     Some(quote_spanned!(span=> .on_missing(#private::OnMissing::#variant)))
 }
 
-fn count(root: &Root, count: &Count) -> Option<TokenStream> {
+fn count(facade: Facade<'_>, count: &Count) -> Option<TokenStream> {
     let span = match count {
         Count::Closure(when) | Count::Function(when) => located_at_start(when),
         _ => Span::mixed_site(),
     };
-    let private = root.private(span);
+    let private = facade.private(span);
     let count = match count {
         Count::All => return None,
         Count::Failures => quote_spanned!(span=> Failures),
@@ -221,49 +224,4 @@ fn count(root: &Root, count: &Count) -> Option<TokenStream> {
         Count::Closure(when) | Count::Function(when) => quote_spanned!(span=> When(#when)),
     };
     Some(quote_spanned!(span=> .count(#private::Count::#count)))
-}
-
-/// Hands the limits in for the list of all limits in the program.
-pub(crate) fn declaration(spec: &Spec) -> TokenStream {
-    let Spec { root, handler, limits } = spec;
-    let span = Span::mixed_site();
-    let private = root.private(span);
-    let texts = limits.iter().map(|limit| {
-        let by = limit.by.text();
-        let count = count_text(&limit.count);
-        let chooses_cost = matches!(limit.cost, Some(Units::Chosen(_)));
-        let skips = limit.skip.is_some();
-        quote_spanned! {span=>
-            #private::Text { by: #by, count: #count, chooses_cost: #chooses_cost, skips: #skips }
-        }
-    });
-    let name = handler.path();
-    let line = line(handler);
-    quote_spanned! {span=>
-        #private::inventory::submit! {
-            #private::Declaration {
-                handler: #name,
-                module: ::core::module_path!(),
-                file: ::core::file!(),
-                line: #line,
-                limits: &__RATE_LIMIT_LIMITS,
-                texts: &[#(#texts),*],
-            }
-        }
-    }
-}
-
-/// The line of the handler's name: at the user's own place, since elsewhere it would be the attribute's.
-fn line(handler: &Handler) -> TokenStream {
-    quote_spanned!(handler.signature.ident.span()=> ::core::line!())
-}
-
-fn count_text(count: &Count) -> String {
-    match count {
-        Count::All => "all".to_owned(),
-        Count::Failures => "failures".to_owned(),
-        Count::Successes => "successes".to_owned(),
-        Count::Closure(when) => text::of(when),
-        Count::Function(when) => format!("with({})", text::of(when)),
-    }
 }

@@ -1,9 +1,12 @@
 //! Where expansions find the facade: its root, and the names in its hidden module.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::quote_spanned;
+use syn::ExprPath;
 
-/// Everything that an expansion names below [`Root::private`]; the facade has to define each.
+use crate::validate::spec::Spec;
+
+/// Everything that an expansion names below [`Facade::private`]; the facade has to define each.
 #[cfg(test)]
 pub(crate) const NAMES: [&str; 20] = [
     "HttpRequest",
@@ -29,32 +32,24 @@ pub(crate) const NAMES: [&str; 20] = [
 ];
 
 /// The path under which the user's crate knows the facade.
-pub(crate) enum Root {
+#[derive(Clone, Copy)]
+pub(crate) enum Facade<'a> {
     /// `::ratelimit_actix`.
     Default,
     /// The value of `crate = ..`.
-    Given(syn::ExprPath),
+    Given(&'a ExprPath),
 }
 
-impl Root {
+impl<'a> Facade<'a> {
+    pub(crate) fn of(spec: &'a Spec) -> Self {
+        spec.facade.as_ref().map_or(Self::Default, Self::Given)
+    }
+
     /// The facade's hidden module, at `span`.
-    pub(crate) fn private(&self, span: Span) -> TokenStream {
+    pub(crate) fn private(self, span: Span) -> TokenStream {
         match self {
             Self::Default => quote_spanned!(span=> ::ratelimit_actix::__private),
             Self::Given(path) => quote_spanned!(span=> #path::__private),
         }
     }
-}
-
-/// A place in the user's source for code of our own: errors point there, names resolve as ours.
-///
-/// Such code counts as expanded, so lints about the user's style do not look at it.
-pub(crate) fn located(span: Span) -> Span {
-    Span::mixed_site().located_at(span)
-}
-
-/// The first place of some tokens; see [`located`].
-pub(crate) fn located_at_start(tokens: impl ToTokens) -> Span {
-    let first = tokens.into_token_stream().into_iter().next();
-    located(first.map_or_else(Span::call_site, |token| token.span()))
 }

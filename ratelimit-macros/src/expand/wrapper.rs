@@ -8,16 +8,18 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
-use crate::expand::paths::{located, located_at_start};
-use crate::expand::{dynamic as choices, limits};
-use crate::parse::value::Count;
-use crate::validate::handler::{Argument, Form, Handler, conditions, is_same};
+use crate::expand::paths::Facade;
+use crate::expand::{declaration, dynamic, limits};
+use crate::parse::choice::Count;
+use crate::span::{located, located_at_start};
+use crate::validate::extractors::{Argument, conditions, is_same};
+use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::Spec;
 
 /// The wrapper with everything it holds, and the user's function if that stands beside it.
 pub(crate) fn expand(spec: &Spec) -> TokenStream {
     let site = Span::mixed_site();
-    let private = spec.root.private(site);
+    let private = Facade::of(spec).private(site);
     let Handler { outer, visibility, signature, form, .. } = &spec.handler;
     let (name, generics, conditions) =
         (&signature.ident, &signature.generics, &signature.generics.where_clause);
@@ -27,7 +29,7 @@ pub(crate) fn expand(spec: &Spec) -> TokenStream {
         Form::Beside { .. } => (Some(function), None),
     };
     let limits = limits::all(spec);
-    let declaration = limits::declaration(spec);
+    let declaration = declaration::declaration(spec);
     let steps = steps(spec);
     quote_spanned! {site=>
         #beside
@@ -89,7 +91,7 @@ fn steps_with(spec: &Spec, arguments: &[&Argument]) -> TokenStream {
     let checks = arguments.iter().map(|argument| {
         let extractor = &argument.extractor;
         let span = located_at_start(extractor);
-        let private = spec.root.private(span);
+        let private = Facade::of(spec).private(span);
         quote_spanned!(span=> #private::assert_extractor::<#extractor>();)
     });
     let names: Vec<Ident> = (0..arguments.len())
@@ -99,7 +101,7 @@ fn steps_with(spec: &Spec, arguments: &[&Argument]) -> TokenStream {
     let extraction = extraction(&spec.handler, arguments, &names, counted);
     let mutable = (!arguments.is_empty()).then(|| quote!(mut));
     let respond = respond(&spec.handler, &names, counted);
-    let (choices, decision) = choices::all(spec);
+    let (choices, decision) = dynamic::all(spec);
     quote_spanned! {site=>
         #(#checks)*
         #choices

@@ -2,8 +2,9 @@
 
 use syn::{Expr, Lit};
 
-use crate::diagnostics::{Diagnostics, Reported, list, nearest};
-use crate::parse::value::{describe, literal, ungrouped, word};
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, literal, ungrouped, word};
+use crate::suggest::{list, nearest};
 
 /// How units are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

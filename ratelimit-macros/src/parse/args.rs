@@ -9,11 +9,13 @@ use syn::{Attribute, Expr, ExprPath, Meta, Token};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
+use crate::parse::choice::{self, Count, OnError, OnMissing};
 use crate::parse::keywords::{ARGUMENTS, habit, unknown_message, unnamed_message};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::request_fn::Source;
-use crate::parse::value::{self, Count, OnError, OnMissing, Window};
+use crate::parse::window::{self, Window};
+use crate::parse::{facade, inner, skip};
 
 /// The arguments as given. What is wrong with them has been recorded.
 #[derive(Default)]
@@ -32,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) count: Option<Argument<Count>>,
     pub(crate) skip: Option<Argument<Source>>,
     pub(crate) direct: Option<Argument<Ident>>,
-    pub(crate) root: Option<Argument<ExprPath>>,
+    pub(crate) facade: Option<Argument<ExprPath>>,
 }
 
 /// An argument that was given, well or badly.
@@ -57,14 +59,9 @@ impl Args {
 
     /// Reads an attribute below the one that is being expanded.
     pub(crate) fn of_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
-        match &attribute.meta {
-            Meta::Path(_) => Self::default(),
-            Meta::List(meta) => Self::parse(meta.tokens.clone(), diagnostics),
-            Meta::NameValue(meta) => {
-                let help = "arguments go in parentheses: write `#[rate_limit(max = 10, window = \"60s\")]`";
-                diagnostics.error(meta, help);
-                Self::default()
-            }
+        match tokens_of(attribute, diagnostics) {
+            Ok(tokens) => Self::parse(tokens, diagnostics),
+            Err(_) => Self::default(),
         }
     }
 
@@ -115,12 +112,14 @@ impl Args {
         let value = read_value(input, &keyword, example, diagnostics);
         match name {
             "max" => set(&mut self.max, keyword, diagnostics, |d| number::units(name, example, value?, d)),
-            "window" => set(&mut self.window, keyword, diagnostics, |d| value::window(value?, d)),
+            "window" => set(&mut self.window, keyword, diagnostics, |d| window::read(value?, d)),
             "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
             "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),
             "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
-            "on_error" => set(&mut self.on_error, keyword, diagnostics, |d| value::on_error(value?, d)),
-            "on_missing" => set(&mut self.on_missing, keyword, diagnostics, |d| value::on_missing(value?, d)),
+            "on_error" => set(&mut self.on_error, keyword, diagnostics, |d| choice::on_error(value?, d)),
+            "on_missing" => {
+                set(&mut self.on_missing, keyword, diagnostics, |d| choice::on_missing(value?, d))
+            }
             "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {
                 set(&mut self.sub_windows, keyword, diagnostics, |d| {
@@ -131,11 +130,24 @@ impl Args {
                 number::number(name, example, value?, number::UNITS, d)
             }),
             "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
-            "count" => set(&mut self.count, keyword, diagnostics, |d| value::count(value?, d)),
-            "skip" => set(&mut self.skip, keyword, diagnostics, |d| value::skip(value?, d)),
-            "direct" => set(&mut self.direct, keyword, diagnostics, |d| value::direct(value?, d)),
-            _ => set(&mut self.root, keyword, diagnostics, |d| value::root(value?, d)),
+            "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
+            "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
+            "direct" => set(&mut self.direct, keyword, diagnostics, |d| inner::read(value?, d)),
+            _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),
         }
+    }
+}
+
+/// What stands between the parentheses of an attribute.
+pub(crate) fn tokens_of(
+    attribute: &Attribute,
+    diagnostics: &mut Diagnostics,
+) -> Result<TokenStream, Reported> {
+    match &attribute.meta {
+        Meta::Path(_) => Ok(TokenStream::new()),
+        Meta::List(list) => Ok(list.tokens.clone()),
+        Meta::NameValue(meta) => Err(diagnostics
+            .error(meta, "arguments go in parentheses: write `#[rate_limit(max = 10, window = \"60s\")]`")),
     }
 }
 

@@ -4,11 +4,11 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
 
-use crate::diagnostics::{Diagnostics, Reported, nearest};
-use crate::expand::source_text as text;
-use crate::parse::request_fn::{self as source, Closure};
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::request_fn::{self, Closure};
 use crate::parse::template::{self, Part};
-use crate::parse::value::{describe, literal, ungrouped};
+use crate::suggest::nearest;
 
 /// Who is limited.
 pub(crate) enum By {
@@ -96,22 +96,6 @@ impl By {
             Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) => Vec::new(),
         }
     }
-
-    /// As it is written, for the list of all limits.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Ip => "ip".to_owned(),
-            Self::Global => "global".to_owned(),
-            Self::Path(parameter) => format!("path({:?})", parameter.name),
-            Self::Header(name) => format!("header({name:?})"),
-            Self::Function(path) => text::of(path),
-            Self::Closure(closure) => text::of(&closure.tokens),
-            Self::Parts(parts) => {
-                let parts: Vec<String> = parts.iter().map(Self::text).collect();
-                if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
-            }
-        }
-    }
 }
 
 const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
@@ -133,7 +117,7 @@ fn single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
             },
             None => return Ok(By::Function(path.clone())),
         },
-        Expr::Closure(closure) => return source::closure("by", closure, diagnostics).map(By::Closure),
+        Expr::Closure(closure) => return request_fn::closure("by", closure, diagnostics).map(By::Closure),
         Expr::Call(call) => return called(call, diagnostics),
         Expr::Tuple(_) => {
             "a tuple in a tuple is the same as one tuple; remove the inner parentheses".to_owned()

@@ -1,12 +1,14 @@
-//! The item below the attribute: which attribute goes where, and whether it is a function.
+//! The item below the attribute, and where each of its attributes goes.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::ToTokens;
+use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Token, Visibility};
 
+use crate::parse::item_kind::{self, Kind};
 use crate::parse::route::Route;
+use crate::parse::tokens::has_word;
 
 /// Attributes of Actix-web that register a handler.
 const ROUTES: [&str; 11] =
@@ -39,17 +41,6 @@ pub(crate) struct Item {
     pub(crate) rest: TokenStream,
 }
 
-/// What an item is, as far as the attribute goes on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Module,
-    Impl,
-    /// Several items: an attribute at the top of a crate is given all of it.
-    Crate,
-    /// A function, or something that gets an error for not being one.
-    Other,
-}
-
 impl Item {
     /// Takes every further `#[rate_limit]` off `item`, also in path form and below other attributes.
     pub(crate) fn split(item: TokenStream) -> Self {
@@ -79,35 +70,19 @@ impl Item {
         self.exempt.as_ref()
     }
 
-    /// What it is, from its leading words.
+    /// What it is.
     pub(crate) fn kind(&self) -> Kind {
-        let found = |input: ParseStream<'_>| {
-            let _visibility: Visibility = input.parse()?;
-            let found = other_than_function(input);
-            let _rest: TokenStream = input.parse()?;
-            Ok(found)
-        };
-        match found.parse2(self.rest.clone()) {
-            Ok(Err("a module")) => Kind::Module,
-            Ok(Err("an impl block")) => Kind::Impl,
-            Ok(Err(_)) if self.is_several() => Kind::Crate,
-            _ => Kind::Other,
-        }
+        item_kind::of(&self.rest)
     }
 
-    fn is_several(&self) -> bool {
-        syn::parse2::<syn::File>(self.rest.clone()).is_ok_and(|file| file.items.len() > 1)
-    }
-
-    /// Whether it is an `async fn`, from its leading words.
+    /// Whether it is an `async fn`.
     pub(crate) fn is_async_fn(&self) -> bool {
-        let is_function = |input: ParseStream<'_>| {
-            let _visibility: Visibility = input.parse()?;
-            let found = other_than_function(input).is_ok() && input.peek(Token![async]);
-            let _rest: TokenStream = input.parse()?;
-            Ok(found)
-        };
-        is_function.parse2(self.rest.clone()).unwrap_or(false)
+        item_kind::is_async_fn(&self.rest)
+    }
+
+    /// Whether it is a function with `self`.
+    pub(crate) fn has_receiver(&self) -> bool {
+        item_kind::has_receiver(&self.rest)
     }
 
     /// The paths under which route attributes register it.
@@ -123,14 +98,14 @@ impl Item {
     /// Whether a route attribute is in view, also one under a condition.
     pub(crate) fn has_route(&self) -> bool {
         self.attributes.iter().any(|attribute| {
-            is_route(attribute) || conditional(attribute).is_some_and(|tokens| has_any(tokens, &ROUTES))
+            is_route(attribute) || conditional(attribute).is_some_and(|tokens| has_word(tokens, &ROUTES))
         })
     }
 
     /// One of our attributes under a condition, which nobody has evaluated yet.
     pub(crate) fn conditional(&self) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| {
-            conditional(attribute).is_some_and(|tokens| has_any(tokens, &["rate_limit", "no_rate_limit"]))
+            conditional(attribute).is_some_and(|tokens| has_word(tokens, &["rate_limit", "no_rate_limit"]))
         })
     }
 
@@ -209,15 +184,6 @@ fn conditional(attribute: &Attribute) -> Option<TokenStream> {
     list.and_then(Result::ok).map(|list| list.tokens.clone())
 }
 
-/// Whether one of `words` is called among the tokens: a word with parentheses, or without any after it.
-fn has_any(tokens: TokenStream, words: &[&str]) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => words.iter().any(|other| word == other),
-        TokenTree::Group(group) => has_any(group.stream(), words),
-        _ => false,
-    })
-}
-
 fn last_segment(attribute: &Attribute) -> String {
     attribute.path().segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
 }
@@ -226,62 +192,4 @@ fn goes_outside(attribute: &Attribute) -> bool {
     let name = last_segment(attribute);
     let of_the_language = attribute.path().get_ident().is_some() && OUTER.contains(&name.as_str());
     of_the_language || is_route(attribute)
-}
-
-/// Makes sure that a function is next; otherwise says what is.
-pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
-    other_than_function(input).map_err(|found| {
-        let help = match found {
-            "a module" | "an impl block" => "this one cannot be read",
-            "a trait" => "put it on the function that implements a handler",
-            "a macro call" => "put it above the `async fn` that the macro writes, inside of the macro",
-            _ => "put it above an `async fn`",
-        };
-        format!(
-            "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
-        )
-    })
-}
-
-/// Looks at the leading words only, so that the mistake is named instead of the first token that does not fit.
-fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
-    let ahead = input.fork();
-    loop {
-        let Ok(word) = ahead.call(Ident::parse_any) else {
-            return Err(if ahead.is_empty() { "nothing" } else { "this" });
-        };
-        match word.to_string().as_str() {
-            "fn" => return Ok(()),
-            "const" if !ahead.peek(Token![fn]) && !is_qualifier(&ahead) => {
-                return Err("a constant");
-            }
-            "extern" => {
-                let _abi: Option<syn::LitStr> = ahead.parse().unwrap_or_default();
-                if ahead.peek(Token![crate]) {
-                    return Err("an extern crate");
-                }
-                if ahead.peek(syn::token::Brace) {
-                    return Err("an extern block");
-                }
-            }
-            "async" | "unsafe" | "const" | "safe" | "default" | "auto" => {}
-            "struct" => return Err("a struct"),
-            "enum" => return Err("an enum"),
-            "union" if !ahead.peek(Token![!]) => return Err("a union"),
-            "trait" => return Err("a trait"),
-            "impl" => return Err("an impl block"),
-            "mod" => return Err("a module"),
-            "static" => return Err("a static"),
-            "type" => return Err("a type alias"),
-            "use" => return Err("an import"),
-            "macro_rules" | "macro" => return Err("a macro"),
-            _ if ahead.peek(Token![!]) || ahead.peek(Token![::]) => return Err("a macro call"),
-            "let" => return Err("a statement"),
-            _ => return Err("this"),
-        }
-    }
-}
-
-fn is_qualifier(input: ParseStream<'_>) -> bool {
-    input.peek(Token![async]) || input.peek(Token![unsafe]) || input.peek(Token![extern])
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Expr, Lit};
 
-use crate::diagnostics::{list, nearest};
+use crate::suggest::{list, nearest};
 
 /// Every argument, and how one writes it.
 pub(crate) const ARGUMENTS: [(&str, &str); 15] = [

@@ -5,8 +5,8 @@ use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::by::By;
+use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::parse::template;
-use crate::parse::value::{describe, literal, ungrouped, word};
 
 /// Longest key or name, in bytes.
 const MAX_NAME: usize = 128;

@@ -7,8 +7,8 @@ use quote::ToTokens;
 use syn::{Expr, Lit, UnOp};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::request_fn::{self as source, Source};
-use crate::parse::value::{describe, describe_literal, ungrouped};
+use crate::parse::expr::{describe, describe_literal, ungrouped};
+use crate::parse::request_fn::{self, Source};
 
 /// Bounds of `max`, `burst` and `cost`.
 pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
@@ -103,7 +103,7 @@ pub(crate) fn units(
     diagnostics: &mut Diagnostics,
 ) -> Result<Units, Reported> {
     let value = ungrouped(value);
-    match source::read(name, &value, diagnostics) {
+    match request_fn::read(name, &value, diagnostics) {
         Some(source) => source.map(Units::Chosen),
         None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
     }

@@ -3,7 +3,8 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{Attribute, Lit, LitStr};
 
-use crate::diagnostics::{Diagnostics, Reported, list, nearest};
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::suggest::{list, nearest};
 
 /// The path of a route attribute.
 pub(crate) struct Route {

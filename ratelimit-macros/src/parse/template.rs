@@ -1,7 +1,7 @@
 //! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The placeholders are the
 //! caller, and the text names the policy.
 
-use crate::diagnostics::{list, nearest};
+use crate::suggest::{list, nearest};
 
 /// What a placeholder can be, and how one writes it.
 const SOURCES: [(&str, &str); 3] = [("path", "{path:id}"), ("header", "{header:x-api-key}"), ("ip", "{ip}")];

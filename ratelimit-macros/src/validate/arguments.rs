@@ -6,11 +6,11 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
+use crate::parse::choice::Count;
 use crate::parse::name::Key;
 use crate::parse::number::{Number, SUB_WINDOWS, Units};
-use crate::parse::value::Count;
-use crate::parse::window;
-use crate::validate::handler::find_self;
+use crate::parse::tokens::find_self;
+use crate::parse::window::grammar;
 
 /// Units per window when nothing else is said.
 const DEFAULT_MAX: u64 = 100;
@@ -107,9 +107,9 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
     if let (Some(argument), Some(max), Some(micros)) = (&args.burst, max, micros(args))
         && let Some(burst) = literal(Some(argument), None)
-        && u128::from(burst) * u128::from(micros) > u128::from(window::MAX_MICROS) * u128::from(max)
+        && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
     {
-        let most = u128::from(window::MAX_MICROS) * u128::from(max) / u128::from(micros);
+        let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
         let message = format!(
             "a burst of {burst} takes more than 366 days to refill at {max} per window; \
              write at most `burst = {most}`"

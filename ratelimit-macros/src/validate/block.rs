@@ -1,46 +1,36 @@
 //! A module or an impl block below the attribute: which of the functions inside are handlers, and whose limits they have.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Attribute, ExprPath, ImplItem, ItemImpl, Meta};
+use syn::{Attribute, ImplItem, Meta};
 
-use crate::attribute::{handler, of_a_file, read, read_attribute};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::expand::source_text as text;
-use crate::expand::wrapper as expand;
-use crate::parse::args::Args;
-use crate::parse::item::{Item, Kind};
-use crate::parse::route::Route;
+use crate::parse::args::{Args, tokens_of};
+use crate::parse::impl_header::{is_trait_impl, owner};
+use crate::parse::item::Item;
+use crate::parse::item_kind::Kind;
+use crate::parse::members::split;
+use crate::validate::group::{handler, read_attribute};
 use crate::validate::handler::{Handler, Place};
+use crate::validate::inherited::Inherited;
 use crate::validate::spec::Spec;
 
 /// A module or impl block with its handlers limited.
 pub(crate) struct Block {
-    attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<Attribute>,
     /// All before the braces.
-    header: TokenStream,
-    inner: Vec<Attribute>,
-    members: Vec<Member>,
-    braces: Group,
+    pub(crate) header: TokenStream,
+    pub(crate) inner: Vec<Attribute>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) braces: Group,
 }
 
 /// Something inside.
-enum Member {
+pub(crate) enum Member {
     Handler(Box<Spec>),
     Block(Block),
     /// Whatever has no limit.
     Other(TokenStream),
-}
-
-/// The limits of what is around a handler, which it has unless it has its own.
-struct Inherited {
-    /// The arguments of each attribute, as they were written: they are read anew for each handler.
-    group: Vec<TokenStream>,
-    /// Whether they are known to be sound.
-    sound: bool,
-    root: Option<ExprPath>,
-    scope: Vec<String>,
 }
 
 /// Which functions have the limits of what is around them.
@@ -63,7 +53,7 @@ impl Block {
     ) -> Result<Self, Reported> {
         let mut group = vec![arguments];
         for attribute in item.stacked() {
-            group.push(arguments_of(attribute, diagnostics)?);
+            group.push(tokens_of(attribute, diagnostics)?);
         }
         let inherited = Inherited::read(group, None, diagnostics);
         if let Some(exempt) = item.exempt() {
@@ -142,75 +132,6 @@ impl Block {
     }
 }
 
-impl ToTokens for Block {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let Self { attributes, header, inner, members, braces } = self;
-        let mut inside = TokenStream::new();
-        for attribute in inner {
-            attribute.to_tokens(&mut inside);
-        }
-        for member in members {
-            match member {
-                Member::Handler(spec) => inside.extend(expand::expand(spec)),
-                Member::Block(block) => block.to_tokens(&mut inside),
-                Member::Other(other) => inside.extend(other.clone()),
-            }
-        }
-        let mut braced = Group::new(Delimiter::Brace, inside);
-        braced.set_span(braces.span());
-        for attribute in attributes {
-            attribute.to_tokens(tokens);
-        }
-        header.to_tokens(tokens);
-        tokens.extend([TokenTree::Group(braced)]);
-    }
-}
-
-impl Inherited {
-    fn read(group: Vec<TokenStream>, root: Option<&ExprPath>, diagnostics: &mut Diagnostics) -> Self {
-        let mut inherited = Self { group: Vec::new(), sound: true, root: root.cloned(), scope: Vec::new() };
-        let result = Diagnostics::collect(|own| {
-            for arguments in &group {
-                let args = read(arguments.clone(), own);
-                if let Some(direct) = &args.direct {
-                    own.error(
-                        &direct.keyword,
-                        "`direct` names one function; put it on the handler, such as \
-                         `#[rate_limit(max = 10, direct = user_body)]`",
-                    );
-                }
-                if let Some(root) = args.root {
-                    inherited.root = root.value.ok();
-                }
-            }
-            Ok(())
-        });
-        if let Err(errors) = result {
-            diagnostics.push(errors);
-            inherited.sound = false;
-        }
-        inherited.group = group;
-        inherited
-    }
-
-    /// The limits again, for one more handler. Their mistakes have been recorded.
-    fn args(&self) -> Vec<Args> {
-        let mut ignored = Diagnostics::default();
-        self.group.iter().map(|arguments| read(arguments.clone(), &mut ignored)).collect()
-    }
-
-    /// The same inside a block, which may be a scope with parameters.
-    fn within(&self, scope: Option<&Route>) -> Self {
-        let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
-        Self {
-            group: self.group.clone(),
-            sound: self.sound,
-            root: self.root.clone(),
-            scope: self.scope.iter().cloned().chain(parameters).collect(),
-        }
-    }
-}
-
 fn member(
     tokens: TokenStream,
     inherited: &Inherited,
@@ -245,7 +166,7 @@ fn member(
     }
     let reached = match reach {
         Reach::Routes => item.has_route(),
-        Reach::Associated => item.is_async_fn() && !has_receiver(&item),
+        Reach::Associated => item.is_async_fn() && !item.has_receiver(),
         Reach::Asking => false,
     };
     if item.stacked().is_empty() && !reached {
@@ -262,7 +183,7 @@ fn member(
         let ignored = Handler::parse(&item, place, None, diagnostics);
         return ignored.map(|_| Member::Other(tokens));
     }
-    handler(&item, group, place, &routes, inherited.root.as_ref(), diagnostics)
+    handler(&item, group, place, &routes, inherited.facade.as_ref(), diagnostics)
         .map(|spec| Member::Handler(Box::new(spec)))
 }
 
@@ -304,7 +225,7 @@ fn nested(
         if is_bare(attribute) {
             group.extend(inherited.group.iter().cloned());
         } else {
-            group.push(arguments_of(attribute, diagnostics)?);
+            group.push(tokens_of(attribute, diagnostics)?);
         }
     }
     let only_inherits = item.stacked().iter().all(is_bare);
@@ -314,7 +235,7 @@ fn nested(
     } else {
         own = Inherited {
             scope: inherited.scope.clone(),
-            ..Inherited::read(group, inherited.root.as_ref(), diagnostics)
+            ..Inherited::read(group, inherited.facade.as_ref(), diagnostics)
         };
         &own
     };
@@ -337,68 +258,11 @@ fn is_file(item: &Item) -> bool {
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
 }
 
-fn arguments_of(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Result<TokenStream, Reported> {
-    match &attribute.meta {
-        Meta::Path(_) => Ok(TokenStream::new()),
-        Meta::List(list) => Ok(list.tokens.clone()),
-        Meta::NameValue(meta) => Err(diagnostics
-            .error(meta, "arguments go in parentheses: write `#[rate_limit(max = 10, window = \"60s\")]`")),
-    }
-}
-
-/// The type of an impl block, as text.
-fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<String, Reported> {
-    if is_trait_impl(header) {
-        return Err(diagnostics.error(
-            header,
-            "#[rate_limit] changes the functions of an impl block, and those of a trait cannot change; put it on \
-             `impl Type { .. }`",
-        ));
-    }
-    let mut whole = header.clone();
-    whole.extend([TokenTree::Group(Group::new(Delimiter::Brace, TokenStream::new()))]);
-    match syn::parse2::<ItemImpl>(whole) {
-        Ok(block) => Ok(text::of(&block.self_ty)),
-        Err(error) => Err(diagnostics.push(error)),
-    }
-}
-
-fn is_trait_impl(header: &TokenStream) -> bool {
-    let mut tokens = header.clone().into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        let is_bound = matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '<');
-        if matches!(&token, TokenTree::Ident(word) if word == "for") && !is_bound {
-            return true;
-        }
-    }
-    false
-}
-
-fn has_receiver(item: &Item) -> bool {
-    let parts = |input: ParseStream<'_>| {
-        let _visibility: syn::Visibility = input.parse()?;
-        let signature: syn::Signature = input.parse()?;
-        let _body: TokenStream = input.parse()?;
-        Ok(signature.receiver().is_some())
-    };
-    parts.parse2(item.rest.clone()).unwrap_or(false)
-}
-
-/// Cuts what is between the braces into items, each as the tokens that it was written with.
-fn split<T: Parse>(inside: TokenStream) -> syn::Result<(Vec<Attribute>, Vec<TokenStream>)> {
-    let parser = |input: ParseStream<'_>| {
-        let inner = Attribute::parse_inner(input)?;
-        let mut items = Vec::new();
-        while !input.is_empty() {
-            let ahead = input.fork();
-            ahead.parse::<T>()?;
-            let mut item = TokenStream::new();
-            while input.cursor() < ahead.cursor() {
-                item.extend([input.parse::<TokenTree>()?]);
-            }
-            items.push(item);
-        }
-        Ok((inner, items))
-    };
-    parser.parse2(inside)
+/// What is wrong with `#![rate_limit]`. The compiler has said that it is unstable; what to do instead, it does not know.
+pub(crate) fn of_a_file() -> syn::Error {
+    syn::Error::new(
+        Span::call_site(),
+        "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an inline module \
+         around the handlers, or limit a scope with the `RateLimit` middleware",
+    )
 }

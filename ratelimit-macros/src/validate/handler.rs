@@ -4,16 +4,13 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, FnArg, Generics, Signature, Visibility};
+use syn::{Generics, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::item::{Item, expect_function};
-
-/// The most arguments that an Actix-web handler can have.
-const MAX_ARGUMENTS: usize = 16;
-
-/// The most different `cfg` conditions on arguments: an expansion holds every combination.
-const MAX_CONDITIONS: usize = 4;
+use crate::parse::item::Item;
+use crate::parse::item_kind::expect_function;
+use crate::parse::tokens::find_self;
+use crate::validate::extractors::{self, Argument};
 
 /// An `async fn` that can be limited.
 pub(crate) struct Handler {
@@ -53,13 +50,6 @@ pub(crate) enum Place<'a> {
     Type(&'a str),
 }
 
-/// An argument of a handler: an extractor.
-pub(crate) struct Argument {
-    pub(crate) extractor: TokenStream,
-    /// The condition under which it exists, from its `cfg` attributes.
-    pub(crate) condition: Option<TokenStream>,
-}
-
 impl Handler {
     /// Reads the function, and records everything that keeps it from being a handler.
     pub(crate) fn parse(
@@ -84,7 +74,7 @@ impl Handler {
         };
         let mut sound = check_qualifiers(&signature, diagnostics);
         sound = sound.and(check_body(&signature, &body, diagnostics));
-        let arguments = arguments(&signature, diagnostics);
+        let arguments = extractors::read(&signature, diagnostics);
         if let Some(direct) = direct
             && direct.unraw() == signature.ident.unraw()
         {
@@ -210,112 +200,3 @@ fn check_body(
 }
 
 const NO_BODY: &str = "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";
-
-fn arguments(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Argument>, Reported> {
-    let mut sound = Ok(());
-    let mut arguments = Vec::new();
-    for (index, input) in signature.inputs.iter().enumerate() {
-        match input {
-            FnArg::Receiver(receiver) => {
-                sound = Err(diagnostics.error(
-                    receiver.self_token,
-                    "a handler cannot take `self`: Actix-web has no value to call it on; \
-                     pass state in with `web::Data<T>`",
-                ));
-            }
-            FnArg::Typed(argument) => {
-                let extractor = argument.ty.to_token_stream();
-                if has_word(extractor.clone(), "impl") {
-                    sound = Err(diagnostics.error(
-                        &argument.ty,
-                        "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
-                         `async fn handler<T: Trait>(argument: T)`",
-                    ));
-                }
-                if index == MAX_ARGUMENTS {
-                    sound = Err(diagnostics.error(
-                        &argument.ty,
-                        "an Actix-web handler takes at most 16 arguments; put several extractors in a tuple",
-                    ));
-                }
-                arguments.push(Argument { extractor, condition: condition(&argument.attrs) });
-            }
-        }
-    }
-    sound?;
-    let conditions = conditions(&arguments);
-    match conditions.get(MAX_CONDITIONS) {
-        None => Ok(arguments),
-        Some(condition) => Err(diagnostics.error(
-            condition,
-            "the arguments of a rate-limited handler can have at most 4 different `cfg` conditions; \
-             put `cfg` on the handler instead",
-        )),
-    }
-}
-
-/// The different conditions on arguments.
-pub(crate) fn conditions(arguments: &[Argument]) -> Vec<&TokenStream> {
-    let mut conditions: Vec<&TokenStream> = Vec::new();
-    for condition in arguments.iter().filter_map(|argument| argument.condition.as_ref()) {
-        if !conditions.iter().any(|other| is_same(other, condition)) {
-            conditions.push(condition);
-        }
-    }
-    conditions
-}
-
-/// Whether two conditions are written alike.
-pub(crate) fn is_same(one: &TokenStream, other: &TokenStream) -> bool {
-    one.to_string() == other.to_string()
-}
-
-/// The joined condition of `#[cfg(..)]` attributes.
-fn condition(attributes: &[Attribute]) -> Option<TokenStream> {
-    let conditions: Vec<&TokenStream> = attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"))
-        .filter_map(|attribute| attribute.meta.require_list().ok())
-        .map(|list| &list.tokens)
-        .collect();
-    match conditions[..] {
-        [] => None,
-        [condition] => Some(condition.clone()),
-        _ => Some(quote!(all(#(#conditions),*))),
-    }
-}
-
-/// Whether `word` is among the tokens.
-fn has_word(tokens: TokenStream, word: &str) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == word,
-        TokenTree::Group(group) => has_word(group.stream(), word),
-        _ => false,
-    })
-}
-
-/// The first `Self` that means the type around the function. Items nested in the body have a `Self` of their own.
-pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
-    let mut tokens = tokens.into_iter();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Ident(ident) if ident == "Self" => return Some(ident),
-            TokenTree::Ident(ident)
-                if ["impl", "trait", "struct", "enum"].iter().any(|word| ident == word) =>
-            {
-                tokens.find(|token| match token {
-                    TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-                    TokenTree::Punct(end) => end.as_char() == ';',
-                    _ => false,
-                });
-            }
-            TokenTree::Group(group) => {
-                if let Some(found) = find_self(group.stream()) {
-                    return Some(found);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}

@@ -4,21 +4,23 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 use syn::ExprPath;
 
-use crate::diagnostics::{Diagnostics, Reported, nearest};
-use crate::expand::paths::Root;
+use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Check, Parameter};
+use crate::parse::choice::{Count, OnError, OnMissing};
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::Source;
 use crate::parse::route::Route;
-use crate::parse::value::{Count, OnError, OnMissing, Window};
+use crate::parse::window::Window;
+use crate::suggest::nearest;
 use crate::validate::handler::Handler;
 
 /// A handler and its limits, free of mistakes.
 pub(crate) struct Spec {
-    pub(crate) root: Root,
+    /// The value of `crate = ..`.
+    pub(crate) facade: Option<ExprPath>,
     pub(crate) handler: Handler,
     pub(crate) limits: Vec<Limit>,
 }
@@ -55,7 +57,7 @@ pub(crate) fn validate(
     group: Vec<Args>,
     handler: Result<Handler, Reported>,
     routes: &[Route],
-    root: Option<&ExprPath>,
+    inherited_facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Spec, Reported> {
     if let Ok(handler) = &handler
@@ -65,20 +67,19 @@ pub(crate) fn validate(
         let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
         diagnostics.error(&handler.signature.ident, message);
     }
-    let mut own_root: Option<Argument<ExprPath>> = None;
+    let mut own_facade: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {
-        if let Some(other) = args.root.take() {
-            check_root(own_root.as_ref(), &other, diagnostics);
-            own_root = own_root.or(Some(other));
+        if let Some(other) = args.facade.take() {
+            check_facade(own_facade.as_ref(), &other, diagnostics);
+            own_facade = own_facade.or(Some(other));
         }
         limits.push(limit(args, index, handler.as_ref().ok(), routes, diagnostics));
     }
     Ok(Spec {
-        root: match (own_root, root) {
-            (Some(root), _) => Root::Given(root.value?),
-            (None, Some(root)) => Root::Given(root.clone()),
-            (None, None) => Root::Default,
+        facade: match own_facade {
+            Some(own) => Some(own.value?),
+            None => inherited_facade.cloned(),
         },
         handler: handler?,
         limits: limits.into_iter().collect::<Result<_, _>>()?,
@@ -86,7 +87,11 @@ pub(crate) fn validate(
 }
 
 /// All attributes on a handler are expanded as one, so they cannot name two facades.
-fn check_root(first: Option<&Argument<ExprPath>>, other: &Argument<ExprPath>, diagnostics: &mut Diagnostics) {
+fn check_facade(
+    first: Option<&Argument<ExprPath>>,
+    other: &Argument<ExprPath>,
+    diagnostics: &mut Diagnostics,
+) {
     if let (Some(Ok(first)), Ok(other)) = (first.map(|first| &first.value), &other.value)
         && first.to_token_stream().to_string() != other.to_token_stream().to_string()
     {

@@ -1,0 +1,96 @@
+//! Types of a closure's parameters: the request, or extractors that leave the body unread.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{GenericArgument, PathArguments, Type};
+
+use crate::diagnostics::{Diagnostics, Reported};
+
+/// Extractors that read the body, and would find none.
+const BODIES: [&str; 8] =
+    ["Json", "Form", "Bytes", "BytesMut", "String", "Payload", "Multipart", "MultipartForm"];
+
+/// Types around extractors that extract what is in them.
+const AROUND: [&str; 3] = ["Option", "Result", "Either"];
+
+pub(crate) fn check(
+    name: &str,
+    ty: &Type,
+    arity: usize,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), Reported> {
+    if let Type::Reference(reference) = bare(ty) {
+        if reference.mutability.is_some() {
+            return Err(diagnostics.error(ty, "the request cannot be changed here: write `&HttpRequest`"));
+        }
+        if let Type::Path(path) = bare(&reference.elem)
+            && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
+        {
+            return Err(diagnostics
+                .error(ty, "`ServiceRequest` is what middleware is given; a handler's is `&HttpRequest`"));
+        }
+        if arity > 1 {
+            let value = reference.elem.to_token_stream().to_string().replace(' ', "");
+            return Err(diagnostics
+                .error(ty, format!("next to other extractors each is taken by value: write `{value}`")));
+        }
+        return Ok(());
+    }
+    if let Some(word) = find_placeholder(ty.to_token_stream()) {
+        return Err(diagnostics
+            .error_at(word, "a closure's parameters need whole types here: write out what `_` stands for"));
+    }
+    if let Some((reader, place)) = body_reader(ty) {
+        return Err(diagnostics.error(
+            place,
+            format!(
+                "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the \
+                 head of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Without parentheses, and without the invisible delimiters that a macro's `$type` comes in.
+pub(crate) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        other => other,
+    }
+}
+
+/// The `_` in a type.
+fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(word) if word == "_" => Some(word.span()),
+        TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
+        TokenTree::Group(group) => find_placeholder(group.stream()),
+        _ => None,
+    })
+}
+
+/// The extractor in a type that reads the body.
+fn body_reader(ty: &Type) -> Option<(String, &Type)> {
+    match bare(ty) {
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let word = last.ident.to_string();
+            if BODIES.contains(&word.as_str()) {
+                return Some((word, ty));
+            }
+            match &last.arguments {
+                PathArguments::AngleBracketed(arguments) if AROUND.contains(&word.as_str()) => {
+                    arguments.args.iter().find_map(|argument| match argument {
+                        GenericArgument::Type(ty) => body_reader(ty),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! What an item is, from its leading words.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Signature, Token, Visibility};
+
+/// What an item is, as far as the attribute goes on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Module,
+    Impl,
+    /// Several items: an attribute at the top of a crate is given all of it.
+    Crate,
+    /// A function, or something that gets an error for not being one.
+    Other,
+}
+
+/// What `item` is. Attributes have been taken off it.
+pub(crate) fn of(item: &TokenStream) -> Kind {
+    let found = |input: ParseStream<'_>| {
+        let _visibility: Visibility = input.parse()?;
+        let found = other_than_function(input);
+        let _rest: TokenStream = input.parse()?;
+        Ok(found)
+    };
+    match found.parse2(item.clone()) {
+        Ok(Err("a module")) => Kind::Module,
+        Ok(Err("an impl block")) => Kind::Impl,
+        Ok(Err(_)) if is_several(item) => Kind::Crate,
+        _ => Kind::Other,
+    }
+}
+
+fn is_several(item: &TokenStream) -> bool {
+    syn::parse2::<syn::File>(item.clone()).is_ok_and(|file| file.items.len() > 1)
+}
+
+/// Whether `item` is an `async fn`.
+pub(crate) fn is_async_fn(item: &TokenStream) -> bool {
+    let is_async_fn = |input: ParseStream<'_>| {
+        let _visibility: Visibility = input.parse()?;
+        let found = other_than_function(input).is_ok() && input.peek(Token![async]);
+        let _rest: TokenStream = input.parse()?;
+        Ok(found)
+    };
+    is_async_fn.parse2(item.clone()).unwrap_or(false)
+}
+
+/// Whether `item` is a function with `self`.
+pub(crate) fn has_receiver(item: &TokenStream) -> bool {
+    let has_receiver = |input: ParseStream<'_>| {
+        let _visibility: Visibility = input.parse()?;
+        let signature: Signature = input.parse()?;
+        let _body: TokenStream = input.parse()?;
+        Ok(signature.receiver().is_some())
+    };
+    has_receiver.parse2(item.clone()).unwrap_or(false)
+}
+
+/// Makes sure that a function is next; otherwise says what is.
+pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
+    other_than_function(input).map_err(|found| {
+        let help = match found {
+            "a module" | "an impl block" => "this one cannot be read",
+            "a trait" => "put it on the function that implements a handler",
+            "a macro call" => "put it above the `async fn` that the macro writes, inside of the macro",
+            _ => "put it above an `async fn`",
+        };
+        format!(
+            "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
+        )
+    })
+}
+
+/// Looks at the leading words only, so that the mistake is named instead of the first token that does not fit.
+fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
+    let ahead = input.fork();
+    loop {
+        let Ok(word) = ahead.call(Ident::parse_any) else {
+            return Err(if ahead.is_empty() { "nothing" } else { "this" });
+        };
+        match word.to_string().as_str() {
+            "fn" => return Ok(()),
+            "const" if !ahead.peek(Token![fn]) && !is_qualifier(&ahead) => {
+                return Err("a constant");
+            }
+            "extern" => {
+                let _abi: Option<syn::LitStr> = ahead.parse().unwrap_or_default();
+                if ahead.peek(Token![crate]) {
+                    return Err("an extern crate");
+                }
+                if ahead.peek(syn::token::Brace) {
+                    return Err("an extern block");
+                }
+            }
+            "async" | "unsafe" | "const" | "safe" | "default" | "auto" => {}
+            "struct" => return Err("a struct"),
+            "enum" => return Err("an enum"),
+            "union" if !ahead.peek(Token![!]) => return Err("a union"),
+            "trait" => return Err("a trait"),
+            "impl" => return Err("an impl block"),
+            "mod" => return Err("a module"),
+            "static" => return Err("a static"),
+            "type" => return Err("a type alias"),
+            "use" => return Err("an import"),
+            "macro_rules" | "macro" => return Err("a macro"),
+            _ if ahead.peek(Token![!]) || ahead.peek(Token![::]) => return Err("a macro call"),
+            "let" => return Err("a statement"),
+            _ => return Err("this"),
+        }
+    }
+}
+
+fn is_qualifier(input: ParseStream<'_>) -> bool {
+    input.peek(Token![async]) || input.peek(Token![unsafe]) || input.peek(Token![extern])
+}

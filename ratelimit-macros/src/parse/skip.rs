@@ -1,0 +1,30 @@
+//! The value of `skip`.
+
+use quote::ToTokens;
+use syn::{Expr, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, ungrouped};
+use crate::parse::request_fn::{self, Source};
+
+/// Reads code that says yes or no for each request.
+pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Source, Reported> {
+    let value = ungrouped(value);
+    if let Some(source) = request_fn::read("skip", &value, diagnostics) {
+        return source;
+    }
+    let help = match &value {
+        Expr::Path(path) => {
+            let path = path.to_token_stream().to_string().replace(' ', "");
+            format!("; did you mean `skip = with({path})`?")
+        }
+        Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)) => {
+            "; a limit that never holds is no limit, remove the attribute; one that always holds needs no `skip`"
+                .to_owned()
+        }
+        _ => format!(", not {}", describe(&value)),
+    };
+    let fault =
+        format!("`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`{help}");
+    Err(diagnostics.error(value, fault))
+}

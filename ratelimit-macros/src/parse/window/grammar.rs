@@ -1,0 +1,250 @@
+//! The grammar of `window`: whole numbers with units, from large to small, such as "60s" or "1h30m".
+
+/// Units from large to small, with their length in microseconds.
+const UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
+
+/// Shortest window: 1 ms.
+pub(crate) const MIN_MICROS: u64 = 1_000;
+
+/// Longest window, and longest time to refill a token bucket: 366 days.
+pub(crate) const MAX_MICROS: u64 = 366 * 86_400_000_000;
+
+/// What people write for a unit, and which one they mean.
+const SPELLINGS: [(&str, &[&str]); 5] = [
+    ("d", &["day", "days"]),
+    ("h", &["hr", "hrs", "hour", "hours"]),
+    ("m", &["min", "mins", "minute", "minutes"]),
+    ("s", &["sec", "secs", "second", "seconds"]),
+    ("ms", &["msec", "msecs", "milli", "millis", "millisecond", "milliseconds"]),
+];
+
+/// One number and its unit, as written.
+struct Part<'a> {
+    digits: &'a str,
+    unit: &'a str,
+}
+
+/// The length of a window in microseconds.
+///
+/// # Errors
+///
+/// What is wrong with `text`, with the corrected spelling when there is one.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    strict(text).map_err(|fault| match repair(text) {
+        Some(repaired) => format!("{fault}; did you mean `window = \"{repaired}\"`?"),
+        None => format!(
+            "{fault}: expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`"
+        ),
+    })
+}
+
+fn strict(text: &str) -> Result<u64, String> {
+    if text.is_empty() {
+        return Err("`window` must not be empty".to_owned());
+    }
+    if text.contains(char::is_whitespace) {
+        return Err(format!("`window` must not contain blanks, found {text:?}"));
+    }
+    let mut total = 0_u64;
+    let mut previous = None;
+    for Part { digits, unit } in split(text) {
+        if digits.is_empty() {
+            return Err(format!("`window` must begin with a number, found {text:?}"));
+        }
+        if unit.is_empty() {
+            return Err(format!("`window` needs a unit, found {text:?}"));
+        }
+        if unit.starts_with(['.', ',']) {
+            return Err(format!("`window` takes whole numbers, found {text:?}"));
+        }
+        let Some(rank) = UNITS.iter().position(|(name, _)| *name == unit) else {
+            return Err(format!("unknown unit `{}` in {text:?}", unit.escape_debug()));
+        };
+        match previous {
+            Some(previous) if previous == rank => {
+                return Err(format!("unit `{unit}` is given twice in {text:?}"));
+            }
+            Some(previous) if previous > rank => {
+                return Err(format!("`window` goes from large units to small, found {text:?}"));
+            }
+            _ => previous = Some(rank),
+        }
+        let length = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(UNITS[rank].1));
+        total = length
+            .and_then(|length| total.checked_add(length))
+            .filter(|total| *total <= MAX_MICROS)
+            .ok_or_else(|| format!("`window` must be at most 366d, found {text:?}"))?;
+    }
+    if total < MIN_MICROS {
+        return Err(format!("`window` must be at least 1ms, found {text:?}"));
+    }
+    Ok(total)
+}
+
+/// Cuts `text` where digits begin, so that each part is a number and what follows it.
+fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let digits_end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, tail) = rest.split_at(digits_end);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        rest = tail;
+        Some(Part { digits, unit })
+    })
+}
+
+/// What was probably meant, if that is a window.
+fn repair(text: &str) -> Option<String> {
+    let text: String =
+        text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect::<String>().to_lowercase();
+    let mut lengths = Vec::new();
+    let mut whole = None;
+    for Part { digits, unit } in split(&text) {
+        if matches!(unit, "." | ",") && whole.is_none() {
+            whole = Some(digits);
+            continue;
+        }
+        let (rank, weeks) = rank_of(unit, &lengths)?;
+        let (_, micros) = UNITS[rank];
+        let length = match whole.take() {
+            Some(whole) => scaled(whole, digits, micros)?,
+            None => digits.parse::<u64>().ok()?.checked_mul(weeks)?.checked_mul(micros)?,
+        };
+        lengths.push((rank, length));
+    }
+    let total = lengths.iter().try_fold(0_u64, |total, (_, length)| total.checked_add(*length))?;
+    let repaired = match lengths[..] {
+        // "60sec" is to become "60s", not "1m".
+        [(rank, length)] if length % UNITS[rank].1 == 0 => {
+            format!("{}{}", length / UNITS[rank].1, UNITS[rank].0)
+        }
+        _ => format(total),
+    };
+    strict(&repaired).is_ok().then_some(repaired)
+}
+
+/// Which unit a spelling means, and how many of it: weeks are seven days. None at all means the unit that follows
+/// the last one.
+fn rank_of(unit: &str, before: &[(usize, u64)]) -> Option<(usize, u64)> {
+    const SECONDS: usize = 3;
+    if unit.is_empty() {
+        let next = before.last().map_or(SECONDS, |(rank, _)| rank + 1);
+        return (next < UNITS.len()).then_some((next, 1));
+    }
+    if matches!(unit, "w" | "week" | "weeks") {
+        return Some((0, 7));
+    }
+    let (meant, _) = SPELLINGS.iter().find(|(name, spellings)| *name == unit || spellings.contains(&unit))?;
+    UNITS.iter().position(|(name, _)| name == meant).map(|rank| (rank, 1))
+}
+
+/// `whole.fraction` units of `micros`, if that is a whole number of microseconds.
+fn scaled(whole: &str, fraction: &str, micros: u64) -> Option<u64> {
+    let denominator = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let numerator = format!("{whole}{fraction}").parse::<u64>().ok()?.checked_mul(micros)?;
+    (numerator % denominator == 0).then_some(numerator / denominator)
+}
+
+/// The usual spelling of a length.
+fn format(mut micros: u64) -> String {
+    let parts = UNITS.into_iter().map(|(name, length)| {
+        let number = micros / length;
+        micros %= length;
+        if number == 0 { String::new() } else { format!("{number}{name}") }
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_the_documented_forms() {
+        for (text, micros) in [
+            ("1ms", 1_000),
+            ("500ms", 500_000),
+            ("60s", 60_000_000),
+            ("5m", 300_000_000),
+            ("1h", 3_600_000_000),
+            ("1d", 86_400_000_000),
+            ("1h30m", 5_400_000_000),
+            ("1d2h3m4s5ms", 93_784_005_000),
+            ("1s500ms", 1_500_000),
+            ("90m", 5_400_000_000),
+            ("007s", 7_000_000),
+            ("366d", MAX_MICROS),
+        ] {
+            assert_eq!(parse(text), Ok(micros), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_with_a_reason_and_a_repair() {
+        for (text, message) in [
+            ("60", "`window` needs a unit, found \"60\"; did you mean `window = \"60s\"`?"),
+            ("1h30", "`window` needs a unit, found \"1h30\"; did you mean `window = \"1h30m\"`?"),
+            ("60S", "unknown unit `S` in \"60S\"; did you mean `window = \"60s\"`?"),
+            ("60sec", "unknown unit `sec` in \"60sec\"; did you mean `window = \"60s\"`?"),
+            ("5minutes", "unknown unit `minutes` in \"5minutes\"; did you mean `window = \"5m\"`?"),
+            ("2w", "unknown unit `w` in \"2w\"; did you mean `window = \"14d\"`?"),
+            ("60 s", "`window` must not contain blanks, found \"60 s\"; did you mean `window = \"60s\"`?"),
+            (" 60s", "`window` must not contain blanks, found \" 60s\"; did you mean `window = \"60s\"`?"),
+            (
+                "1h 30m",
+                "`window` must not contain blanks, found \"1h 30m\"; did you mean `window = \"1h30m\"`?",
+            ),
+            ("1.5h", "`window` takes whole numbers, found \"1.5h\"; did you mean `window = \"1h30m\"`?"),
+            ("0.5s", "`window` takes whole numbers, found \"0.5s\"; did you mean `window = \"500ms\"`?"),
+            (
+                "30m1h",
+                "`window` goes from large units to small, found \"30m1h\"; did you mean `window = \"1h30m\"`?",
+            ),
+            ("1h1h", "unit `h` is given twice in \"1h1h\"; did you mean `window = \"2h\"`?"),
+            ("1_000ms", "unknown unit `_` in \"1_000ms\"; did you mean `window = \"1000ms\"`?"),
+        ] {
+            assert_eq!(parse(text), Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_repaired_with_the_grammar() {
+        const EXPECTED: &str =
+            ": expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`";
+        for (text, fault) in [
+            ("", "`window` must not be empty"),
+            ("60x", "unknown unit `x` in \"60x\""),
+            ("10us", "unknown unit `us` in \"10us\""),
+            ("0s", "`window` must be at least 1ms, found \"0s\""),
+            ("0h0m", "`window` must be at least 1ms, found \"0h0m\""),
+            ("367d", "`window` must be at most 366d, found \"367d\""),
+            ("366d1ms", "`window` must be at most 366d, found \"366d1ms\""),
+            ("99999999999999999999d", "`window` must be at most 366d, found \"99999999999999999999d\""),
+            ("18446744073709551615s", "`window` must be at most 366d, found \"18446744073709551615s\""),
+            ("s", "`window` must begin with a number, found \"s\""),
+            ("-60s", "`window` must begin with a number, found \"-60s\""),
+            ("PT1M", "`window` must begin with a number, found \"PT1M\""),
+            ("1ſ", "unknown unit `ſ` in \"1ſ\""),
+            ("1\u{0}", "unknown unit `\\0` in \"1\\0\""),
+            ("٣s", "`window` must begin with a number, found \"٣s\""),
+        ] {
+            assert_eq!(parse(text), Err(format!("{fault}{EXPECTED}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_repair_is_a_window() {
+        for text in
+            ["1d1w", "1.5", "1.2.3s", "0.0001ms", "1,5m", "1h.5m", "9.99999999999999999999s", ".5s", "1..5s"]
+        {
+            if let Some(repaired) = repair(text) {
+                assert!(strict(&repaired).is_ok(), "{text} became {repaired}");
+            }
+        }
+    }
+}

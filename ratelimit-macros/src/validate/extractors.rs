@@ -1,0 +1,95 @@
+//! The handler's own arguments: its extractors, and the conditions under which they exist.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, FnArg, Signature};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::tokens::has_word;
+
+/// The most arguments that an Actix-web handler can have.
+const MAX_ARGUMENTS: usize = 16;
+
+/// The most different `cfg` conditions on arguments: an expansion holds every combination.
+const MAX_CONDITIONS: usize = 4;
+
+/// An argument of a handler: an extractor.
+pub(crate) struct Argument {
+    pub(crate) extractor: TokenStream,
+    /// The condition under which it exists, from its `cfg` attributes.
+    pub(crate) condition: Option<TokenStream>,
+}
+
+pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Argument>, Reported> {
+    let mut sound = Ok(());
+    let mut arguments = Vec::new();
+    for (index, input) in signature.inputs.iter().enumerate() {
+        match input {
+            FnArg::Receiver(receiver) => {
+                sound = Err(diagnostics.error(
+                    receiver.self_token,
+                    "a handler cannot take `self`: Actix-web has no value to call it on; \
+                     pass state in with `web::Data<T>`",
+                ));
+            }
+            FnArg::Typed(argument) => {
+                let extractor = argument.ty.to_token_stream();
+                if has_word(extractor.clone(), &["impl"]) {
+                    sound = Err(diagnostics.error(
+                        &argument.ty,
+                        "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
+                         `async fn handler<T: Trait>(argument: T)`",
+                    ));
+                }
+                if index == MAX_ARGUMENTS {
+                    sound = Err(diagnostics.error(
+                        &argument.ty,
+                        "an Actix-web handler takes at most 16 arguments; put several extractors in a tuple",
+                    ));
+                }
+                arguments.push(Argument { extractor, condition: condition(&argument.attrs) });
+            }
+        }
+    }
+    sound?;
+    let conditions = conditions(&arguments);
+    match conditions.get(MAX_CONDITIONS) {
+        None => Ok(arguments),
+        Some(condition) => Err(diagnostics.error(
+            condition,
+            "the arguments of a rate-limited handler can have at most 4 different `cfg` conditions; \
+             put `cfg` on the handler instead",
+        )),
+    }
+}
+
+/// The different conditions on arguments.
+pub(crate) fn conditions(arguments: &[Argument]) -> Vec<&TokenStream> {
+    let mut conditions: Vec<&TokenStream> = Vec::new();
+    for condition in arguments.iter().filter_map(|argument| argument.condition.as_ref()) {
+        if !conditions.iter().any(|other| is_same(other, condition)) {
+            conditions.push(condition);
+        }
+    }
+    conditions
+}
+
+/// Whether two conditions are written alike.
+pub(crate) fn is_same(one: &TokenStream, other: &TokenStream) -> bool {
+    one.to_string() == other.to_string()
+}
+
+/// The joined condition of `#[cfg(..)]` attributes.
+fn condition(attributes: &[Attribute]) -> Option<TokenStream> {
+    let conditions: Vec<&TokenStream> = attributes
+        .iter()
+        .filter(|attribute| attribute.path().is_ident("cfg"))
+        .filter_map(|attribute| attribute.meta.require_list().ok())
+        .map(|list| &list.tokens)
+        .collect();
+    match conditions[..] {
+        [] => None,
+        [condition] => Some(condition.clone()),
+        _ => Some(quote!(all(#(#conditions),*))),
+    }
+}

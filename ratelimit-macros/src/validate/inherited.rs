@@ -1,0 +1,69 @@
+//! Limits of a module or impl block, which the handlers inside inherit.
+
+use proc_macro2::TokenStream;
+use syn::ExprPath;
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::args::Args;
+use crate::parse::route::Route;
+use crate::validate::group::read;
+
+/// The limits of what is around a handler, which it has unless it has its own.
+pub(crate) struct Inherited {
+    /// The arguments of each attribute, as they were written: they are read anew for each handler.
+    pub(crate) group: Vec<TokenStream>,
+    /// Whether they are known to be sound.
+    pub(crate) sound: bool,
+    pub(crate) facade: Option<ExprPath>,
+    pub(crate) scope: Vec<String>,
+}
+
+impl Inherited {
+    pub(crate) fn read(
+        group: Vec<TokenStream>,
+        facade: Option<&ExprPath>,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut inherited =
+            Self { group: Vec::new(), sound: true, facade: facade.cloned(), scope: Vec::new() };
+        let result = Diagnostics::collect(|own| {
+            for arguments in &group {
+                let args = read(arguments.clone(), own);
+                if let Some(direct) = &args.direct {
+                    own.error(
+                        &direct.keyword,
+                        "`direct` names one function; put it on the handler, such as \
+                         `#[rate_limit(max = 10, direct = user_body)]`",
+                    );
+                }
+                if let Some(facade) = args.facade {
+                    inherited.facade = facade.value.ok();
+                }
+            }
+            Ok(())
+        });
+        if let Err(errors) = result {
+            diagnostics.push(errors);
+            inherited.sound = false;
+        }
+        inherited.group = group;
+        inherited
+    }
+
+    /// The limits again, for one more handler. Their mistakes have been recorded.
+    pub(crate) fn args(&self) -> Vec<Args> {
+        let mut ignored = Diagnostics::default();
+        self.group.iter().map(|arguments| read(arguments.clone(), &mut ignored)).collect()
+    }
+
+    /// The same inside a block, which may be a scope with parameters.
+    pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
+        let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
+        Self {
+            group: self.group.clone(),
+            sound: self.sound,
+            facade: self.facade.clone(),
+            scope: self.scope.iter().cloned().chain(parameters).collect(),
+        }
+    }
+}
