@@ -4,29 +4,29 @@ use proc_macro2::{Span, TokenStream};
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::item::Item;
-use crate::parse::item_kind::Kind;
-use crate::validate::block::{Block, of_a_file};
+use crate::parse::item_kind::ItemKind;
+use crate::validate::block::{Block, whole_file_error};
 use crate::validate::group::{handler, read, read_attribute};
 use crate::validate::handler::Place;
-use crate::validate::spec::Spec;
+use crate::validate::spec::HandlerSpec;
 use crate::{expand, fallback};
 
 /// What `#[rate_limit(arguments)] item` becomes.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = Item::split(item);
     match item.kind() {
-        Kind::Other => match function(arguments, &item) {
+        ItemKind::Other => match function(arguments, &item) {
             Ok(spec) => expand::wrapper::expand(&spec),
             Err(errors) => fallback::expand(&errors, &item),
         },
-        Kind::Module | Kind::Impl => {
-            let block = Diagnostics::collect(|diagnostics| Block::outermost(arguments, &item, diagnostics));
+        ItemKind::Module | ItemKind::Impl => {
+            let block = Diagnostics::collect(|diagnostics| Block::parse(arguments, &item, diagnostics));
             match block {
                 Ok(block) => expand::block::expand(&block),
-                Err(errors) => fallback::expand(&errors, &fallback::Bare(&item)),
+                Err(errors) => fallback::expand(&errors, &fallback::Stripped(&item)),
             }
         }
-        Kind::Crate => fallback::expand(&of_a_file(), &fallback::Bare(&item)),
+        ItemKind::Crate => fallback::expand(&whole_file_error(), &fallback::Stripped(&item)),
     }
 }
 
@@ -41,15 +41,15 @@ pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
 }
 
 /// Everything that can be wrong is found here, in one pass over all stacked attributes and the function.
-fn function(arguments: TokenStream, item: &Item) -> syn::Result<Spec> {
+fn function(arguments: TokenStream, item: &Item) -> syn::Result<HandlerSpec> {
     Diagnostics::collect(|diagnostics| {
         let mut group = vec![read(arguments, diagnostics)];
         for attribute in item.stacked() {
             group.push(read_attribute(attribute, diagnostics));
         }
-        if let Some(exempt) = item.exempt() {
+        if let Some(exemption) = item.exemption() {
             diagnostics.error(
-                exempt,
+                exemption,
                 "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
             );
         }
@@ -61,11 +61,11 @@ fn function(arguments: TokenStream, item: &Item) -> syn::Result<Spec> {
 pub(crate) fn errors(arguments: TokenStream, item: TokenStream) -> Vec<syn::Error> {
     let item = Item::split(item);
     let errors = match item.kind() {
-        Kind::Other => function(arguments, &item).err(),
-        Kind::Module | Kind::Impl => {
-            Diagnostics::collect(|diagnostics| Block::outermost(arguments, &item, diagnostics)).err()
+        ItemKind::Other => function(arguments, &item).err(),
+        ItemKind::Module | ItemKind::Impl => {
+            Diagnostics::collect(|diagnostics| Block::parse(arguments, &item, diagnostics)).err()
         }
-        Kind::Crate => Some(of_a_file()),
+        ItemKind::Crate => Some(whole_file_error()),
     };
     errors.into_iter().flatten().collect()
 }

@@ -16,11 +16,11 @@ pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
 
 /// A module, impl block or crate without our attributes on what is in it: they would be expanded once more, and complain
 /// that there is nothing around them. Of a crate without that of the compiler's own first line, which nobody may write.
-pub(crate) struct Bare<'a>(pub(crate) &'a Item);
+pub(crate) struct Stripped<'a>(pub(crate) &'a Item);
 
-impl ToTokens for Bare<'_> {
+impl ToTokens for Stripped<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        tokens.extend(without_ours(self.0.to_token_stream()));
+        tokens.extend(strip(self.0.to_token_stream()));
     }
 }
 
@@ -28,7 +28,7 @@ impl ToTokens for Bare<'_> {
 const OURS: [&str; 3] = ["rate_limit", "no_rate_limit", "prelude_import"];
 
 /// Takes them off in every depth.
-fn without_ours(tokens: TokenStream) -> TokenStream {
+fn strip(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut kept = TokenStream::new();
     while let Some(token) = tokens.next() {
@@ -41,7 +41,7 @@ fn without_ours(tokens: TokenStream) -> TokenStream {
                 hash.into()
             }
             TokenTree::Group(group) => {
-                let mut inside = Group::new(group.delimiter(), without_ours(group.stream()));
+                let mut inside = Group::new(group.delimiter(), strip(group.stream()));
                 inside.set_span(group.span());
                 inside.into()
             }

@@ -10,7 +10,7 @@ use crate::parse::request_fn::{Closure, Input, Inputs};
 use crate::span::located_at_start;
 
 /// A function that finds a caller, and its name.
-pub(crate) fn key_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
+pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let private = facade.private(span);
     let returned = match &closure.inputs {

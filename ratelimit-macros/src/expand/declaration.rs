@@ -9,17 +9,17 @@ use crate::parse::choice::Count;
 use crate::parse::number::Units;
 use crate::source_text;
 use crate::validate::handler::Handler;
-use crate::validate::spec::Spec;
+use crate::validate::spec::HandlerSpec;
 
 /// Hands the limits in for the list of all limits in the program.
-pub(crate) fn declaration(spec: &Spec) -> TokenStream {
-    let Spec { handler, limits, .. } = spec;
+pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
+    let HandlerSpec { handler, limits, .. } = spec;
     let span = Span::mixed_site();
     let private = Facade::of(spec).private(span);
     let texts = limits.iter().map(|limit| {
         let by = by_text(&limit.by);
         let count = count_text(&limit.count);
-        let chooses_cost = matches!(limit.cost, Some(Units::Chosen(_)));
+        let chooses_cost = matches!(limit.cost, Some(Units::PerRequest(_)));
         let skips = limit.skip.is_some();
         quote_spanned! {span=>
             #private::Text { by: #by, count: #count, chooses_cost: #chooses_cost, skips: #skips }

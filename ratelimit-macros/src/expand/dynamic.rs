@@ -8,18 +8,18 @@ use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
 use crate::parse::number::Units;
-use crate::parse::request_fn::Source;
+use crate::parse::request_fn::RequestFn;
 use crate::span::located_at_start;
-use crate::validate::spec::{Limit, Spec};
+use crate::validate::spec::{HandlerSpec, LimitSpec};
 
 /// The choices of all limits, if there are any, and the call that asks the limiter.
-pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
+pub(crate) fn all(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
     let private = facade.private(site);
     let each = spec.limits.iter().enumerate();
     let choices: Vec<TokenStream> =
-        each.flat_map(|(position, limit)| of_limit(facade, position, limit)).collect();
+        each.flat_map(|(position, limit)| per_request_values(facade, position, limit)).collect();
     if choices.is_empty() {
         let decision = quote_spanned! {site=>
             #private::begin(
@@ -42,23 +42,23 @@ pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
 }
 
 /// `skip` first: what follows it is only for limits that still apply.
-fn of_limit(facade: Facade<'_>, position: usize, limit: &Limit) -> Vec<TokenStream> {
+fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
     let mut choices = Vec::new();
     if let Some(skip) = &limit.skip {
-        choices.push(choice(position, "skip", &value(facade, skip, &quote!(bool))));
+        choices.push(assignment(position, "skip", &value(facade, skip, &quote!(bool))));
     }
     if !limit.by.is_immediate() {
-        choices.push(choice(position, "by", &key(facade, &limit.by)));
+        choices.push(assignment(position, "by", &caller(facade, &limit.by)));
     }
     for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
-        if let Some(Units::Chosen(source)) = units {
-            choices.push(choice(position, setter, &value(facade, source, &quote!(u64))));
+        if let Some(Units::PerRequest(function)) = units {
+            choices.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
         }
     }
     choices
 }
 
-fn choice(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
+fn assignment(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     let position = Literal::usize_unsuffixed(position);
     let setter = Ident::new(setter, site);
@@ -71,15 +71,15 @@ fn choice(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
 }
 
 /// A number or a yes or no. The primitive types have paths of their own: somebody may have named a type like one.
-fn value(facade: Facade<'_>, source: &Source, primitive: &TokenStream) -> TokenStream {
-    match source {
-        Source::Closure(closure) => {
+fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> TokenStream {
+    match function {
+        RequestFn::Closure(closure) => {
             let span = located_at_start(&closure.body);
             let returned = quote_spanned!(span=> ::core::primitive::#primitive);
             closure_fn::call(facade, closure, closure_fn::function(closure, &returned))
         }
         // At the user's path, so that a function that does not fit is reported there.
-        Source::Function(path) => {
+        RequestFn::Function(path) => {
             let span = located_at_start(path);
             quote_spanned! {span=>
                 match __rate_limit_group.ask::<::core::primitive::#primitive, _, _>(#path).await {
@@ -92,20 +92,20 @@ fn value(facade: Facade<'_>, source: &Source, primitive: &TokenStream) -> TokenS
 }
 
 /// A caller that takes more than a look at the request.
-fn key(facade: Facade<'_>, by: &By) -> TokenStream {
+fn caller(facade: Facade<'_>, by: &By) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
     match by {
         By::Closure(closure) => {
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
-            let value = closure_fn::call(facade, closure, closure_fn::key_function(facade, closure));
+            let value = closure_fn::call(facade, closure, closure_fn::caller_function(facade, closure));
             quote_spanned!(span=> #private::IntoKey::into_key(#value))
         }
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
                 Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),
-                None => key(facade, part),
+                None => caller(facade, part),
             });
             quote_spanned!(site=> #private::join([#(#parts),*]))
         }

@@ -13,10 +13,10 @@ use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::window::Window;
 use crate::span::{located, located_at_start};
-use crate::validate::spec::{Key, Limit, Spec};
+use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey};
 
 /// The limits of the whole group, built by the compiler.
-pub(crate) fn all(spec: &Spec) -> TokenStream {
+pub(crate) fn all(spec: &HandlerSpec) -> TokenStream {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
     let private = facade.private(site);
@@ -25,10 +25,10 @@ pub(crate) fn all(spec: &Spec) -> TokenStream {
     quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::Limit; #count] = [#(#limits),*];)
 }
 
-fn one_limit(facade: Facade<'_>, limit: &Limit) -> TokenStream {
+fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     let key = match &limit.key {
-        Key::Given(key) => quoted(key),
-        Key::Function(name) => {
+        PolicyKey::Given(key) => string_literal(key),
+        PolicyKey::Default(name) => {
             let site = Span::mixed_site();
             let private = facade.private(site);
             quote_spanned! {site=>
@@ -36,18 +36,18 @@ fn one_limit(facade: Facade<'_>, limit: &Limit) -> TokenStream {
             }
         }
     };
-    let max = setter("max", fixed(limit.max.as_ref()));
+    let max = setter("max", constant(limit.max.as_ref()));
     let window = limit.window.as_ref().map(duration);
     let algorithm = limit.algorithm.and_then(|algorithm| variant(facade, algorithm));
     let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
     let burst = setter("burst", limit.burst.as_ref());
     let name = limit.name.as_ref().map(|name| {
-        let name = quoted(name);
+        let name = string_literal(name);
         quote_spanned!(Span::mixed_site()=> .name(#name))
     });
     // Clients need not know where the function stands.
     let shown = match &limit.key {
-        Key::Function(function) if limit.name.is_none() => {
+        PolicyKey::Default(function) if limit.name.is_none() => {
             let site = Span::mixed_site();
             let private = facade.private(site);
             Some(quote_spanned! {site=>
@@ -64,16 +64,17 @@ fn one_limit(facade: Facade<'_>, limit: &Limit) -> TokenStream {
     };
     let on_error = on_error(facade, limit.on_error);
     let on_missing = on_missing(facade, limit.on_missing);
-    let cost = setter("cost", fixed(limit.cost.as_ref()));
+    let cost = setter("cost", constant(limit.cost.as_ref()));
     let count = count(facade, &limit.count);
 
     // rustc reports a number that it finds wrong at the whole chain, from its first token to its last.
-    let span = constant_span([fixed(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
+    let span =
+        constant_span([constant(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
-    let limit = if matches!(limit.max, Some(Units::Chosen(_))) {
+    let limit = if matches!(limit.max, Some(Units::PerRequest(_))) {
         quote_spanned!(span=> #private::Limit::choosing(#rule))
     } else {
         quote_spanned!(span=> #private::Limit::new(#rule.build()))
@@ -82,14 +83,14 @@ fn one_limit(facade: Facade<'_>, limit: &Limit) -> TokenStream {
 }
 
 /// The number, if it is constant.
-fn fixed(units: Option<&Units>) -> Option<&Number> {
+fn constant(units: Option<&Units>) -> Option<&Number> {
     match units? {
         Units::Fixed(number) => Some(number),
-        Units::Chosen(_) => None,
+        Units::PerRequest(_) => None,
     }
 }
 
-fn quoted(name: &Name) -> TokenStream {
+fn string_literal(name: &Name) -> TokenStream {
     let mut literal = Literal::string(&name.text);
     literal.set_span(located(name.span));
     literal.into_token_stream()
@@ -169,7 +170,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
         By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
-            let (name, function) = closure_fn::key_function(facade, closure);
+            let (name, function) = closure_fn::caller_function(facade, closure);
             // At the type: that is what is wrong when it is another than the request's.
             let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
             quote_spanned! {span=>

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::ExprPath;
 
-use crate::validate::spec::Spec;
+use crate::validate::spec::HandlerSpec;
 
 /// Everything that an expansion names below [`Facade::private`]; the facade has to define each.
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub(crate) enum Facade<'a> {
 }
 
 impl<'a> Facade<'a> {
-    pub(crate) fn of(spec: &'a Spec) -> Self {
+    pub(crate) fn of(spec: &'a HandlerSpec) -> Self {
         spec.facade.as_ref().map_or(Self::Default, Self::Given)
     }
 

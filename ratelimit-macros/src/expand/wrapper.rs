@@ -12,15 +12,15 @@ use crate::expand::paths::Facade;
 use crate::expand::{declaration, dynamic, limits};
 use crate::parse::choice::Count;
 use crate::span::{located, located_at_start};
-use crate::validate::extractors::{Argument, conditions, is_same};
+use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
-use crate::validate::spec::Spec;
+use crate::validate::spec::HandlerSpec;
 
 /// The wrapper with everything it holds, and the user's function if that stands beside it.
-pub(crate) fn expand(spec: &Spec) -> TokenStream {
+pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let site = Span::mixed_site();
     let private = Facade::of(spec).private(site);
-    let Handler { outer, visibility, signature, form, .. } = &spec.handler;
+    let Handler { wrapper_attributes, visibility, signature, form, .. } = &spec.handler;
     let (name, generics, conditions) =
         (&signature.ident, &signature.generics, &signature.generics.where_clause);
     let function = function(&spec.handler);
@@ -33,7 +33,7 @@ pub(crate) fn expand(spec: &Spec) -> TokenStream {
     let steps = steps(spec);
     quote_spanned! {site=>
         #beside
-        #(#outer)*
+        #(#wrapper_attributes)*
         #visibility async fn #name #generics (
             __rate_limit_request: #private::HttpRequest,
             __rate_limit_payload: #private::Payload,
@@ -49,23 +49,23 @@ pub(crate) fn expand(spec: &Spec) -> TokenStream {
 /// The user's function, as it was written but for its visibility, its name if it stands beside the wrapper, and the
 /// attributes of the wrapper.
 fn function(handler: &Handler) -> TokenStream {
-    let Handler { inner, visibility, signature, body, form, .. } = handler;
+    let Handler { function_attributes, visibility, signature, body, form, .. } = handler;
     match form {
-        Form::Nested => quote!(#(#inner)* #signature #body),
-        Form::Beside { name, is_direct } => {
-            let visibility = is_direct.then_some(visibility);
+        Form::Nested => quote!(#(#function_attributes)* #signature #body),
+        Form::Beside { name, is_named } => {
+            let visibility = is_named.then_some(visibility);
             let signature = syn::Signature { ident: name.clone(), ..signature.clone() };
-            quote!(#(#inner)* #visibility #signature #body)
+            quote!(#(#function_attributes)* #visibility #signature #body)
         }
     }
 }
 
 /// What the wrapper does; once for every combination of the conditions on arguments, of which one is true.
-fn steps(spec: &Spec) -> TokenStream {
-    let arguments = &spec.handler.arguments;
-    let conditions = conditions(arguments);
+fn steps(spec: &HandlerSpec) -> TokenStream {
+    let extractors = &spec.handler.extractors;
+    let conditions = conditions(extractors);
     if conditions.is_empty() {
-        return steps_with(spec, &arguments.iter().collect::<Vec<_>>());
+        return steps_with(spec, &extractors.iter().collect::<Vec<_>>());
     }
     let combinations = (0..1_usize << conditions.len()).map(|combination| {
         let holds = |condition: &TokenStream| {
@@ -74,8 +74,8 @@ fn steps(spec: &Spec) -> TokenStream {
                 .position(|other| is_same(other, condition))
                 .is_some_and(|i| combination & (1 << i) != 0)
         };
-        let present: Vec<&Argument> =
-            arguments.iter().filter(|argument| argument.condition.as_ref().is_none_or(holds)).collect();
+        let present: Vec<&Extractor> =
+            extractors.iter().filter(|extractor| extractor.condition.as_ref().is_none_or(holds)).collect();
         let terms = conditions
             .iter()
             .map(|&condition| if holds(condition) { condition.clone() } else { quote!(not(#condition)) });
@@ -86,20 +86,20 @@ fn steps(spec: &Spec) -> TokenStream {
 }
 
 /// Decide, extract, call, respond.
-fn steps_with(spec: &Spec, arguments: &[&Argument]) -> TokenStream {
+fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     let site = Span::mixed_site();
-    let checks = arguments.iter().map(|argument| {
-        let extractor = &argument.extractor;
-        let span = located_at_start(extractor);
+    let checks = extractors.iter().map(|extractor| {
+        let ty = &extractor.ty;
+        let span = located_at_start(ty);
         let private = Facade::of(spec).private(span);
-        quote_spanned!(span=> #private::assert_extractor::<#extractor>();)
+        quote_spanned!(span=> #private::assert_extractor::<#ty>();)
     });
-    let names: Vec<Ident> = (0..arguments.len())
+    let names: Vec<Ident> = (0..extractors.len())
         .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
         .collect();
     let counted = spec.limits.iter().any(|limit| !matches!(limit.count, Count::All));
-    let extraction = extraction(&spec.handler, arguments, &names, counted);
-    let mutable = (!arguments.is_empty()).then(|| quote!(mut));
+    let extraction = extraction(&spec.handler, extractors, &names, counted);
+    let mutable = (!extractors.is_empty()).then(|| quote!(mut));
     let respond = respond(&spec.handler, &names, counted);
     let (choices, decision) = dynamic::all(spec);
     quote_spanned! {site=>
@@ -118,22 +118,22 @@ fn steps_with(spec: &Spec, arguments: &[&Argument]) -> TokenStream {
 /// `assert_extractor` about that one, points at no innocent argument.
 fn extraction(
     handler: &Handler,
-    arguments: &[&Argument],
+    extractors: &[&Extractor],
     names: &[Ident],
     counted: bool,
 ) -> Option<TokenStream> {
-    if arguments.is_empty() {
+    if extractors.is_empty() {
         return None;
     }
     let span = located(handler.signature.ident.span());
-    let extractors = arguments.iter().map(|argument| &argument.extractor);
+    let types = extractors.iter().map(|extractor| &extractor.ty);
     let failed = if counted {
         quote_spanned!(span=> __rate_limit_pass.settle(__rate_limit_response).await)
     } else {
         quote_spanned!(span=> __rate_limit_response)
     };
     Some(quote_spanned! {span=>
-        let (#(#names,)*) = match __rate_limit_pass.extract::<(#(#extractors,)*)>().await {
+        let (#(#names,)*) = match __rate_limit_pass.extract::<(#(#types,)*)>().await {
             ::core::result::Result::Ok(__rate_limit_arguments) => __rate_limit_arguments,
             ::core::result::Result::Err(__rate_limit_response) => return #failed,
         };

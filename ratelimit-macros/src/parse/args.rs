@@ -10,10 +10,10 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
 use crate::parse::choice::{self, Count, OnError, OnMissing};
-use crate::parse::keywords::{ARGUMENTS, habit, unknown_message, unnamed_message};
+use crate::parse::keywords::{ARGUMENTS, resolve_alias, unknown_message, unnamed_message};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
-use crate::parse::request_fn::Source;
+use crate::parse::request_fn::RequestFn;
 use crate::parse::window::{self, Window};
 use crate::parse::{facade, inner, skip};
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) burst: Option<Argument<Number>>,
     pub(crate) cost: Option<Argument<Units>>,
     pub(crate) count: Option<Argument<Count>>,
-    pub(crate) skip: Option<Argument<Source>>,
+    pub(crate) skip: Option<Argument<RequestFn>>,
     pub(crate) direct: Option<Argument<Ident>>,
     pub(crate) facade: Option<Argument<ExprPath>>,
 }
@@ -58,7 +58,7 @@ impl Args {
     }
 
     /// Reads an attribute below the one that is being expanded.
-    pub(crate) fn of_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
+    pub(crate) fn from_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
         match tokens_of(attribute, diagnostics) {
             Ok(tokens) => Self::parse(tokens, diagnostics),
             Err(_) => Self::default(),
@@ -173,7 +173,7 @@ fn is_named(input: ParseStream<'_>) -> bool {
     let Ok(word) = ahead.call(Ident::parse_any) else {
         return false;
     };
-    let known = ARGUMENTS.iter().any(|(name, _)| word == name) || habit(&word.to_string()).is_some();
+    let known = ARGUMENTS.iter().any(|(name, _)| word == name) || resolve_alias(&word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
 }
 

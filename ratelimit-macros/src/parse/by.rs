@@ -7,7 +7,7 @@ use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
 use crate::parse::request_fn::{self, Closure};
-use crate::parse::template::{self, Part};
+use crate::parse::template::{self, Placeholder};
 use crate::suggest::nearest;
 
 /// Who is limited.
@@ -29,18 +29,18 @@ pub(crate) enum By {
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) span: Span,
-    pub(crate) check: Check,
+    pub(crate) route_check: RouteCheck,
 }
 
 /// Whether a parameter has to be one of the route's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Check {
+pub(crate) enum RouteCheck {
     /// `{id}`: it has to be.
-    Own,
+    Required,
     /// `path("id")`: it may be a scope's, unless it looks like a misspelling of one of the route's own.
-    Similar,
+    Suggest,
     /// `{path:id}`: it may be anything.
-    None,
+    Off,
 }
 
 impl By {
@@ -48,21 +48,21 @@ impl By {
     pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
         let value = ungrouped(value);
         match value {
-            Expr::Tuple(tuple) => tuple_of(tuple, diagnostics),
-            other => single(other, diagnostics),
+            Expr::Tuple(tuple) => read_tuple(tuple, diagnostics),
+            other => read_single(other, diagnostics),
         }
     }
 
     /// The callers that the placeholders of a key are.
-    pub(crate) fn of_template(parts: Vec<Part>, span: Span) -> Option<Self> {
+    pub(crate) fn from_template(parts: Vec<Placeholder>, span: Span) -> Option<Self> {
         let mut parts: Vec<Self> = parts
             .into_iter()
             .map(|part| match part {
-                Part::Ip => Self::Ip,
-                Part::Header(name) => Self::Header(name),
-                Part::Path { name, checked } => {
-                    let check = if checked { Check::Own } else { Check::None };
-                    Self::Path(Parameter { name, span, check })
+                Placeholder::Ip => Self::Ip,
+                Placeholder::Header(name) => Self::Header(name),
+                Placeholder::Path { name, checked } => {
+                    let route_check = if checked { RouteCheck::Required } else { RouteCheck::Off };
+                    Self::Path(Parameter { name, span, route_check })
                 }
             })
             .collect();
@@ -102,28 +102,28 @@ const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-a
                         `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
 
 /// What is written instead of `ip` and `global`, other than by a slip of the finger.
-const ADDRESSES: [&str; 9] =
+const IP_ALIASES: [&str; 9] =
     ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
-const EVERYBODY: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
+const GLOBAL_ALIASES: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
 
-fn single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+fn read_single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     let fault = match &value {
         Expr::Path(path) => match path.path.get_ident().map(ToString::to_string).as_deref() {
             Some("ip") => return Ok(By::Ip),
             Some("global") => return Ok(By::Global),
-            Some(word) => match misspelled(word) {
+            Some(word) => match misspelled_help(word) {
                 None => return Ok(By::Function(path.clone())),
                 Some(help) => help,
             },
             None => return Ok(By::Function(path.clone())),
         },
         Expr::Closure(closure) => return request_fn::closure("by", closure, diagnostics).map(By::Closure),
-        Expr::Call(call) => return called(call, diagnostics),
+        Expr::Call(call) => return read_call(call, diagnostics),
         Expr::Tuple(_) => {
             "a tuple in a tuple is the same as one tuple; remove the inner parentheses".to_owned()
         }
         _ => match literal(&value) {
-            Some(Lit::Str(text)) => quoted(&text.value()),
+            Some(Lit::Str(text)) => quoted_help(&text.value()),
             _ => format!("{EXPECTED}, not {}", describe(&value)),
         },
     };
@@ -131,7 +131,7 @@ fn single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
 }
 
 /// What to say about a word that nobody would name a function.
-fn misspelled(word: &str) -> Option<String> {
+fn misspelled_help(word: &str) -> Option<String> {
     let function = format!("`by = self::{word}` for a function of that name");
     match word {
         "path" => {
@@ -140,10 +140,10 @@ fn misspelled(word: &str) -> Option<String> {
         "header" => Some(format!(
             "`header` needs the name of a field: write `by = header(\"x-api-key\")`, or {function}"
         )),
-        _ if ADDRESSES.contains(&word) => {
+        _ if IP_ALIASES.contains(&word) => {
             Some(format!("unknown caller `{word}`; did you mean `by = ip`, or {function}?"))
         }
-        _ if EVERYBODY.contains(&word) || nearest(word, ["global"]).is_some() => {
+        _ if GLOBAL_ALIASES.contains(&word) || nearest(word, ["global"]).is_some() => {
             Some(format!("unknown caller `{word}`; did you mean `by = global`, or {function}?"))
         }
         _ => None,
@@ -151,7 +151,7 @@ fn misspelled(word: &str) -> Option<String> {
 }
 
 /// What to say about a text in quotes.
-fn quoted(text: &str) -> String {
+fn quoted_help(text: &str) -> String {
     let meant = match text.split_once([':', '=']) {
         Some(("header", name)) => format!("; did you mean `by = header({name:?})`?"),
         Some(("path", name)) => format!("; did you mean `by = path({name:?})`?"),
@@ -166,7 +166,7 @@ fn quoted(text: &str) -> String {
     format!("{EXPECTED}{meant}")
 }
 
-fn called(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     let word = match &*call.func {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         _ => None,
@@ -184,7 +184,9 @@ fn called(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported
                 let plain = if plain.is_empty() { "id" } else { plain };
                 format!("`path` takes the name of a parameter; write for example `path({plain:?})`")
             }
-            name => return Ok(By::Path(Parameter { name, span: text.span(), check: Check::Similar })),
+            name => {
+                return Ok(By::Path(Parameter { name, span: text.span(), route_check: RouteCheck::Suggest }));
+            }
         },
         (Some("header"), Some(text)) if !more => match template::header(&text.value()) {
             Ok(name) => return Ok(By::Header(name)),
@@ -213,7 +215,7 @@ fn called(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported
     Err(diagnostics.error(call, fault))
 }
 
-fn tuple_of(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+fn read_tuple(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     if tuple.elems.is_empty() {
         return Err(diagnostics
             .error(tuple, "an empty tuple is nobody; for one count of all callers write `by = global`"));
@@ -224,7 +226,7 @@ fn tuple_of(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Repor
         .map(|part| {
             let part = ungrouped(part);
             let tokens = part.to_token_stream();
-            match single(part, diagnostics)? {
+            match read_single(part, diagnostics)? {
                 By::Global => Err(diagnostics.error(
                     tokens,
                     "`global` tells no callers apart, so it means nothing next to others; remove it from the tuple",

@@ -40,30 +40,30 @@ pub(crate) enum Count {
 pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnMissing, Reported> {
     const ALL: [(&str, OnMissing); 3] =
         [("reject", OnMissing::Reject), ("skip", OnMissing::Skip), ("anonymous", OnMissing::Anonymous)];
-    const HABITS: [(&str, &[&str]); 3] = [
+    const ALIASES: [(&str, &[&str]); 3] = [
         ("reject", &["deny", "error", "fail", "400", "badrequest"]),
         ("skip", &["ignore", "pass", "allow"]),
         ("anonymous", &["shared", "global", "anyone", "all", "one"]),
     ];
-    choice("on_missing", &ALL, &HABITS, value, diagnostics)
+    choice("on_missing", &ALL, &ALIASES, value, diagnostics)
 }
 
 /// Reads what happens while the store cannot answer.
 pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnError, Reported> {
     const ALL: [(&str, OnError); 3] =
         [("local", OnError::Local), ("deny", OnError::Deny), ("allow", OnError::Allow)];
-    const HABITS: [(&str, &[&str]); 3] = [
+    const ALIASES: [(&str, &[&str]); 3] = [
         ("local", &["memory", "fallback", "inprocess", "inmemory", "insurance"]),
         ("deny", &["reject", "closed", "failclosed", "error", "503"]),
         ("allow", &["pass", "open", "failopen", "skip", "ignore"]),
     ];
-    choice("on_error", &ALL, &HABITS, value, diagnostics)
+    choice("on_error", &ALL, &ALIASES, value, diagnostics)
 }
 
 /// Reads which answers count.
 pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count, Reported> {
     const ALL: [(&str, ()); 3] = [("all", ()), ("failures", ()), ("successes", ())];
-    const HABITS: [(&str, &[&str]); 3] = [
+    const ALIASES: [(&str, &[&str]); 3] = [
         ("all", &["any", "everything", "both"]),
         ("failures", &["failed", "fail", "errors", "error", "failure"]),
         ("successes", &["successful", "success", "ok", "succeeded"]),
@@ -85,7 +85,7 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
                 Some(Lit::Str(text)) => text.value(),
                 _ => String::new(),
             };
-            choice("count", &ALL, &HABITS, value, diagnostics).map(|()| match text.as_str() {
+            choice("count", &ALL, &ALIASES, value, diagnostics).map(|()| match text.as_str() {
                 "failures" => Count::Failures,
                 "successes" => Count::Successes,
                 _ => Count::All,
@@ -98,7 +98,7 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
 fn choice<T: Copy>(
     name: &str,
     all: &[(&'static str, T)],
-    habits: &[(&'static str, &[&str])],
+    aliases: &[(&'static str, &[&str])],
     value: Expr,
     diagnostics: &mut Diagnostics,
 ) -> Result<T, Reported> {
@@ -107,8 +107,9 @@ fn choice<T: Copy>(
     let meant = |text: &str| {
         let plain: String =
             text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let habit = habits.iter().find(|(_, others)| others.contains(&plain.as_str())).map(|(word, _)| *word);
-        match habit.or_else(|| nearest(&plain, words())) {
+        let alias =
+            aliases.iter().find(|(_, others)| others.contains(&plain.as_str())).map(|(word, _)| *word);
+        match alias.or_else(|| nearest(&plain, words())) {
             Some(word) => format!("; did you mean `{name} = \"{word}\"`?"),
             None => String::new(),
         }

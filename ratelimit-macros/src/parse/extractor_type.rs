@@ -7,11 +7,11 @@ use syn::{GenericArgument, PathArguments, Type};
 use crate::diagnostics::{Diagnostics, Reported};
 
 /// Extractors that read the body, and would find none.
-const BODIES: [&str; 8] =
+const BODY_EXTRACTORS: [&str; 8] =
     ["Json", "Form", "Bytes", "BytesMut", "String", "Payload", "Multipart", "MultipartForm"];
 
 /// Types around extractors that extract what is in them.
-const AROUND: [&str; 3] = ["Option", "Result", "Either"];
+const WRAPPERS: [&str; 3] = ["Option", "Result", "Either"];
 
 pub(crate) fn check(
     name: &str,
@@ -78,11 +78,11 @@ fn body_reader(ty: &Type) -> Option<(String, &Type)> {
         Type::Path(path) => {
             let last = path.path.segments.last()?;
             let word = last.ident.to_string();
-            if BODIES.contains(&word.as_str()) {
+            if BODY_EXTRACTORS.contains(&word.as_str()) {
                 return Some((word, ty));
             }
             match &last.arguments {
-                PathArguments::AngleBracketed(arguments) if AROUND.contains(&word.as_str()) => {
+                PathArguments::AngleBracketed(arguments) if WRAPPERS.contains(&word.as_str()) => {
                     arguments.args.iter().find_map(|argument| match argument {
                         GenericArgument::Type(ty) => body_reader(ty),
                         _ => None,

@@ -6,21 +6,21 @@ use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 
-use crate::parse::item_kind::{self, Kind};
+use crate::parse::item_kind::{self, ItemKind};
 use crate::parse::route::Route;
 use crate::parse::tokens::has_word;
 
 /// Attributes of Actix-web that register a handler.
-const ROUTES: [&str; 11] =
+const ROUTE_ATTRIBUTES: [&str; 11] =
     ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"];
 
 /// Other attributes that belong to what the rest of the program sees, the wrapper. Lint levels there reach the user's
 /// function as well, since it is nested in the wrapper; a copy of an `expect` would never be fulfilled.
-const OUTER: [&str; 10] =
+const WRAPPER_ATTRIBUTES: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
 /// Lint levels; those of a function beside its wrapper stand on both.
-const LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
+const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
 
 /// Attributes of other crates, by crate, that do not work on a nested function: they change its arguments, or add items that
 /// the rest of the program looks for beside it.
@@ -36,7 +36,7 @@ const CHANGES: &str = "changes the arguments of the function";
 pub(crate) struct Item {
     attributes: Vec<Attribute>,
     stacked: Vec<Attribute>,
-    exempt: Option<Attribute>,
+    exemption: Option<Attribute>,
     /// All that follows the attributes: visibility, signature and body, if it is a function.
     pub(crate) rest: TokenStream,
 }
@@ -47,17 +47,17 @@ impl Item {
         let parser =
             |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
         let Ok((all, rest)) = parser.parse2(item.clone()) else {
-            return Self { attributes: Vec::new(), stacked: Vec::new(), exempt: None, rest: item };
+            return Self { attributes: Vec::new(), stacked: Vec::new(), exemption: None, rest: item };
         };
-        let (mut attributes, mut stacked, mut exempt) = (Vec::new(), Vec::new(), None);
+        let (mut attributes, mut stacked, mut exemption) = (Vec::new(), Vec::new(), None);
         for attribute in all {
             match last_segment(&attribute).as_str() {
                 "rate_limit" => stacked.push(attribute),
-                "no_rate_limit" => exempt = Some(attribute),
+                "no_rate_limit" => exemption = Some(attribute),
                 _ => attributes.push(attribute),
             }
         }
-        Self { attributes, stacked, exempt, rest }
+        Self { attributes, stacked, exemption, rest }
     }
 
     /// The further `#[rate_limit]`s, in the order of the source.
@@ -66,12 +66,12 @@ impl Item {
     }
 
     /// `#[no_rate_limit]`.
-    pub(crate) fn exempt(&self) -> Option<&Attribute> {
-        self.exempt.as_ref()
+    pub(crate) fn exemption(&self) -> Option<&Attribute> {
+        self.exemption.as_ref()
     }
 
     /// What it is.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ItemKind {
         item_kind::of(&self.rest)
     }
 
@@ -87,18 +87,26 @@ impl Item {
 
     /// The paths under which route attributes register it.
     pub(crate) fn routes(&self) -> Vec<Route> {
-        self.attributes.iter().filter(|attribute| is_route(attribute)).filter_map(Route::of).collect()
+        self.attributes
+            .iter()
+            .filter(|attribute| is_route(attribute))
+            .filter_map(Route::from_attribute)
+            .collect()
     }
 
     /// The path of `#[actix_web::scope]`, if that is in view.
     pub(crate) fn scope(&self) -> Option<Route> {
-        self.attributes.iter().find(|attribute| last_segment(attribute) == "scope").and_then(Route::of)
+        self.attributes
+            .iter()
+            .find(|attribute| last_segment(attribute) == "scope")
+            .and_then(Route::from_attribute)
     }
 
     /// Whether a route attribute is in view, also one under a condition.
     pub(crate) fn has_route(&self) -> bool {
         self.attributes.iter().any(|attribute| {
-            is_route(attribute) || conditional(attribute).is_some_and(|tokens| has_word(tokens, &ROUTES))
+            is_route(attribute)
+                || conditional(attribute).is_some_and(|tokens| has_word(tokens, &ROUTE_ATTRIBUTES))
         })
     }
 
@@ -122,13 +130,13 @@ impl Item {
     }
 
     /// Every attribute that is not ours.
-    pub(crate) fn others(&self) -> &[Attribute] {
+    pub(crate) fn foreign_attributes(&self) -> &[Attribute] {
         &self.attributes
     }
 
     /// Attributes of the wrapper, and those of the user's function inside it.
-    pub(crate) fn attributes(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        self.partition(goes_outside, |attribute| !goes_outside(attribute))
+    pub(crate) fn attributes_nested(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
     }
 
     /// Attributes of the wrapper, and those of the user's function beside it: levels and conditions do not reach it from
@@ -139,10 +147,10 @@ impl Item {
         };
         self.partition(
             // An expectation on both would be met on one.
-            |attribute| goes_outside(attribute) && !is_plain(attribute, &["expect"]),
+            |attribute| belongs_to_wrapper(attribute) && !is_plain(attribute, &["expect"]),
             |attribute| {
-                !goes_outside(attribute)
-                    || is_plain(attribute, &LEVELS)
+                !belongs_to_wrapper(attribute)
+                    || is_plain(attribute, &LINT_LEVELS)
                     || is_plain(attribute, &["cfg"])
                     || (documented && is_plain(attribute, &["doc"]))
             },
@@ -175,7 +183,7 @@ impl ToTokens for Item {
 }
 
 fn is_route(attribute: &Attribute) -> bool {
-    ROUTES.contains(&last_segment(attribute).as_str())
+    ROUTE_ATTRIBUTES.contains(&last_segment(attribute).as_str())
 }
 
 /// What stands in a `cfg_attr`.
@@ -188,8 +196,9 @@ fn last_segment(attribute: &Attribute) -> String {
     attribute.path().segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
 }
 
-fn goes_outside(attribute: &Attribute) -> bool {
+fn belongs_to_wrapper(attribute: &Attribute) -> bool {
     let name = last_segment(attribute);
-    let of_the_language = attribute.path().get_ident().is_some() && OUTER.contains(&name.as_str());
+    let of_the_language =
+        attribute.path().get_ident().is_some() && WRAPPER_ATTRIBUTES.contains(&name.as_str());
     of_the_language || is_route(attribute)
 }

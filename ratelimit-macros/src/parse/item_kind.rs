@@ -7,7 +7,7 @@ use syn::{Signature, Token, Visibility};
 
 /// What an item is, as far as the attribute goes on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ItemKind {
     Module,
     Impl,
     /// Several items: an attribute at the top of a crate is given all of it.
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 /// What `item` is. Attributes have been taken off it.
-pub(crate) fn of(item: &TokenStream) -> Kind {
+pub(crate) fn of(item: &TokenStream) -> ItemKind {
     let found = |input: ParseStream<'_>| {
         let _visibility: Visibility = input.parse()?;
         let found = other_than_function(input);
@@ -25,10 +25,10 @@ pub(crate) fn of(item: &TokenStream) -> Kind {
         Ok(found)
     };
     match found.parse2(item.clone()) {
-        Ok(Err("a module")) => Kind::Module,
-        Ok(Err("an impl block")) => Kind::Impl,
-        Ok(Err(_)) if is_several(item) => Kind::Crate,
-        _ => Kind::Other,
+        Ok(Err("a module")) => ItemKind::Module,
+        Ok(Err("an impl block")) => ItemKind::Impl,
+        Ok(Err(_)) if is_several(item) => ItemKind::Crate,
+        _ => ItemKind::Other,
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
 ];
 
 /// What other rate limiters call the same things, in lower case and without underscores.
-const HABITS: [(&str, &[&str]); 12] = [
+const ALIASES: [(&str, &[&str]); 12] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -45,10 +45,10 @@ const HABITS: [(&str, &[&str]); 12] = [
 ];
 
 /// The argument that goes by another name or spelling.
-pub(crate) fn habit(word: &str) -> Option<&'static str> {
+pub(crate) fn resolve_alias(word: &str) -> Option<&'static str> {
     let word = word.trim_start_matches("r#").to_lowercase().replace('_', "");
     let spelled = ARGUMENTS.into_iter().find(|(name, _)| name.replace('_', "") == word);
-    let other = HABITS.into_iter().find(|(_, words)| words.contains(&word.as_str()));
+    let other = ALIASES.into_iter().find(|(_, words)| words.contains(&word.as_str()));
     spelled.or(other.map(|(name, _)| (name, ""))).map(|(name, _)| name)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn habit(word: &str) -> Option<&'static str> {
 pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
     let names = ARGUMENTS.into_iter().map(|(name, _)| name);
     let expected = list(names.clone(), '`');
-    let meant = match habit(word).or_else(|| nearest(word, names)) {
+    let meant = match resolve_alias(word).or_else(|| nearest(word, names)) {
         Some(name) => match value.and_then(|value| spelled(name, value)) {
             Some(spelled) => format!("; did you mean `{name} = {spelled}`?"),
             None => format!("; did you mean `{name}`?"),

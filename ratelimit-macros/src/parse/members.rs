@@ -5,7 +5,7 @@ use syn::Attribute;
 use syn::parse::{Parse, ParseStream, Parser};
 
 /// Cuts what is between the braces into items, each as the tokens that it was written with.
-pub(crate) fn split<T: Parse>(inside: TokenStream) -> syn::Result<(Vec<Attribute>, Vec<TokenStream>)> {
+pub(crate) fn split_items<T: Parse>(inside: TokenStream) -> syn::Result<(Vec<Attribute>, Vec<TokenStream>)> {
     let parser = |input: ParseStream<'_>| {
         let inner = Attribute::parse_inner(input)?;
         let mut items = Vec::new();

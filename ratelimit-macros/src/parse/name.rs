@@ -99,7 +99,7 @@ pub(crate) fn read_key(
             let fault = fault.replace('<', "{").replace('>', "}");
             return Err(diagnostics.error(value, fault));
         }
-        let Some(by) = By::of_template(template.parts, span) else {
+        let Some(by) = By::from_template(template.placeholders, span) else {
             return Err(diagnostics.error(value, "a template needs a placeholder, such as `{user_id}`"));
         };
         return Ok(Key::Template(Name { text: template.name, span }, by));

@@ -8,7 +8,7 @@ use syn::{Expr, Lit, UnOp};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, describe_literal, ungrouped};
-use crate::parse::request_fn::{self, Source};
+use crate::parse::request_fn::{self, RequestFn};
 
 /// Bounds of `max`, `burst` and `cost`.
 pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
@@ -35,7 +35,7 @@ impl Number {
 /// A number that is constant, or chosen for each request.
 pub(crate) enum Units {
     Fixed(Number),
-    Chosen(Source),
+    PerRequest(RequestFn),
 }
 
 impl Units {
@@ -43,7 +43,7 @@ impl Units {
     pub(crate) fn literal(&self) -> Option<u64> {
         match self {
             Self::Fixed(number) => number.literal(),
-            Self::Chosen(_) => None,
+            Self::PerRequest(_) => None,
         }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn units(
 ) -> Result<Units, Reported> {
     let value = ungrouped(value);
     match request_fn::read(name, &value, diagnostics) {
-        Some(source) => source.map(Units::Chosen),
+        Some(function) => function.map(Units::PerRequest),
         None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
     }
 }

@@ -10,13 +10,13 @@ use crate::parse::extractor_type;
 use crate::span::located_at_start;
 
 /// Something that is chosen for each request.
-pub(crate) enum Source {
+pub(crate) enum RequestFn {
     Closure(Closure),
     /// `with(path)`: a function, sync or async, over the request or over extractors.
     Function(ExprPath),
 }
 
-impl Source {
+impl RequestFn {
     /// The user's code in it.
     pub(crate) fn code(&self) -> TokenStream {
         match self {
@@ -66,10 +66,10 @@ pub(crate) fn read(
     name: &str,
     value: &Expr,
     diagnostics: &mut Diagnostics,
-) -> Option<Result<Source, Reported>> {
+) -> Option<Result<RequestFn, Reported>> {
     match value {
-        Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(Source::Closure)),
-        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(Source::Function)),
+        Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(RequestFn::Closure)),
+        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(RequestFn::Function)),
         _ => None,
     }
 }

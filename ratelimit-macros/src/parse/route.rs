@@ -16,7 +16,7 @@ pub(crate) struct Route {
 
 impl Route {
     /// Reads the path of a route attribute, or of `#[scope]`: the literal that its arguments begin with.
-    pub(crate) fn of(attribute: &Attribute) -> Option<Self> {
+    pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
         let arguments: TokenStream = attribute.meta.require_list().ok()?.tokens.clone();
         let literal = first_literal(arguments)?;
         let path = literal.value();
@@ -24,7 +24,13 @@ impl Route {
     }
 
     /// Says that the route has no such parameter, with what it has, and what else to write for one of a scope.
-    pub(crate) fn lacks(&self, name: &str, at: Span, scope: &str, diagnostics: &mut Diagnostics) -> Reported {
+    pub(crate) fn report_missing(
+        &self,
+        name: &str,
+        at: Span,
+        scope: &str,
+        diagnostics: &mut Diagnostics,
+    ) -> Reported {
         let own = || self.parameters.iter().map(String::as_str);
         let meant =
             nearest(name, own()).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();

@@ -5,13 +5,13 @@ use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
-use crate::parse::request_fn::{self, Source};
+use crate::parse::request_fn::{self, RequestFn};
 
 /// Reads code that says yes or no for each request.
-pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Source, Reported> {
+pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
     let value = ungrouped(value);
-    if let Some(source) = request_fn::read("skip", &value, diagnostics) {
-        return source;
+    if let Some(function) = request_fn::read("skip", &value, diagnostics) {
+        return function;
     }
     let help = match &value {
         Expr::Path(path) => {

@@ -4,19 +4,20 @@
 use crate::suggest::{list, nearest};
 
 /// What a placeholder can be, and how one writes it.
-const SOURCES: [(&str, &str); 3] = [("path", "{path:id}"), ("header", "{header:x-api-key}"), ("ip", "{ip}")];
+const PLACEHOLDERS: [(&str, &str); 3] =
+    [("path", "{path:id}"), ("header", "{header:x-api-key}"), ("ip", "{ip}")];
 
 /// A key with placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     /// The name of the policy: the template with `<` and `>` instead of braces.
     pub(crate) name: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) placeholders: Vec<Placeholder>,
 }
 
 /// A placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Placeholder {
     /// `{name}`, checked against the route, or `{path:name}`, not checked.
     Path { name: String, checked: bool },
     /// `{header:name}`, in lower case.
@@ -43,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
         ));
     }
     let mut name = String::new();
-    let mut parts = Vec::new();
+    let mut placeholders = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         name.push_str(&rest[..at]);
@@ -62,16 +63,16 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
                 "a placeholder cannot have braces in it, found {text:?}; close it with `}}` first"
             ));
         }
-        let part = placeholder(&rest[..end], text)?;
-        name.push_str(&part.shown());
-        parts.push(part);
+        let placeholder = read_placeholder(&rest[..end], text)?;
+        name.push_str(&placeholder.shown());
+        placeholders.push(placeholder);
         rest = &rest[end + 1..];
     }
     name.push_str(rest);
-    Ok(Template { name, parts })
+    Ok(Template { name, placeholders })
 }
 
-impl Part {
+impl Placeholder {
     /// The placeholder in the name of the policy.
     fn shown(&self) -> String {
         match self {
@@ -82,7 +83,7 @@ impl Part {
     }
 }
 
-fn placeholder(inside: &str, text: &str) -> Result<Part, String> {
+fn read_placeholder(inside: &str, text: &str) -> Result<Placeholder, String> {
     if inside.trim().is_empty() {
         return Err(format!(
             "`{{{inside}}}` is empty in {text:?}; name what is the caller, such as `{{user_id}}` or `{{ip}}`"
@@ -95,21 +96,21 @@ fn placeholder(inside: &str, text: &str) -> Result<Part, String> {
         ));
     }
     match inside.split_once(':') {
-        None if inside == "ip" => Ok(Part::Ip),
+        None if inside == "ip" => Ok(Placeholder::Ip),
         None if inside == "header" || inside == "path" => {
             let example =
-                SOURCES.iter().find(|(source, _)| *source == inside).map_or("", |(_, example)| example);
+                PLACEHOLDERS.iter().find(|(source, _)| *source == inside).map_or("", |(_, example)| example);
             Err(format!("`{{{inside}}}` needs a name; write for example `{example}`"))
         }
-        None => Ok(Part::Path { name: inside.to_owned(), checked: true }),
+        None => Ok(Placeholder::Path { name: inside.to_owned(), checked: true }),
         Some(("path", "")) => {
             Err("`{path:}` needs the name of a parameter; write for example `{path:id}`".to_owned())
         }
-        Some(("path", name)) => Ok(Part::Path { name: name.to_owned(), checked: false }),
-        Some(("header", name)) => header(name).map(Part::Header),
+        Some(("path", name)) => Ok(Placeholder::Path { name: name.to_owned(), checked: false }),
+        Some(("header", name)) => header(name).map(Placeholder::Header),
         Some((source, name)) => {
-            let expected = list(SOURCES.map(|(_, example)| example), '`');
-            let meant = match (source, nearest(source, SOURCES.map(|(source, _)| source))) {
+            let expected = list(PLACEHOLDERS.map(|(_, example)| example), '`');
+            let meant = match (source, nearest(source, PLACEHOLDERS.map(|(source, _)| source))) {
                 (_, Some("ip")) | ("peer" | "addr" | "client", _) => "; did you mean `{ip}`?".to_owned(),
                 (_, Some(meant)) => format!("; did you mean `{{{meant}:{name}}}`?"),
                 ("param" | "route" | "url", _) => format!("; did you mean `{{path:{name}}}`?"),
@@ -151,22 +152,22 @@ pub(crate) fn header(name: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn path(name: &str, checked: bool) -> Part {
-        Part::Path { name: name.to_owned(), checked }
+    fn path(name: &str, checked: bool) -> Placeholder {
+        Placeholder::Path { name: name.to_owned(), checked }
     }
 
     #[test]
     fn the_text_names_the_policy_and_the_placeholders_are_the_caller() {
-        for (text, name, parts) in [
+        for (text, name, placeholders) in [
             ("user:{user_id}", "user:<user_id>", vec![path("user_id", true)]),
             ("{path:org}", "<org>", vec![path("org", false)]),
-            ("{header:X-API-Key}", "<header:x-api-key>", vec![Part::Header("x-api-key".into())]),
-            ("{ip}", "<ip>", vec![Part::Ip]),
+            ("{header:X-API-Key}", "<header:x-api-key>", vec![Placeholder::Header("x-api-key".into())]),
+            ("{ip}", "<ip>", vec![Placeholder::Ip]),
             ("a{b}c{d}e", "a<b>c<d>e", vec![path("b", true), path("d", true)]),
             ("{a}{b}", "<a><b>", vec![path("a", true), path("b", true)]),
             ("{path:ip}", "<ip>", vec![path("ip", false)]),
         ] {
-            assert_eq!(parse(text), Ok(Template { name: name.into(), parts }), "{text}");
+            assert_eq!(parse(text), Ok(Template { name: name.into(), placeholders }), "{text}");
         }
     }
 

@@ -152,7 +152,7 @@ fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
     for units in [&args.max, &args.cost].into_iter().flatten() {
         code.extend(match &units.value {
             Ok(Units::Fixed(number)) => constant(number),
-            Ok(Units::Chosen(source)) => Some(source.code()),
+            Ok(Units::PerRequest(function)) => Some(function.code()),
             Err(_) => None,
         });
     }

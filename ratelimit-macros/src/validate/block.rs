@@ -8,12 +8,12 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::args::{Args, tokens_of};
 use crate::parse::impl_header::{is_trait_impl, owner};
 use crate::parse::item::Item;
-use crate::parse::item_kind::Kind;
-use crate::parse::members::split;
+use crate::parse::item_kind::ItemKind;
+use crate::parse::members::split_items;
 use crate::validate::group::{handler, read_attribute};
 use crate::validate::handler::{Handler, Place};
 use crate::validate::inherited::Inherited;
-use crate::validate::spec::Spec;
+use crate::validate::spec::HandlerSpec;
 
 /// A module or impl block with its handlers limited.
 pub(crate) struct Block {
@@ -27,7 +27,7 @@ pub(crate) struct Block {
 
 /// Something inside.
 pub(crate) enum Member {
-    Handler(Box<Spec>),
+    Handler(Box<HandlerSpec>),
     Block(Block),
     /// Whatever has no limit.
     Other(TokenStream),
@@ -35,18 +35,18 @@ pub(crate) enum Member {
 
 /// Which functions have the limits of what is around them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum Applies {
     /// In a module: those with a route attribute.
-    Routes,
+    ToRoutes,
     /// In an impl block: every `async fn` without `self`.
-    Associated,
+    ToAssociated,
     /// In an impl block that has no attribute, in a module that has one: those that ask for it.
-    Asking,
+    WhenAsked,
 }
 
 impl Block {
     /// Reads the item below the attribute, and records everything that is wrong anywhere inside.
-    pub(crate) fn outermost(
+    pub(crate) fn parse(
         arguments: TokenStream,
         item: &Item,
         diagnostics: &mut Diagnostics,
@@ -56,19 +56,19 @@ impl Block {
             group.push(tokens_of(attribute, diagnostics)?);
         }
         let inherited = Inherited::read(group, None, diagnostics);
-        if let Some(exempt) = item.exempt() {
+        if let Some(exemption) = item.exemption() {
             diagnostics.error(
-                exempt,
+                exemption,
                 "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
             );
         }
-        if is_file(item) {
-            return Err(diagnostics.push(of_a_file()));
+        if is_file_module(item) {
+            return Err(diagnostics.push(whole_file_error()));
         }
         let block = Self::read(item, &inherited, true, diagnostics)?;
-        if inherited.sound && block.count() == 0 {
+        if inherited.is_valid && block.count() == 0 {
             let help = match item.kind() {
-                Kind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
+                ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
                 _ => {
                     "no function with a route attribute in this module, so nothing would be limited; write \
                      `#[rate_limit]` above each handler that has none"
@@ -98,27 +98,27 @@ impl Block {
         };
         let header: TokenStream = header.into_iter().collect();
         let (members, owner) = match item.kind() {
-            Kind::Impl => (split::<ImplItem>(braces.stream()), Some(owner(&header, diagnostics)?)),
-            _ => (split::<syn::Item>(braces.stream()), None),
+            ItemKind::Impl => (split_items::<ImplItem>(braces.stream()), Some(owner(&header, diagnostics)?)),
+            _ => (split_items::<syn::Item>(braces.stream()), None),
         };
         let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
-        let reach = match (&owner, own) {
-            (None, _) => Reach::Routes,
-            (Some(_), true) => Reach::Associated,
-            (Some(_), false) => Reach::Asking,
+        let applies = match (&owner, own) {
+            (None, _) => Applies::ToRoutes,
+            (Some(_), true) => Applies::ToAssociated,
+            (Some(_), false) => Applies::WhenAsked,
         };
         let scope = item.scope();
         let inherited = inherited.within(scope.as_ref());
         let mut sound = Ok(());
         let mut read = Vec::new();
         for member in members {
-            match self::member(member, &inherited, reach, owner.as_deref(), diagnostics) {
+            match read_member(member, &inherited, applies, owner.as_deref(), diagnostics) {
                 Ok(member) => read.push(member),
                 Err(reported) => sound = Err(reported),
             }
         }
         sound?;
-        Ok(Self { attributes: item.others().to_vec(), header, inner, members: read, braces })
+        Ok(Self { attributes: item.foreign_attributes().to_vec(), header, inner, members: read, braces })
     }
 
     /// How many handlers are limited.
@@ -132,10 +132,10 @@ impl Block {
     }
 }
 
-fn member(
+fn read_member(
     tokens: TokenStream,
     inherited: &Inherited,
-    reach: Reach,
+    applies: Applies,
     owner: Option<&str>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {
@@ -147,38 +147,38 @@ fn member(
              write the handler twice, each under `#[cfg(..)]`",
         ));
     }
-    if let Some(exempt) = item.exempt() {
+    if let Some(exemption) = item.exemption() {
         if !item.stacked().is_empty() {
             return Err(diagnostics.error(
-                exempt,
+                exemption,
                 "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
             ));
         }
-        if !matches!(exempt.meta, Meta::Path(_)) {
+        if !matches!(exemption.meta, Meta::Path(_)) {
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
-            return Err(diagnostics.error(exempt, help));
+            return Err(diagnostics.error(exemption, help));
         }
         return Ok(Member::Other(item.into_token_stream()));
     }
     match item.kind() {
-        Kind::Module | Kind::Impl => return nested(&item, tokens, inherited, diagnostics),
-        Kind::Crate | Kind::Other => {}
+        ItemKind::Module | ItemKind::Impl => return read_nested(&item, tokens, inherited, diagnostics),
+        ItemKind::Crate | ItemKind::Other => {}
     }
-    let reached = match reach {
-        Reach::Routes => item.has_route(),
-        Reach::Associated => item.is_async_fn() && !item.has_receiver(),
-        Reach::Asking => false,
+    let is_limited = match applies {
+        Applies::ToRoutes => item.has_route(),
+        Applies::ToAssociated => item.is_async_fn() && !item.has_receiver(),
+        Applies::WhenAsked => false,
     };
-    if item.stacked().is_empty() && !reached {
+    if item.stacked().is_empty() && !is_limited {
         return Ok(Member::Other(tokens));
     }
-    let group = own_group(&item, inherited, diagnostics);
+    let group = limits_of(&item, inherited, diagnostics);
     let mut routes = item.routes();
     for route in &mut routes {
         route.parameters.extend(inherited.scope.iter().cloned());
     }
     let place = owner.map_or(Place::Free, Place::Type);
-    if !inherited.sound && item.stacked().is_empty() {
+    if !inherited.is_valid && item.stacked().is_empty() {
         // What is wrong with its limits has been said; what is wrong with itself has not.
         let ignored = Handler::parse(&item, place, None, diagnostics);
         return ignored.map(|_| Member::Other(tokens));
@@ -188,7 +188,7 @@ fn member(
 }
 
 /// The limits of a handler: its own, or those around it. A bare `#[rate_limit]` stands for those around it.
-fn own_group(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
+fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
     if item.stacked().is_empty() {
         return inherited.args();
     }
@@ -204,7 +204,7 @@ fn own_group(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) 
 }
 
 /// A module or impl block inside: its own limits are for it, as on a handler.
-fn nested(
+fn read_nested(
     item: &Item,
     tokens: TokenStream,
     inherited: &Inherited,
@@ -214,7 +214,7 @@ fn nested(
         // A module in another file has limits of its own, or none.
         let is_inline =
             item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
-        let is_trait_impl = item.kind() == Kind::Impl && is_trait_impl(&item.rest);
+        let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
         if !is_inline || is_trait_impl {
             return Ok(Member::Other(tokens));
         }
@@ -253,13 +253,13 @@ fn is_bare(attribute: &Attribute) -> bool {
 
 /// Whether a module is a file, whose own first line the attribute is: its braces then stand for the semicolon after
 /// its name.
-fn is_file(item: &Item) -> bool {
+fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
 }
 
 /// What is wrong with `#![rate_limit]`. The compiler has said that it is unstable; what to do instead, it does not know.
-pub(crate) fn of_a_file() -> syn::Error {
+pub(crate) fn whole_file_error() -> syn::Error {
     syn::Error::new(
         Span::call_site(),
         "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an inline module \

@@ -14,15 +14,15 @@ const MAX_ARGUMENTS: usize = 16;
 const MAX_CONDITIONS: usize = 4;
 
 /// An argument of a handler: an extractor.
-pub(crate) struct Argument {
-    pub(crate) extractor: TokenStream,
+pub(crate) struct Extractor {
+    pub(crate) ty: TokenStream,
     /// The condition under which it exists, from its `cfg` attributes.
     pub(crate) condition: Option<TokenStream>,
 }
 
-pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Argument>, Reported> {
+pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Extractor>, Reported> {
     let mut sound = Ok(());
-    let mut arguments = Vec::new();
+    let mut extractors = Vec::new();
     for (index, input) in signature.inputs.iter().enumerate() {
         match input {
             FnArg::Receiver(receiver) => {
@@ -33,8 +33,8 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Resu
                 ));
             }
             FnArg::Typed(argument) => {
-                let extractor = argument.ty.to_token_stream();
-                if has_word(extractor.clone(), &["impl"]) {
+                let ty = argument.ty.to_token_stream();
+                if has_word(ty.clone(), &["impl"]) {
                     sound = Err(diagnostics.error(
                         &argument.ty,
                         "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
@@ -47,14 +47,14 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Resu
                         "an Actix-web handler takes at most 16 arguments; put several extractors in a tuple",
                     ));
                 }
-                arguments.push(Argument { extractor, condition: condition(&argument.attrs) });
+                extractors.push(Extractor { ty, condition: condition(&argument.attrs) });
             }
         }
     }
     sound?;
-    let conditions = conditions(&arguments);
+    let conditions = conditions(&extractors);
     match conditions.get(MAX_CONDITIONS) {
-        None => Ok(arguments),
+        None => Ok(extractors),
         Some(condition) => Err(diagnostics.error(
             condition,
             "the arguments of a rate-limited handler can have at most 4 different `cfg` conditions; \
@@ -64,9 +64,9 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Resu
 }
 
 /// The different conditions on arguments.
-pub(crate) fn conditions(arguments: &[Argument]) -> Vec<&TokenStream> {
+pub(crate) fn conditions(extractors: &[Extractor]) -> Vec<&TokenStream> {
     let mut conditions: Vec<&TokenStream> = Vec::new();
-    for condition in arguments.iter().filter_map(|argument| argument.condition.as_ref()) {
+    for condition in extractors.iter().filter_map(|extractor| extractor.condition.as_ref()) {
         if !conditions.iter().any(|other| is_same(other, condition)) {
             conditions.push(condition);
         }

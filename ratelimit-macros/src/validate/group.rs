@@ -9,7 +9,7 @@ use crate::parse::item::Item;
 use crate::parse::route::Route;
 use crate::validate::arguments;
 use crate::validate::handler::{Handler, Place};
-use crate::validate::spec::{self, Spec, validate};
+use crate::validate::spec::{self, HandlerSpec, validate};
 
 /// The arguments of an attribute, with the rules between them.
 pub(crate) fn read(arguments: TokenStream, diagnostics: &mut Diagnostics) -> Args {
@@ -20,7 +20,7 @@ pub(crate) fn read(arguments: TokenStream, diagnostics: &mut Diagnostics) -> Arg
 
 /// The same for an attribute below.
 pub(crate) fn read_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::of_attribute(attribute, diagnostics);
+    let args = Args::from_attribute(attribute, diagnostics);
     arguments::check(&args, diagnostics);
     args
 }
@@ -33,7 +33,7 @@ pub(crate) fn handler(
     routes: &[Route],
     facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
-) -> Result<Spec, Reported> {
+) -> Result<HandlerSpec, Reported> {
     let beside = item.has_route() || matches!(place, Place::Type(_));
     let direct = spec::direct(&group, beside, diagnostics);
     let handler = Handler::parse(item, place, direct.as_ref(), diagnostics);

@@ -10,18 +10,18 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
 use crate::parse::item_kind::expect_function;
 use crate::parse::tokens::find_self;
-use crate::validate::extractors::{self, Argument};
+use crate::validate::extractors::{self, Extractor};
 
 /// An `async fn` that can be limited.
 pub(crate) struct Handler {
     /// Attributes of the wrapper.
-    pub(crate) outer: Vec<TokenStream>,
+    pub(crate) wrapper_attributes: Vec<TokenStream>,
     /// Attributes of the user's function inside it.
-    pub(crate) inner: Vec<TokenStream>,
+    pub(crate) function_attributes: Vec<TokenStream>,
     pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
     /// What the wrapper calls the user's function with.
-    pub(crate) arguments: Vec<Argument>,
+    pub(crate) extractors: Vec<Extractor>,
     /// The braces and all they hold, never looked into but for `Self`.
     pub(crate) body: TokenStream,
     pub(crate) form: Form,
@@ -37,7 +37,7 @@ pub(crate) enum Form {
     Beside {
         name: Ident,
         /// Whether anybody else is to call it.
-        is_direct: bool,
+        is_named: bool,
     },
 }
 
@@ -74,7 +74,7 @@ impl Handler {
         };
         let mut sound = check_qualifiers(&signature, diagnostics);
         sound = sound.and(check_body(&signature, &body, diagnostics));
-        let arguments = extractors::read(&signature, diagnostics);
+        let extractors = extractors::read(&signature, diagnostics);
         if let Some(direct) = direct
             && direct.unraw() == signature.ident.unraw()
         {
@@ -109,15 +109,24 @@ impl Handler {
             ));
         }
         sound?;
-        let (outer, inner) = match &form {
-            Form::Nested => item.attributes(),
-            Form::Beside { is_direct, .. } => item.attributes_beside(*is_direct),
+        let (wrapper_attributes, function_attributes) = match &form {
+            Form::Nested => item.attributes_nested(),
+            Form::Beside { is_named, .. } => item.attributes_beside(*is_named),
         };
         let owner = match place {
             Place::Free => None,
             Place::Type(name) => Some(name.to_owned()),
         };
-        Ok(Self { outer, inner, visibility, signature, arguments: arguments?, body, form, owner })
+        Ok(Self {
+            wrapper_attributes,
+            function_attributes,
+            visibility,
+            signature,
+            extractors: extractors?,
+            body,
+            form,
+            owner,
+        })
     }
 
     /// What tells it from the other handlers of its module: its name, after the type's.
@@ -144,10 +153,10 @@ impl Handler {
 /// An associated function goes beside its wrapper, where `Self` has a meaning.
 fn form(handler: &Ident, place: Place<'_>, direct: Option<&Ident>) -> Form {
     match (direct, place) {
-        (Some(direct), _) => Form::Beside { name: direct.clone(), is_direct: true },
+        (Some(direct), _) => Form::Beside { name: direct.clone(), is_named: true },
         (None, Place::Free) => Form::Nested,
         (None, Place::Type(_)) => {
-            Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_direct: false }
+            Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_named: false }
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Inherited {
     /// The arguments of each attribute, as they were written: they are read anew for each handler.
     pub(crate) group: Vec<TokenStream>,
     /// Whether they are known to be sound.
-    pub(crate) sound: bool,
+    pub(crate) is_valid: bool,
     pub(crate) facade: Option<ExprPath>,
     pub(crate) scope: Vec<String>,
 }
@@ -25,7 +25,7 @@ impl Inherited {
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let mut inherited =
-            Self { group: Vec::new(), sound: true, facade: facade.cloned(), scope: Vec::new() };
+            Self { group: Vec::new(), is_valid: true, facade: facade.cloned(), scope: Vec::new() };
         let result = Diagnostics::collect(|own| {
             for arguments in &group {
                 let args = read(arguments.clone(), own);
@@ -44,7 +44,7 @@ impl Inherited {
         });
         if let Err(errors) = result {
             diagnostics.push(errors);
-            inherited.sound = false;
+            inherited.is_valid = false;
         }
         inherited.group = group;
         inherited
@@ -61,7 +61,7 @@ impl Inherited {
         let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
         Self {
             group: self.group.clone(),
-            sound: self.sound,
+            is_valid: self.is_valid,
             facade: self.facade.clone(),
             scope: self.scope.iter().cloned().chain(parameters).collect(),
         }

@@ -7,27 +7,27 @@ use syn::ExprPath;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
-use crate::parse::by::{By, Check, Parameter};
+use crate::parse::by::{By, Parameter, RouteCheck};
 use crate::parse::choice::{Count, OnError, OnMissing};
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
-use crate::parse::request_fn::Source;
+use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
 use crate::suggest::nearest;
 use crate::validate::handler::Handler;
 
 /// A handler and its limits, free of mistakes.
-pub(crate) struct Spec {
+pub(crate) struct HandlerSpec {
     /// The value of `crate = ..`.
     pub(crate) facade: Option<ExprPath>,
     pub(crate) handler: Handler,
-    pub(crate) limits: Vec<Limit>,
+    pub(crate) limits: Vec<LimitSpec>,
 }
 
 /// One limit.
-pub(crate) struct Limit {
-    pub(crate) key: Key,
+pub(crate) struct LimitSpec {
+    pub(crate) key: PolicyKey,
     pub(crate) max: Option<Units>,
     pub(crate) window: Option<Window>,
     pub(crate) algorithm: Option<Algorithm>,
@@ -39,14 +39,14 @@ pub(crate) struct Limit {
     pub(crate) on_error: OnError,
     pub(crate) cost: Option<Units>,
     pub(crate) count: Count,
-    pub(crate) skip: Option<Source>,
+    pub(crate) skip: Option<RequestFn>,
 }
 
 /// The name under which counts are kept.
-pub(crate) enum Key {
+pub(crate) enum PolicyKey {
     Given(Name),
     /// Module path and this.
-    Function(String),
+    Default(String),
 }
 
 /// Most limits that a store judges together.
@@ -59,7 +59,7 @@ pub(crate) fn validate(
     routes: &[Route],
     inherited_facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
-) -> Result<Spec, Reported> {
+) -> Result<HandlerSpec, Reported> {
     if let Ok(handler) = &handler
         && group.len() > MAX_GROUP
     {
@@ -76,7 +76,7 @@ pub(crate) fn validate(
         }
         limits.push(limit(args, index, handler.as_ref().ok(), routes, diagnostics));
     }
-    Ok(Spec {
+    Ok(HandlerSpec {
         facade: match own_facade {
             Some(own) => Some(own.value?),
             None => inherited_facade.cloned(),
@@ -123,55 +123,55 @@ fn limit(
     handler: Option<&Handler>,
     routes: &[Route],
     diagnostics: &mut Diagnostics,
-) -> Result<Limit, Reported> {
-    let (key, by) = match given(args.key)? {
+) -> Result<LimitSpec, Reported> {
+    let (key, by) = match value_of(args.key)? {
         None => (default_key(index, handler), None),
-        Some(name::Key::Name(key)) => (Key::Given(key), None),
-        Some(name::Key::Template(key, by)) => (Key::Given(key), Some(by)),
+        Some(name::Key::Name(key)) => (PolicyKey::Given(key), None),
+        Some(name::Key::Template(key, by)) => (PolicyKey::Given(key), Some(by)),
     };
-    let by = given(args.by)?.or(by).unwrap_or(By::Ip);
+    let by = value_of(args.by)?.or(by).unwrap_or(By::Ip);
     for parameter in by.parameters() {
         check_parameter(parameter, routes, diagnostics);
     }
-    Ok(Limit {
+    Ok(LimitSpec {
         key,
-        max: given(args.max)?,
-        window: given(args.window)?,
-        algorithm: given(args.algorithm)?,
-        sub_windows: given(args.sub_windows)?,
-        burst: given(args.burst)?,
-        name: given(args.name)?,
+        max: value_of(args.max)?,
+        window: value_of(args.window)?,
+        algorithm: value_of(args.algorithm)?,
+        sub_windows: value_of(args.sub_windows)?,
+        burst: value_of(args.burst)?,
+        name: value_of(args.name)?,
         by,
-        on_missing: given(args.on_missing)?.unwrap_or(OnMissing::Reject),
-        on_error: given(args.on_error)?.unwrap_or(OnError::Local),
-        cost: given(args.cost)?,
-        count: given(args.count)?.unwrap_or(Count::All),
-        skip: given(args.skip)?,
+        on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),
+        on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
+        cost: value_of(args.cost)?,
+        count: value_of(args.count)?.unwrap_or(Count::All),
+        skip: value_of(args.skip)?,
     })
 }
 
-fn given<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
+fn value_of<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
     argument.map(|argument| argument.value).transpose()
 }
 
 /// A parameter that no route in view has is a mistake, as far as the attribute can tell.
 fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Diagnostics) {
-    let Parameter { name, span, check } = parameter;
+    let Parameter { name, span, route_check } = parameter;
     for route in routes {
         if route.parameters.iter().any(|own| own == name) {
             continue;
         }
-        match check {
-            Check::Own => {
+        match route_check {
+            RouteCheck::Required => {
                 let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
-                route.lacks(name, *span, &scope, diagnostics);
+                route.report_missing(name, *span, &scope, diagnostics);
             }
-            Check::Similar if nearest(name, route.parameters.iter().map(String::as_str)).is_some() => {
+            RouteCheck::Suggest if nearest(name, route.parameters.iter().map(String::as_str)).is_some() => {
                 let scope =
                     format!("for a parameter of an enclosing scope, write `key = \"{{path:{name}}}\"`");
-                route.lacks(name, *span, &scope, diagnostics);
+                route.report_missing(name, *span, &scope, diagnostics);
             }
-            Check::Similar | Check::None => {}
+            RouteCheck::Suggest | RouteCheck::Off => {}
         }
     }
 }
@@ -179,8 +179,8 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
 /// The handler's name; a further limit on it adds its position, since headers list policies by name.
 ///
 /// Whatever letters it has: the facade makes a key of it that fits.
-fn default_key(index: usize, handler: Option<&Handler>) -> Key {
+fn default_key(index: usize, handler: Option<&Handler>) -> PolicyKey {
     let name: String = handler.map(Handler::path).unwrap_or_default();
     let name: String = name.split_whitespace().collect();
-    Key::Function(if index == 0 { name } else { format!("{name}#{}", index + 1) })
+    PolicyKey::Default(if index == 0 { name } else { format!("{name}#{}", index + 1) })
 }

@@ -20,7 +20,7 @@ const SPELLINGS: [(&str, &[&str]); 5] = [
 ];
 
 /// One number and its unit, as written.
-struct Part<'a> {
+struct Term<'a> {
     digits: &'a str,
     unit: &'a str,
 }
@@ -31,7 +31,7 @@ struct Part<'a> {
 ///
 /// What is wrong with `text`, with the corrected spelling when there is one.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    strict(text).map_err(|fault| match repair(text) {
+    parse_strict(text).map_err(|fault| match repair(text) {
         Some(repaired) => format!("{fault}; did you mean `window = \"{repaired}\"`?"),
         None => format!(
             "{fault}: expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`"
@@ -39,7 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     })
 }
 
-fn strict(text: &str) -> Result<u64, String> {
+fn parse_strict(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Err("`window` must not be empty".to_owned());
     }
@@ -48,7 +48,7 @@ fn strict(text: &str) -> Result<u64, String> {
     }
     let mut total = 0_u64;
     let mut previous = None;
-    for Part { digits, unit } in split(text) {
+    for Term { digits, unit } in split(text) {
         if digits.is_empty() {
             return Err(format!("`window` must begin with a number, found {text:?}"));
         }
@@ -83,7 +83,7 @@ fn strict(text: &str) -> Result<u64, String> {
 }
 
 /// Cuts `text` where digits begin, so that each part is a number and what follows it.
-fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
+fn split(text: &str) -> impl Iterator<Item = Term<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -94,7 +94,7 @@ fn split(text: &str) -> impl Iterator<Item = Part<'_>> {
         let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
         rest = tail;
-        Some(Part { digits, unit })
+        Some(Term { digits, unit })
     })
 }
 
@@ -104,7 +104,7 @@ fn repair(text: &str) -> Option<String> {
         text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect::<String>().to_lowercase();
     let mut lengths = Vec::new();
     let mut whole = None;
-    for Part { digits, unit } in split(&text) {
+    for Term { digits, unit } in split(&text) {
         if matches!(unit, "." | ",") && whole.is_none() {
             whole = Some(digits);
             continue;
@@ -125,7 +125,7 @@ fn repair(text: &str) -> Option<String> {
         }
         _ => format(total),
     };
-    strict(&repaired).is_ok().then_some(repaired)
+    parse_strict(&repaired).is_ok().then_some(repaired)
 }
 
 /// Which unit a spelling means, and how many of it: weeks are seven days. None at all means the unit that follows
@@ -243,7 +243,7 @@ mod tests {
             ["1d1w", "1.5", "1.2.3s", "0.0001ms", "1,5m", "1h.5m", "9.99999999999999999999s", ".5s", "1..5s"]
         {
             if let Some(repaired) = repair(text) {
-                assert!(strict(&repaired).is_ok(), "{text} became {repaired}");
+                assert!(parse_strict(&repaired).is_ok(), "{text} became {repaired}");
             }
         }
     }
