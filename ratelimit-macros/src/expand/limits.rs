@@ -38,7 +38,7 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     };
     let max = setter("max", constant(limit.max.as_ref()));
     let window = limit.window.as_ref().map(duration);
-    let algorithm = limit.algorithm.and_then(|algorithm| variant(facade, algorithm));
+    let algorithm = limit.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
     let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
     let burst = setter("burst", limit.burst.as_ref());
     let name = limit.name.as_ref().map(|name| {
@@ -120,17 +120,16 @@ fn duration(window: &Window) -> TokenStream {
     quote_spanned!(span=> .window(::core::time::Duration::from_micros(#micros)))
 }
 
-fn variant(facade: Facade<'_>, algorithm: Algorithm) -> Option<TokenStream> {
+/// `.setter(Type::Variant)`.
+fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
-    let variant = match algorithm {
-        Algorithm::SlidingWindowCounter => return None,
-        Algorithm::FixedWindow => "FixedWindow",
-        Algorithm::SlidingWindowLog => "SlidingWindowLog",
-        Algorithm::TokenBucket => "TokenBucket",
-    };
-    let variant = Ident::new(variant, site);
-    Some(quote_spanned!(site=> .algorithm(#private::Algorithm::#variant)))
+    let (setter, ty, variant) = (Ident::new(setter, site), Ident::new(ty, site), Ident::new(variant, site));
+    quote_spanned!(site=> .#setter(#private::#ty::#variant))
+}
+
+fn algorithm(facade: Facade<'_>, algorithm: &Algorithm) -> Option<TokenStream> {
+    (!algorithm.is_default()).then(|| variant_setter(facade, "algorithm", "Algorithm", algorithm.variant))
 }
 
 /// The place of the only number that the compiler can still find wrong; literals have been checked. With several of
@@ -189,27 +188,21 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
 }
 
 fn on_error(facade: Facade<'_>, on_error: OnError) -> Option<TokenStream> {
-    let span = Span::mixed_site();
-    let private = facade.private(span);
     let variant = match on_error {
         OnError::Local => return None,
         OnError::Deny => "Deny",
         OnError::Allow => "Allow",
     };
-    let variant = Ident::new(variant, span);
-    Some(quote_spanned!(span=> .on_error(#private::OnError::#variant)))
+    Some(variant_setter(facade, "on_error", "OnError", variant))
 }
 
 fn on_missing(facade: Facade<'_>, on_missing: OnMissing) -> Option<TokenStream> {
-    let span = Span::mixed_site();
-    let private = facade.private(span);
     let variant = match on_missing {
         OnMissing::Reject => return None,
         OnMissing::Skip => "Skip",
         OnMissing::Anonymous => "Anonymous",
     };
-    let variant = Ident::new(variant, span);
-    Some(quote_spanned!(span=> .on_missing(#private::OnMissing::#variant)))
+    Some(variant_setter(facade, "on_missing", "OnMissing", variant))
 }
 
 fn count(facade: Facade<'_>, count: &Count) -> Option<TokenStream> {

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     pub(crate) by: Option<Argument<By>>,
     pub(crate) on_missing: Option<Argument<OnMissing>>,
     pub(crate) on_error: Option<Argument<OnError>>,
-    pub(crate) algorithm: Option<Argument<Algorithm>>,
+    pub(crate) algorithm: Option<Argument<&'static Algorithm>>,
     pub(crate) sub_windows: Option<Argument<Number>>,
     pub(crate) burst: Option<Argument<Number>>,
     pub(crate) cost: Option<Argument<Units>>,

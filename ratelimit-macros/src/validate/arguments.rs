@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::algorithm::Algorithm;
+use crate::parse::algorithm::{self, Algorithm, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
 use crate::parse::choice::Count;
@@ -27,12 +27,34 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     check_self(args, diagnostics);
 }
 
-/// What the limit counts as; nothing when that is known to be wrong.
-fn algorithm(args: &Args) -> Option<Algorithm> {
+/// The algorithm of the limit; nothing when its name is known to be wrong.
+fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
-        None => Some(Algorithm::SlidingWindowCounter),
+        None => Some(algorithm::DEFAULT),
         Some(argument) => argument.value.ok(),
     }
+}
+
+/// Refuses a parameter that the algorithm does not have. Returns whether it was refused.
+fn check_algorithm_has(
+    parameter: Parameter,
+    argument: &Argument<Number>,
+    args: &Args,
+    diagnostics: &mut Diagnostics,
+) -> bool {
+    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(parameter)) else {
+        return false;
+    };
+    let name = parameter.name();
+    let owners: Vec<String> =
+        parameter.algorithms().map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
+    let message = format!(
+        "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
+        owners.join(" or "),
+        found.name
+    );
+    diagnostics.error(&argument.keyword, message);
+    true
 }
 
 /// The value of an argument or its default; nothing when it is known only to the compiler, or wrong.
@@ -62,17 +84,8 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.sub_windows else {
         return;
     };
-    match algorithm(args) {
-        Some(Algorithm::SlidingWindowCounter) | None => {}
-        Some(other) => {
-            let message = format!(
-                "`sub_windows` is only for `algorithm = \"sliding_window_counter\"`, found \"{}\"; \
-                 remove `sub_windows` or change the algorithm",
-                other.name()
-            );
-            diagnostics.error(&argument.keyword, message);
-            return;
-        }
+    if check_algorithm_has(Parameter::SubWindows, argument, args, diagnostics) {
+        return;
     }
     if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
         && !micros.is_multiple_of(parts)
@@ -93,20 +106,14 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
 }
 
 fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
-    if let (Some(argument), Some(other)) = (&args.burst, algorithm(args))
-        && other != Algorithm::TokenBucket
-    {
-        let message = format!(
-            "`burst` is only for `algorithm = \"token_bucket\"`, found \"{}\"; \
-             remove `burst` or change the algorithm",
-            other.name()
-        );
-        diagnostics.error(&argument.keyword, message);
+    let Some(argument) = &args.burst else {
+        return;
+    };
+    if check_algorithm_has(Parameter::Burst, argument, args, diagnostics) {
         return;
     }
     let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
-    if let (Some(argument), Some(max), Some(micros)) = (&args.burst, max, micros(args))
-        && let Some(burst) = literal(Some(argument), None)
+    if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max, micros(args))
         && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
     {
         let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
@@ -125,7 +132,7 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     };
     let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
-        Some(burst) if algorithm == Algorithm::TokenBucket => ("burst", literal(Some(burst), None)),
+        Some(burst) if algorithm.has(Parameter::Burst) => ("burst", literal(Some(burst), None)),
         _ => ("max", max),
     };
     if let (Some(cost), Some(most)) = (units(Some(argument), None), most)

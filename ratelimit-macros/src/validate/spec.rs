@@ -30,7 +30,7 @@ pub(crate) struct LimitSpec {
     pub(crate) key: PolicyKey,
     pub(crate) max: Option<Units>,
     pub(crate) window: Option<Window>,
-    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) algorithm: Option<&'static Algorithm>,
     pub(crate) sub_windows: Option<Number>,
     pub(crate) burst: Option<Number>,
     pub(crate) name: Option<Name>,
