@@ -49,7 +49,7 @@ use proc_macro::TokenStream;
 /// | `count` | [which answers count](#which-answers-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `skip` | [chosen](#what-is-chosen-for-each-request) for each request: `true` if this limit is not for it | never |
 /// | `name` | what header fields, bodies and metrics call the policy; letters as for `key` | the key; without one the function's name, and in metrics its path |
-/// | `direct` | a name under which the handler's own function can be called, in a unit test for example; from above the route attribute, or in an impl block | none |
+/// | `inner` | a name under which the handler's own function can be called, in a unit test for example; from above the route attribute, or in an impl block | none |
 /// | `crate` | where the facade is, if not at `::ratelimit_actix`: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
 /// # Who is limited

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     pub(crate) cost: Option<Argument<Units>>,
     pub(crate) count: Option<Argument<Count>>,
     pub(crate) skip: Option<Argument<RequestFn>>,
-    pub(crate) direct: Option<Argument<Ident>>,
+    pub(crate) inner: Option<Argument<Ident>>,
     pub(crate) facade: Option<Argument<ExprPath>>,
 }
 
@@ -132,7 +132,7 @@ impl Args {
             "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
             "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
-            "direct" => set(&mut self.direct, keyword, diagnostics, |d| inner::read(value?, d)),
+            "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),
             _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),
         }
     }

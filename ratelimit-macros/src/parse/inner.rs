@@ -1,4 +1,4 @@
-//! The value of `direct`: a name for the handler's own function.
+//! The value of `inner`: a name for the handler's own function.
 
 use proc_macro2::Ident;
 use syn::{Expr, Lit};
@@ -16,10 +16,10 @@ pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident, 
     }
     let fault = match literal(&value) {
         Some(Lit::Str(text)) if syn::parse_str::<Ident>(&text.value()).is_ok() => {
-            format!("`direct` takes a name without quotes; did you mean `direct = {}`?", text.value())
+            format!("`inner` takes a name without quotes; did you mean `inner = {}`?", text.value())
         }
         _ => format!(
-            "`direct` takes a new name for the function, not {}; write for example `direct = user_body`",
+            "`inner` takes a new name for the function, not {}; write for example `inner = user_body`",
             describe(&value)
         ),
     };

@@ -21,7 +21,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("cost", "cost = 5"),
     ("count", "count = \"failures\""),
     ("skip", "skip = with(is_internal)"),
-    ("direct", "direct = user_body"),
+    ("inner", "inner = user_body"),
     ("crate", "crate = ::ratelimit_actix"),
 ];
 
@@ -41,7 +41,7 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("on_error", &["onfailure", "fallback", "failopen", "failclosed", "failuremode"]),
     ("count", &["only", "countif", "counts", "countonly"]),
     ("skip", &["unless", "skipif", "exempt", "when", "condition", "except"]),
-    ("direct", &["inner", "original", "bodyname"]),
+    ("inner", &["direct", "original", "bodyname"]),
 ];
 
 /// The argument that goes by another name or spelling.

@@ -3,7 +3,7 @@
 use super::check;
 
 const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `on_error`, `algorithm`, \
-                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `direct`, `crate`";
+                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `inner`, `crate`";
 const ALGORITHMS: &str = "\nexpected one of: \"fixed_window\", \"sliding_window_counter\", \
                           \"sliding_window_log\", \"token_bucket\"";
 
@@ -223,7 +223,7 @@ fn unknown_arguments() {
         ("onMissing", "\"skip\"", "; did you mean `on_missing = \"skip\"`?"),
         ("countIf", "\"failures\"", "; did you mean `count = \"failures\"`?"),
         ("unless", "f", "; did you mean `skip`?"),
-        ("inner", "f", "; did you mean `direct`?"),
+        ("direct", "f", "; did you mean `inner`?"),
     ] {
         let message = format!("unknown argument `{word}`{meant}{ARGUMENTS}");
         check(&format!("{word} = {value}, cost = 1"), &[(word, &message)]);

@@ -95,7 +95,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
         fn new() -> Self { Self }
         async fn method(&self) {}
         #[no_rate_limit] async fn open() {}
-        #[rate_limit(max = 2, direct = direct_own)] #[allow(a)] #[expect(b)] #[cfg(c)] #[doc = \"d\"] pub async fn own() {}
+        #[rate_limit(max = 2, inner = own_body)] #[allow(a)] #[expect(b)] #[cfg(c)] #[doc = \"d\"] pub async fn own() {}
     }";
     check_limited(
         "max = 5",
@@ -106,7 +106,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
     for part in [
         "asyncfn__rate_limited_list(id:Path<Self>)->Self{Self::new()}pubasyncfnlist(",
         "let__rate_limit_function=Self::__rate_limited_list;",
-        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfndirect_own(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
+        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown_body(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
         "#[no_rate_limit]",
     ] {
         assert_eq!(expanded.contains(part), part != "#[no_rate_limit]", "{part} in {expanded}");
@@ -178,11 +178,11 @@ fn blocks_that_cannot_be_limited() {
         )],
     );
     check_item(
-        "direct = a_body",
+        "inner = a_body",
         "mod api { #[get(\"/a\")] async fn a() {} }",
         &[(
-            "direct",
-            "`direct` names one function; put it on the handler, such as `#[rate_limit(max = 10, direct = user_body)]`",
+            "inner",
+            "`inner` names one function; put it on the handler, such as `#[rate_limit(max = 10, inner = user_body)]`",
         )],
     );
     check_item(
@@ -259,9 +259,9 @@ fn an_exemption_of_nothing_is_a_mistake() {
 }
 
 #[test]
-fn direct_puts_the_function_beside_its_handler() {
+fn inner_puts_the_function_beside_its_handler() {
     let expanded = expand(
-        "direct = user_body",
+        "inner = user_body",
         "#[get(\"/\")] #[doc = \"d\"] #[inline] pub(crate) async fn user<T>(a: A<T>) -> B { c }",
     )
     .to_string()
@@ -273,33 +273,33 @@ fn direct_puts_the_function_beside_its_handler() {
         "{expanded}"
     );
     assert!(expanded.contains("let__rate_limit_function=user_body::<T>;"), "{expanded}");
-    let above = "`direct` puts the function beside its handler, which only works from above the route attribute; \
+    let above = "`inner` puts the function beside its handler, which only works from above the route attribute; \
                  write #[rate_limit(..)] above `#[get(..)]`, or on the impl block";
-    check_item("direct = user_body", "async fn user() {}", &[("direct", above)]);
+    check_item("inner = user_body", "async fn user() {}", &[("inner", above)]);
     check_item(
-        "direct = user",
+        "inner = user",
         "#[get(\"/\")] async fn user() {}",
         &[(
             "user",
-            "`user` is the handler, which calls this function; write another name, such as `direct = user_body`",
+            "`user` is the handler, which calls this function; write another name, such as `inner = user_body`",
         )],
     );
     check_item(
-        "direct = a",
-        "#[rate_limit(direct = b)] #[get(\"/\")] async fn user() {}",
-        &[("direct", "a handler has one function; give `direct` once")],
+        "inner = a",
+        "#[rate_limit(inner = b)] #[get(\"/\")] async fn user() {}",
+        &[("inner", "a handler has one function; give `inner` once")],
     );
     check_item(
-        "direct = \"a\"",
+        "inner = \"a\"",
         "#[get(\"/\")] async fn user() {}",
-        &[("\"a\"", "`direct` takes a name without quotes; did you mean `direct = a`?")],
+        &[("\"a\"", "`inner` takes a name without quotes; did you mean `inner = a`?")],
     );
     check_item(
-        "direct = a::b",
+        "inner = a::b",
         "#[get(\"/\")] async fn user() {}",
         &[(
             "a::b",
-            "`direct` takes a new name for the function, not a path; write for example `direct = user_body`",
+            "`inner` takes a new name for the function, not a path; write for example `inner = user_body`",
         )],
     );
 }

@@ -35,7 +35,7 @@ pub(crate) fn handler(
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
     let beside = item.has_route() || matches!(place, Place::Type(_));
-    let direct = spec::direct(&group, beside, diagnostics);
-    let handler = Handler::parse(item, place, direct.as_ref(), diagnostics);
+    let inner = spec::inner_name(&group, beside, diagnostics);
+    let handler = Handler::parse(item, place, inner.as_ref(), diagnostics);
     validate(group, handler, routes, facade, diagnostics)
 }

@@ -55,7 +55,7 @@ impl Handler {
     pub(crate) fn parse(
         item: &Item,
         place: Place<'_>,
-        direct: Option<&Ident>,
+        inner: Option<&Ident>,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
         let parts = |input: ParseStream<'_>| {
@@ -75,15 +75,15 @@ impl Handler {
         let mut sound = check_qualifiers(&signature, diagnostics);
         sound = sound.and(check_body(&signature, &body, diagnostics));
         let extractors = extractors::read(&signature, diagnostics);
-        if let Some(direct) = direct
-            && direct.unraw() == signature.ident.unraw()
+        if let Some(inner) = inner
+            && inner.unraw() == signature.ident.unraw()
         {
             sound = Err(diagnostics.error(
-                direct,
+                inner,
                 format!(
-                    "`{direct}` is the handler, which calls this function; write another name, such as \
-                     `direct = {}_body`",
-                    direct.unraw()
+                    "`{inner}` is the handler, which calls this function; write another name, such as \
+                     `inner = {}_body`",
+                    inner.unraw()
                 ),
             ));
         }
@@ -97,7 +97,7 @@ impl Handler {
                 ),
             ));
         }
-        let form = form(&signature.ident, place, direct);
+        let form = form(&signature.ident, place, inner);
         if matches!(form, Form::Nested)
             && signature.receiver().is_none()
             && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
@@ -151,9 +151,9 @@ impl Handler {
 }
 
 /// An associated function goes beside its wrapper, where `Self` has a meaning.
-fn form(handler: &Ident, place: Place<'_>, direct: Option<&Ident>) -> Form {
-    match (direct, place) {
-        (Some(direct), _) => Form::Beside { name: direct.clone(), is_named: true },
+fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
+    match (inner, place) {
+        (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
         (None, Place::Free) => Form::Nested,
         (None, Place::Type(_)) => {
             Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_named: false }

@@ -29,11 +29,11 @@ impl Inherited {
         let result = Diagnostics::collect(|own| {
             for arguments in &group {
                 let args = read(arguments.clone(), own);
-                if let Some(direct) = &args.direct {
+                if let Some(inner) = &args.inner {
                     own.error(
-                        &direct.keyword,
-                        "`direct` names one function; put it on the handler, such as \
-                         `#[rate_limit(max = 10, direct = user_body)]`",
+                        &inner.keyword,
+                        "`inner` names one function; put it on the handler, such as \
+                         `#[rate_limit(max = 10, inner = user_body)]`",
                     );
                 }
                 if let Some(facade) = args.facade {

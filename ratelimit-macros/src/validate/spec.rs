@@ -100,21 +100,21 @@ fn check_facade(
 }
 
 /// The name for the handler's own function that one of its attributes gives.
-pub(crate) fn direct(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
-    let mut given = group.iter().filter_map(|args| args.direct.as_ref());
+pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
+    let mut given = group.iter().filter_map(|args| args.inner.as_ref());
     let first = given.next()?;
     if let Some(other) = given.next() {
-        diagnostics.error(&other.keyword, "a handler has one function; give `direct` once");
+        diagnostics.error(&other.keyword, "a handler has one function; give `inner` once");
     }
-    let direct = first.value.as_ref().ok()?;
+    let inner = first.value.as_ref().ok()?;
     if !beside {
         diagnostics.error(
             &first.keyword,
-            "`direct` puts the function beside its handler, which only works from above the route attribute; \
+            "`inner` puts the function beside its handler, which only works from above the route attribute; \
              write #[rate_limit(..)] above `#[get(..)]`, or on the impl block",
         );
     }
-    Some(direct.clone())
+    Some(inner.clone())
 }
 
 fn limit(
