@@ -1,10 +1,13 @@
 //! Where expansions find the facade: its root, and the names in its hidden module.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::ExprPath;
 
 use crate::validate::spec::HandlerSpec;
+
+/// The facade's hidden module. Its name holds the version, so that no other code relies on it.
+pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// Everything that an expansion names below [`Facade::private`]; the facade has to define each.
 #[cfg(test)]
@@ -47,9 +50,10 @@ impl<'a> Facade<'a> {
 
     /// The facade's hidden module, at `span`.
     pub(crate) fn private(self, span: Span) -> TokenStream {
+        let module = Ident::new(PRIVATE, span);
         match self {
-            Self::Default => quote_spanned!(span=> ::ratelimit_actix::__private),
-            Self::Given(path) => quote_spanned!(span=> #path::__private),
+            Self::Default => quote_spanned!(span=> ::ratelimit_actix::#module),
+            Self::Given(path) => quote_spanned!(span=> #path::#module),
         }
     }
 }

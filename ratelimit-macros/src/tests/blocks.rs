@@ -11,9 +11,9 @@ fn limited(arguments: &str, item: &str) -> Vec<(String, String)> {
     assert!(!expanded.contains("compile_error"), "{expanded}");
     let mut found = Vec::new();
     let mut rest = expanded.as_str();
-    while let Some(at) = rest.find("[::ratelimit_actix::__private::Limit;") {
+    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::Limit;") {
         rest = &rest[at..];
-        let end = rest.find("::ratelimit_actix::__private::inventory").unwrap();
+        let end = rest.find("::ratelimit_actix::__private_0_1::inventory").unwrap();
         let limits = rest[..end].to_owned();
         let handler = rest.split("handler:\"").nth(1).unwrap().split('"').next().unwrap();
         found.push((handler.to_owned(), limits));

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
-use crate::expand::paths::NAMES;
+use crate::expand::paths::{NAMES, PRIVATE};
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {
@@ -51,7 +51,7 @@ fn attributes(function: &ItemFn) -> Vec<String> {
     function.attrs.iter().map(text).collect()
 }
 
-const P: &str = "::ratelimit_actix::__private";
+const P: &str = "::ratelimit_actix::__private_0_1";
 
 #[test]
 fn the_wrapper_has_the_name_and_place_of_the_handler() {
@@ -139,10 +139,10 @@ fn the_order_of_arguments_does_not_matter() {
 #[test]
 fn every_algorithm_has_its_variant() {
     for (name, variant) in [
-        ("fixed_window", ".algorithm(::ratelimit_actix::__private::Algorithm::FixedWindow)"),
+        ("fixed_window", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::FixedWindow)"),
         ("sliding_window_counter", ""),
-        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private::Algorithm::SlidingWindowLog)"),
-        ("token_bucket", ".algorithm(::ratelimit_actix::__private::Algorithm::TokenBucket)"),
+        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::SlidingWindowLog)"),
+        ("token_bucket", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::TokenBucket)"),
     ] {
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
         assert_eq!(limits, [format!("{P}::Limit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
@@ -261,7 +261,7 @@ fn another_root_is_used_everywhere() {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
         assert!(!text.contains("ratelimit_actix"), "{text}");
-        assert!(text.contains(&format!("{root}::__private::Limit")), "{text}");
+        assert!(text.contains(&format!("{root}::__private_0_1::Limit")), "{text}");
     }
     let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
     assert!(!text.contains("ratelimit_actix"), "{text}");
@@ -274,7 +274,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         for (index, token) in tokens.iter().enumerate() {
             match token {
                 TokenTree::Group(group) => collect(group.stream(), names),
-                TokenTree::Ident(ident) if ident == "__private" => {
+                TokenTree::Ident(ident) if ident == PRIVATE => {
                     names.insert(tokens[index + 3].to_string());
                 }
                 _ => {}
@@ -292,6 +292,12 @@ fn only_the_listed_names_of_the_facade_are_used() {
         collect(expand(&arguments, HANDLER), &mut names);
     }
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
+}
+
+#[test]
+fn the_hidden_module_has_the_version_in_its_name() {
+    let version = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+    assert_eq!(PRIVATE, format!("__private_{}_{}", version.0, version.1));
 }
 
 #[test]
