@@ -7,6 +7,7 @@ mod expansion;
 mod functions;
 mod garbage;
 mod page;
+mod windows;
 
 use proc_macro2::TokenStream;
 

@@ -165,76 +165,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_the_documented_forms() {
-        for (text, micros) in [
-            ("1ms", 1_000),
-            ("500ms", 500_000),
-            ("60s", 60_000_000),
-            ("5m", 300_000_000),
-            ("1h", 3_600_000_000),
-            ("1d", 86_400_000_000),
-            ("1h30m", 5_400_000_000),
-            ("1d2h3m4s5ms", 93_784_005_000),
-            ("1s500ms", 1_500_000),
-            ("90m", 5_400_000_000),
-            ("007s", 7_000_000),
-            ("366d", MAX_MICROS),
-        ] {
-            assert_eq!(parse(text), Ok(micros), "{text}");
-        }
-    }
-
-    #[test]
-    fn refuses_with_a_reason_and_a_repair() {
-        for (text, message) in [
-            ("60", "`window` needs a unit, found \"60\"; did you mean `window = \"60s\"`?"),
-            ("1h30", "`window` needs a unit, found \"1h30\"; did you mean `window = \"1h30m\"`?"),
-            ("60S", "unknown unit `S` in \"60S\"; did you mean `window = \"60s\"`?"),
-            ("60sec", "unknown unit `sec` in \"60sec\"; did you mean `window = \"60s\"`?"),
-            ("5minutes", "unknown unit `minutes` in \"5minutes\"; did you mean `window = \"5m\"`?"),
-            ("2w", "unknown unit `w` in \"2w\"; did you mean `window = \"14d\"`?"),
-            ("60 s", "`window` must not contain blanks, found \"60 s\"; did you mean `window = \"60s\"`?"),
-            (" 60s", "`window` must not contain blanks, found \" 60s\"; did you mean `window = \"60s\"`?"),
-            (
-                "1h 30m",
-                "`window` must not contain blanks, found \"1h 30m\"; did you mean `window = \"1h30m\"`?",
-            ),
-            ("1.5h", "`window` takes whole numbers, found \"1.5h\"; did you mean `window = \"1h30m\"`?"),
-            ("0.5s", "`window` takes whole numbers, found \"0.5s\"; did you mean `window = \"500ms\"`?"),
-            (
-                "30m1h",
-                "`window` goes from large units to small, found \"30m1h\"; did you mean `window = \"1h30m\"`?",
-            ),
-            ("1h1h", "unit `h` is given twice in \"1h1h\"; did you mean `window = \"2h\"`?"),
-            ("1_000ms", "unknown unit `_` in \"1_000ms\"; did you mean `window = \"1000ms\"`?"),
-        ] {
-            assert_eq!(parse(text), Err(message.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn refuses_what_cannot_be_repaired_with_the_grammar() {
-        const EXPECTED: &str =
-            ": expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`";
-        for (text, fault) in [
-            ("", "`window` must not be empty"),
-            ("60x", "unknown unit `x` in \"60x\""),
-            ("10us", "unknown unit `us` in \"10us\""),
-            ("0s", "`window` must be at least 1ms, found \"0s\""),
-            ("0h0m", "`window` must be at least 1ms, found \"0h0m\""),
-            ("367d", "`window` must be at most 366d, found \"367d\""),
-            ("366d1ms", "`window` must be at most 366d, found \"366d1ms\""),
-            ("99999999999999999999d", "`window` must be at most 366d, found \"99999999999999999999d\""),
-            ("18446744073709551615s", "`window` must be at most 366d, found \"18446744073709551615s\""),
-            ("s", "`window` must begin with a number, found \"s\""),
-            ("-60s", "`window` must begin with a number, found \"-60s\""),
-            ("PT1M", "`window` must begin with a number, found \"PT1M\""),
-            ("1ſ", "unknown unit `ſ` in \"1ſ\""),
-            ("1\u{0}", "unknown unit `\\0` in \"1\\0\""),
-            ("٣s", "`window` must begin with a number, found \"٣s\""),
-        ] {
-            assert_eq!(parse(text), Err(format!("{fault}{EXPECTED}")), "{text}");
-        }
+    fn a_unit_that_cannot_be_printed_is_escaped() {
+        let fault = parse("1\u{0}").unwrap_err();
+        assert!(fault.starts_with("unknown unit `\\0` in \"1\\0\": "), "{fault}");
     }
 
     #[test]
