@@ -1,4 +1,4 @@
-//! The attribute from end to end: tokens to arguments and items, to checked specifications, to tokens.
+//! Entry points of the two attributes: parse, validate, then expand or fall back.
 
 use proc_macro2::{Span, TokenStream};
 
@@ -6,31 +6,33 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::validate::block::{Block, whole_file_error};
-use crate::validate::group::{handler, read, read_attribute};
-use crate::validate::handler::Place;
-use crate::validate::spec::HandlerSpec;
+use crate::validate::group::read_function;
 use crate::{expand, fallback};
 
-/// What `#[rate_limit(arguments)] item` becomes.
+/// Expands `#[rate_limit(arguments)] item`.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = Item::split(item);
-    match item.kind() {
-        ItemKind::Other => match function(arguments, &item) {
-            Ok(spec) => expand::wrapper::expand(&spec),
-            Err(errors) => fallback::expand(&errors, &item),
-        },
-        ItemKind::Module | ItemKind::Impl => {
-            let block = Diagnostics::collect(|diagnostics| Block::parse(arguments, &item, diagnostics));
-            match block {
-                Ok(block) => expand::block::expand(&block),
-                Err(errors) => fallback::expand(&errors, &fallback::Stripped(&item)),
-            }
+    expansion(arguments, &item).unwrap_or_else(|errors| match item.kind() {
+        ItemKind::Other => fallback::expand(&errors, &item),
+        ItemKind::Module | ItemKind::Impl | ItemKind::Crate => {
+            fallback::expand(&errors, &fallback::Stripped(&item))
         }
-        ItemKind::Crate => fallback::expand(&whole_file_error(), &fallback::Stripped(&item)),
+    })
+}
+
+fn expansion(arguments: TokenStream, item: &Item) -> syn::Result<TokenStream> {
+    match item.kind() {
+        ItemKind::Other => Diagnostics::collect(|diagnostics| read_function(arguments, item, diagnostics))
+            .map(|spec| expand::wrapper::expand(&spec)),
+        ItemKind::Module | ItemKind::Impl => {
+            Diagnostics::collect(|diagnostics| Block::parse(arguments, item, diagnostics))
+                .map(|block| expand::block::expand(&block))
+        }
+        ItemKind::Crate => Err(whole_file_error()),
     }
 }
 
-/// What a `#[no_rate_limit]` becomes that no `#[rate_limit]` around it has taken off.
+/// Expands a `#[no_rate_limit]` without a `#[rate_limit]` around it, which would have removed it.
 pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
     let error = syn::Error::new(
         Span::call_site(),
@@ -40,32 +42,8 @@ pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
     fallback::expand(&error, item)
 }
 
-/// Everything that can be wrong is found here, in one pass over all stacked attributes and the function.
-fn function(arguments: TokenStream, item: &Item) -> syn::Result<HandlerSpec> {
-    Diagnostics::collect(|diagnostics| {
-        let mut group = vec![read(arguments, diagnostics)];
-        for attribute in item.stacked() {
-            group.push(read_attribute(attribute, diagnostics));
-        }
-        if let Some(exemption) = item.exemption() {
-            diagnostics.error(
-                exemption,
-                "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
-            );
-        }
-        handler(item, group, Place::Free, &item.routes(), None, diagnostics)
-    })
-}
-
 #[cfg(test)]
 pub(crate) fn errors(arguments: TokenStream, item: TokenStream) -> Vec<syn::Error> {
-    let item = Item::split(item);
-    let errors = match item.kind() {
-        ItemKind::Other => function(arguments, &item).err(),
-        ItemKind::Module | ItemKind::Impl => {
-            Diagnostics::collect(|diagnostics| Block::parse(arguments, &item, diagnostics)).err()
-        }
-        ItemKind::Crate => Some(whole_file_error()),
-    };
+    let errors = expansion(arguments, &Item::split(item)).err();
     errors.into_iter().flatten().collect()
 }

@@ -1,26 +1,26 @@
-//! Collects every mistake of an attribute and its function, so that one compilation shows them all.
+//! Collects all mistakes of an attribute and its item, so that one compilation shows them all.
 
 use std::fmt::Display;
 
 use proc_macro2::Span;
 use quote::ToTokens;
 
-/// The mistakes found so far.
+/// The mistakes recorded so far.
 #[derive(Default)]
 pub(crate) struct Diagnostics {
     errors: Option<syn::Error>,
 }
 
-/// Proof that a mistake has been recorded; whoever holds one need not report it again.
+/// Proof that a mistake has been recorded. Code that receives it need not report the mistake again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported(());
 
 impl Diagnostics {
-    /// Runs `work`, and gives its value back only if it recorded no mistake.
+    /// Runs `work` and returns its value if it recorded no mistake.
     ///
     /// # Errors
     ///
-    /// Every mistake that `work` recorded, as one error.
+    /// All mistakes that `work` recorded, as one error.
     pub(crate) fn collect<T>(work: impl FnOnce(&mut Self) -> Result<T, Reported>) -> syn::Result<T> {
         let mut diagnostics = Self::default();
         let result = work(&mut diagnostics);
@@ -34,12 +34,12 @@ impl Diagnostics {
         }
     }
 
-    /// Records a mistake at the tokens that hold it.
+    /// Records a mistake at its tokens.
     pub(crate) fn error(&mut self, at: impl ToTokens, message: impl Display) -> Reported {
         self.push(syn::Error::new_spanned(at, message))
     }
 
-    /// Records a mistake that has only a place, no tokens.
+    /// Records a mistake that has a span but no tokens.
     pub(crate) fn error_at(&mut self, at: Span, message: impl Display) -> Reported {
         self.push(syn::Error::new(at, message))
     }

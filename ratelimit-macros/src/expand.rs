@@ -1,4 +1,4 @@
-//! Third stage: specifications to tokens. Nothing here can fail.
+//! Third stage: turns specifications into tokens. It cannot fail.
 
 pub(crate) mod block;
 mod closure_fn;

@@ -1,4 +1,4 @@
-//! First stage: tokens to arguments and items. Each value is checked on its own.
+//! First stage: turns tokens into arguments and items, and checks each value on its own.
 
 pub(crate) mod algorithm;
 pub(crate) mod args;

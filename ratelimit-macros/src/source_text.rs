@@ -1,9 +1,9 @@
-//! Code as one line of text, for people who read the list of all limits.
+//! Code as one line of text, for the list of all limits.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// The code without the blanks that tokens print with, and with those that people write.
+/// The code with conventional spacing instead of that of printed tokens.
 pub(crate) fn of(code: impl ToTokens) -> String {
     let mut text = String::new();
     write(code.to_token_stream(), &mut text);
@@ -78,14 +78,14 @@ fn write(tokens: TokenStream, text: &mut String) {
     text.truncate(length);
 }
 
-/// A blank, unless there is one.
+/// Appends a blank, unless there is one.
 fn pad(text: &mut String) {
     if !text.is_empty() && !text.ends_with([' ', '(']) {
         text.push(' ');
     }
 }
 
-/// A blank between two words.
+/// Appends a blank after a word.
 fn separate(text: &mut String) {
     if text.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '}')) {
         text.push(' ');

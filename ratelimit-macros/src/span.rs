@@ -3,14 +3,14 @@
 use proc_macro2::Span;
 use quote::ToTokens;
 
-/// A place in the user's source for code of our own: errors point there, names resolve as ours.
+/// A span for generated code: errors point at `span`, and names resolve at the definition of the macro.
 ///
-/// Such code counts as expanded, so lints about the user's style do not look at it.
+/// The compiler treats such code as expanded, so style lints skip it.
 pub(crate) fn located(span: Span) -> Span {
     Span::mixed_site().located_at(span)
 }
 
-/// The first place of some tokens; see [`located`].
+/// [`located`] at the first of `tokens`.
 pub(crate) fn located_at_start(tokens: impl ToTokens) -> Span {
     let first = tokens.into_token_stream().into_iter().next();
     located(first.map_or_else(Span::call_site, |token| token.span()))

@@ -1,6 +1,6 @@
 //! Suggestions in messages: the nearest known word, and lists of words.
 
-/// The candidate that `word` is most likely a misspelling of.
+/// The candidate nearest to `word`, if `word` is likely to be a misspelling of it.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let tolerance = word.chars().count().max(3) / 3;
@@ -12,7 +12,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance: how many letters to insert, delete or replace.
+/// Levenshtein distance: the number of letters to insert, delete or replace.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (i, a) in from.chars().enumerate() {
@@ -27,7 +27,7 @@ fn distance(from: &str, to: &str) -> usize {
     row[row.len() - 1]
 }
 
-/// `a`, `b`, `c`: words to choose from, each in `quote`s.
+/// Joins `words` with commas, each in `quote`s.
 pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>, quote: char) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("{quote}{word}{quote}")).collect();
     words.join(", ")

@@ -1,4 +1,4 @@
-//! Second stage: arguments and items to specifications. Rules that concern several values are checked here.
+//! Second stage: turns arguments and items into specifications, and checks the rules between several values.
 
 mod arguments;
 pub(crate) mod block;

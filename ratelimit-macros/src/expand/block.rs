@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use crate::expand::wrapper;
 use crate::validate::block::{Block, Member};
 
-/// The block as it was written, but for its handlers.
+/// Expands each handler of `block` and copies everything else.
 pub(crate) fn expand(block: &Block) -> TokenStream {
     let Block { attributes, header, inner, members, braces } = block;
     let mut inside = quote!(#(#inner)*);

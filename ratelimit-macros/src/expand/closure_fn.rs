@@ -1,4 +1,4 @@
-//! Closures as functions: a function may return what it borrows from the request, a closure may not.
+//! Writes closures out as functions, which may return a borrow of the request.
 
 use std::slice;
 
@@ -9,7 +9,7 @@ use crate::expand::paths::Facade;
 use crate::parse::request_fn::{Closure, Input, Inputs};
 use crate::span::located_at_start;
 
-/// A function that finds a caller, and its name.
+/// A function that returns a caller, and its name.
 pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let private = facade.private(span);
@@ -20,10 +20,10 @@ pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, 
     function(closure, &returned)
 }
 
-/// A function that returns `returned`, unless the closure says something else, and its name.
+/// A function with the closure's own return type, or else `returned`, and its name.
 ///
-/// A parameter called like a handler with a route attribute would be taken for the unit struct that Actix-web makes of
-/// it. A function of that name is nearer, and a parameter may shadow a function.
+/// Actix-web makes a unit struct of a handler with a route attribute. A parameter of the same name would be a pattern of
+/// that struct. A nested function of the same name hides the struct, and a parameter may shadow a function.
 pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let name = Ident::new("__rate_limit_chosen", span);
@@ -35,7 +35,7 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
     };
     let parameters = inputs.iter().map(parameter);
     let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
-        // Used at once, lest it be called dead.
+        // Used at once: dead code would be reported.
         quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
     });
     let function = quote_spanned! {span=>
@@ -49,10 +49,10 @@ fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
     quote!(#pattern: #ty)
 }
 
-/// The value of a closure for the request of `group`: a block that may return from the handler.
+/// A block with the value of the closure for one request. It returns from the wrapper if an extractor fails.
 ///
-/// The function is taken as a value before it is called: that it is async without an `await` in it is then no matter to
-/// `clippy::unused_async`, as with any closure.
+/// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that are used as
+/// values.
 pub(crate) fn call(
     facade: Facade<'_>,
     closure: &Closure,

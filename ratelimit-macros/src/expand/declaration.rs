@@ -1,4 +1,4 @@
-//! Writes out what the list of all limits says about a handler.
+//! Writes out a handler's entry in the list of all limits.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -11,7 +11,7 @@ use crate::source_text;
 use crate::validate::handler::Handler;
 use crate::validate::spec::HandlerSpec;
 
-/// Hands the limits in for the list of all limits in the program.
+/// Submits the limits to the list of all limits in the program.
 pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
     let HandlerSpec { handler, limits, .. } = spec;
     let span = Span::mixed_site();
@@ -41,12 +41,12 @@ pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
     }
 }
 
-/// The line of the handler's name: at the user's own place, since elsewhere it would be the attribute's.
+/// The line of the handler's name. Spanned at that name; elsewhere `line!` would give the line of the attribute.
 fn line(handler: &Handler) -> TokenStream {
     quote_spanned!(handler.signature.ident.span()=> ::core::line!())
 }
 
-/// The caller as it is written.
+/// The caller as it is written in the attribute.
 fn by_text(by: &By) -> String {
     match by {
         By::Ip => "ip".to_owned(),

@@ -1,4 +1,4 @@
-//! Writes out what is chosen for each request, limit by limit, before the store is asked.
+//! Writes out the values that are chosen per request, limit by limit, before the limits are checked.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -12,7 +12,7 @@ use crate::parse::request_fn::RequestFn;
 use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
 
-/// The choices of all limits, if there are any, and the call that asks the limiter.
+/// The per-request values of all limits, if there are any, and the call that checks the limits.
 pub(crate) fn all(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
@@ -41,7 +41,7 @@ pub(crate) fn all(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
     (Some(choices), quote_spanned!(site=> __rate_limit_group.decide()))
 }
 
-/// `skip` first: what follows it is only for limits that still apply.
+/// The values of one limit. `skip` comes first: a skipped limit needs no other value.
 fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
     let mut choices = Vec::new();
     if let Some(skip) = &limit.skip {
@@ -70,7 +70,7 @@ fn assignment(position: usize, setter: &str, value: &TokenStream) -> TokenStream
     }
 }
 
-/// A number or a yes or no. The primitive types have paths of their own: somebody may have named a type like one.
+/// A number or a boolean. Primitive types are named by path, because a type of the user may have the same name.
 fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> TokenStream {
     match function {
         RequestFn::Closure(closure) => {
@@ -78,7 +78,7 @@ fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> T
             let returned = quote_spanned!(span=> ::core::primitive::#primitive);
             closure_fn::call(facade, closure, closure_fn::function(closure, &returned))
         }
-        // At the user's path, so that a function that does not fit is reported there.
+        // Spanned at the user's path: an unsuitable function is reported there.
         RequestFn::Function(path) => {
             let span = located_at_start(path);
             quote_spanned! {span=>
@@ -91,7 +91,7 @@ fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> T
     }
 }
 
-/// A caller that takes more than a look at the request.
+/// A caller that is not constant: it needs extractors or an `await`.
 fn caller(facade: Facade<'_>, by: &By) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);

@@ -1,4 +1,4 @@
-//! Writes limits out as constants.
+//! Writes out the constant part of the limits.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -15,7 +15,7 @@ use crate::parse::window::Window;
 use crate::span::{located, located_at_start};
 use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey};
 
-/// The limits of the whole group, built by the compiler.
+/// The `static` with the limits of the group.
 pub(crate) fn all(spec: &HandlerSpec) -> TokenStream {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
@@ -45,7 +45,7 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
         let name = string_literal(name);
         quote_spanned!(Span::mixed_site()=> .name(#name))
     });
-    // Clients need not know where the function stands.
+    // Clients do not see the module path.
     let shown = match &limit.key {
         PolicyKey::Default(function) if limit.name.is_none() => {
             let site = Span::mixed_site();
@@ -67,7 +67,7 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     let cost = setter("cost", constant(limit.cost.as_ref()));
     let count = count(facade, &limit.count);
 
-    // rustc reports a number that it finds wrong at the whole chain, from its first token to its last.
+    // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span =
         constant_span([constant(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
     let private = facade.private(span);
@@ -82,7 +82,7 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
 }
 
-/// The number, if it is constant.
+/// The number, unless it is chosen per request.
 fn constant(units: Option<&Units>) -> Option<&Number> {
     match units? {
         Units::Fixed(number) => Some(number),
@@ -132,8 +132,8 @@ fn algorithm(facade: Facade<'_>, algorithm: &Algorithm) -> Option<TokenStream> {
     (!algorithm.is_default()).then(|| variant_setter(facade, "algorithm", "Algorithm", algorithm.variant))
 }
 
-/// The place of the only number that the compiler can still find wrong; literals have been checked. With several of
-/// them it is the attribute, and the message has to name the culprit.
+/// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
+/// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
 fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> Span {
     let mut constants = numbers.into_iter().flatten().filter_map(|number| match number {
         Number::Constant(constant) => Some(located_at_start(constant)),
@@ -145,7 +145,7 @@ fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> S
     }
 }
 
-/// Who is limited, as far as that is constant.
+/// The caller, if it is constant.
 pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream> {
     let private = facade.private(span);
     Some(match by {
@@ -156,7 +156,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
             quote_spanned!(span=> #private::By::Path(#name))
         }
         By::Header(name) => quote_spanned!(span=> #private::By::Header(#name)),
-        // The closure and all in it stand at the user's path, so that a function that does not fit is reported there.
+        // Spanned at the user's path: an unsuitable function is reported there.
         By::Function(path) => {
             let span = located_at_start(path);
             let private = facade.private(span);
@@ -170,7 +170,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
             let (name, function) = closure_fn::caller_function(facade, closure);
-            // At the type: that is what is wrong when it is another than the request's.
+            // Spanned at the type: a type other than the request's is reported there.
             let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {

@@ -1,4 +1,4 @@
-//! Where expansions find the facade: its root, and the names in its hidden module.
+//! Paths in expansions: the facade's root, its hidden module and the names in that module.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -9,7 +9,7 @@ use crate::validate::spec::HandlerSpec;
 /// The facade's hidden module. Its name holds the version, so that no other code relies on it.
 pub(crate) const PRIVATE: &str = "__private_0_1";
 
-/// Everything that an expansion names below [`Facade::private`]; the facade has to define each.
+/// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
 pub(crate) const NAMES: [&str; 20] = [
     "HttpRequest",
@@ -34,7 +34,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "assert_bodyless_extractor",
 ];
 
-/// The path under which the user's crate knows the facade.
+/// The path of the facade in the user's crate.
 #[derive(Clone, Copy)]
 pub(crate) enum Facade<'a> {
     /// `::ratelimit_actix`.

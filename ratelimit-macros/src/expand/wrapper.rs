@@ -1,8 +1,9 @@
-//! Writes a specification out; nothing here can fail.
+//! Writes out the wrapper of one handler.
 //!
-//! The handler becomes a wrapper of the same name over the request and its payload. The user's function is nested in it,
-//! or stands beside it, as it was written, so the compiler's messages about it stay on the user's own code, and it is not
-//! called before the limits have been decided. Everything else is in the facade's hidden module, as ordinary functions.
+//! The wrapper has the handler's name and takes the request and its payload. The user's function is nested in the
+//! wrapper or stands beside it. It is copied unchanged, so that compiler messages about it point at the user's code, and
+//! it is called only after the limits have been checked. All other code is in the facade's hidden module, as ordinary
+//! functions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -16,7 +17,7 @@ use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::HandlerSpec;
 
-/// The wrapper with everything it holds, and the user's function if that stands beside it.
+/// The wrapper, and the user's function if it stands beside the wrapper.
 pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let site = Span::mixed_site();
     let private = Facade::of(spec).private(site);
@@ -46,8 +47,8 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     }
 }
 
-/// The user's function, as it was written but for its visibility, its name if it stands beside the wrapper, and the
-/// attributes of the wrapper.
+/// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it has another
+/// name.
 fn function(handler: &Handler) -> TokenStream {
     let Handler { function_attributes, visibility, signature, body, form, .. } = handler;
     match form {
@@ -60,7 +61,7 @@ fn function(handler: &Handler) -> TokenStream {
     }
 }
 
-/// What the wrapper does; once for every combination of the conditions on arguments, of which one is true.
+/// The statements of the wrapper: one block per combination of the `cfg` conditions on arguments. One combination holds.
 fn steps(spec: &HandlerSpec) -> TokenStream {
     let extractors = &spec.handler.extractors;
     let conditions = conditions(extractors);
@@ -85,7 +86,7 @@ fn steps(spec: &HandlerSpec) -> TokenStream {
     quote!(#(#combinations)*)
 }
 
-/// Decide, extract, call, respond.
+/// Checks the limits, extracts the arguments, calls the function and responds.
 fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     let site = Span::mixed_site();
     let checks = extractors.iter().map(|extractor| {
@@ -114,8 +115,10 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     }
 }
 
-/// Stands at the handler's name: what rustc says about the tuple when one extractor is wrong, after the message of
-/// `assert_extractor` about that one, points at no innocent argument.
+/// Extracts the arguments.
+///
+/// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second error of
+/// rustc, about the tuple, then points at no other argument.
 fn extraction(
     handler: &Handler,
     extractors: &[&Extractor],
@@ -140,10 +143,10 @@ fn extraction(
     })
 }
 
-/// Stands at the return type: that is what is wrong when the value is not a `Responder`.
+/// Calls the user's function and responds.
 ///
-/// The function is taken as a value before it is called: that it has to be async without an `await` in it is then no
-/// matter to `clippy::unused_async`, as with any handler that is given to a route.
+/// Spanned at the return type, which is at fault if the value is not a `Responder`. The function is taken as a value
+/// before the call, because `clippy::unused_async` ignores functions that are used as values.
 fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
     let signature = &handler.signature;
     let span = match &signature.output {

@@ -1,4 +1,4 @@
-//! The arguments of one attribute: each at most once, in any order, each value checked on its own.
+//! The arguments of one attribute: each at most once, in any order.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -17,7 +17,7 @@ use crate::parse::request_fn::RequestFn;
 use crate::parse::window::{self, Window};
 use crate::parse::{facade, inner, skip};
 
-/// The arguments as given. What is wrong with them has been recorded.
+/// The given arguments. Mistakes in them have been recorded.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) max: Option<Argument<Units>>,
@@ -37,14 +37,14 @@ pub(crate) struct Args {
     pub(crate) facade: Option<Argument<ExprPath>>,
 }
 
-/// An argument that was given, well or badly.
+/// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
     pub(crate) keyword: Ident,
     pub(crate) value: Result<T, Reported>,
 }
 
 impl Args {
-    /// Reads what stands between the parentheses.
+    /// Reads the tokens between the parentheses.
     pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
         let mut args = Self::default();
         let read = |input: ParseStream<'_>| {
@@ -138,7 +138,7 @@ impl Args {
     }
 }
 
-/// What stands between the parentheses of an attribute.
+/// The tokens between the parentheses of an attribute.
 pub(crate) fn tokens_of(
     attribute: &Attribute,
     diagnostics: &mut Diagnostics,
@@ -151,7 +151,7 @@ pub(crate) fn tokens_of(
     }
 }
 
-/// The one place where an argument is stored, and where a second one of the same name is refused.
+/// Stores an argument, or reports it if one of the same name is stored.
 fn set<T>(
     slot: &mut Option<Argument<T>>,
     keyword: Ident,
@@ -167,7 +167,7 @@ fn set<T>(
     }
 }
 
-/// Whether a `name = value`, or an attempt at one, is next; otherwise it is a value without a name.
+/// Returns true if `name = value` or an attempt at it is next, not a value without a name.
 fn is_named(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let Ok(word) = ahead.call(Ident::parse_any) else {
@@ -200,7 +200,7 @@ fn read_value(
         let at = quote!(#keyword #equals);
         return Err(diagnostics.error(at, format!("`{keyword}` needs a value: write `{example}`")));
     }
-    // What is tried on a fork leaves the input at the start of a value that cannot be read.
+    // A fork is tried first: after a failure the input is still at the start of the value.
     let ahead = input.fork();
     if let Err(error) = ahead.parse::<Expr>() {
         let reported = diagnostics.push(syn::Error::new(
@@ -213,7 +213,7 @@ fn read_value(
     input.parse::<Expr>().map_err(|error| diagnostics.push(error))
 }
 
-/// The value of an argument that does not exist, for its suggestion.
+/// The value of an unknown argument, for its suggestion.
 fn assigned(input: ParseStream<'_>) -> Option<Expr> {
     input.parse::<Token![=]>().ok()?;
     input.fork().parse::<Expr>().ok()

@@ -1,4 +1,4 @@
-//! Who is limited: the words, the calls, functions, closures, and tuples of them.
+//! The value of `by`: the caller as a word, call, function, closure or tuple of these.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -10,7 +10,7 @@ use crate::parse::request_fn::{self, Closure};
 use crate::parse::template::{self, Placeholder};
 use crate::suggest::nearest;
 
-/// Who is limited.
+/// The definition of the caller.
 pub(crate) enum By {
     Ip,
     Global,
@@ -21,30 +21,30 @@ pub(crate) enum By {
     /// A `fn(&HttpRequest) -> K`.
     Function(ExprPath),
     Closure(Closure),
-    /// All of these together.
+    /// A tuple of these.
     Parts(Vec<By>),
 }
 
-/// The name of a path parameter, and how sure the attribute can be of it.
+/// A path parameter, and how strictly it is checked against the routes in view.
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) span: Span,
     pub(crate) route_check: RouteCheck,
 }
 
-/// Whether a parameter has to be one of the route's own.
+/// The check of a parameter against the routes in view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteCheck {
-    /// `{id}`: it has to be.
+    /// `{id}`: the route must have it.
     Required,
-    /// `path("id")`: it may be a scope's, unless it looks like a misspelling of one of the route's own.
+    /// `path("id")`: it may belong to a scope. Likely misspellings of a parameter of the route are reported.
     Suggest,
-    /// `{path:id}`: it may be anything.
+    /// `{path:id}`: it may belong to a scope. Never reported.
     Off,
 }
 
 impl By {
-    /// Reads a value of `by`.
+    /// Reads the value of `by`.
     pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
         let value = ungrouped(value);
         match value {
@@ -53,7 +53,7 @@ impl By {
         }
     }
 
-    /// The callers that the placeholders of a key are.
+    /// The caller that the placeholders of a key define.
     pub(crate) fn from_template(parts: Vec<Placeholder>, span: Span) -> Option<Self> {
         let mut parts: Vec<Self> = parts
             .into_iter()
@@ -69,7 +69,7 @@ impl By {
         if parts.len() > 1 { Some(Self::Parts(parts)) } else { parts.pop() }
     }
 
-    /// Whether the caller can be found without waiting for anything.
+    /// Returns true if the caller is known without an `await`.
     pub(crate) fn is_immediate(&self) -> bool {
         match self {
             Self::Closure(closure) => closure.is_immediate(),
@@ -78,7 +78,7 @@ impl By {
         }
     }
 
-    /// The path parameters in it.
+    /// All path parameters.
     pub(crate) fn parameters(&self) -> Vec<&Parameter> {
         match self {
             Self::Path(parameter) => vec![parameter],
@@ -87,7 +87,7 @@ impl By {
         }
     }
 
-    /// The user's code in it.
+    /// The user's tokens.
     pub(crate) fn code(&self) -> Vec<proc_macro2::TokenStream> {
         match self {
             Self::Function(path) => vec![path.to_token_stream()],
@@ -101,7 +101,7 @@ impl By {
 const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
                         `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
 
-/// What is written instead of `ip` and `global`, other than by a slip of the finger.
+/// Words used for `ip` and `global` that are no misspellings of them.
 const IP_ALIASES: [&str; 9] =
     ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
 const GLOBAL_ALIASES: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
@@ -130,7 +130,7 @@ fn read_single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reporte
     Err(diagnostics.error(value, fault))
 }
 
-/// What to say about a word that nobody would name a function.
+/// The message about a word that is unlikely to be a function's name.
 fn misspelled_help(word: &str) -> Option<String> {
     let function = format!("`by = self::{word}` for a function of that name");
     match word {
@@ -150,7 +150,7 @@ fn misspelled_help(word: &str) -> Option<String> {
     }
 }
 
-/// What to say about a text in quotes.
+/// The message about a string.
 fn quoted_help(text: &str) -> String {
     let meant = match text.split_once([':', '=']) {
         Some(("header", name)) => format!("; did you mean `by = header({name:?})`?"),

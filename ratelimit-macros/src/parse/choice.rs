@@ -1,4 +1,4 @@
-//! Arguments whose values are a few words in quotes: `on_missing`, `on_error` and `count`.
+//! Arguments with one of a few strings as value: `on_missing`, `on_error` and `count`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -9,7 +9,7 @@ use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::parse::request_fn;
 use crate::suggest::{list, nearest};
 
-/// What becomes of a request without a caller.
+/// The handling of a request without a caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnMissing {
     Reject,
@@ -17,7 +17,7 @@ pub(crate) enum OnMissing {
     Anonymous,
 }
 
-/// What happens while the store cannot answer.
+/// The handling of requests while the store is unavailable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnError {
     Local,
@@ -25,7 +25,7 @@ pub(crate) enum OnError {
     Allow,
 }
 
-/// Which answers count.
+/// The responses that count.
 pub(crate) enum Count {
     All,
     Failures,
@@ -36,7 +36,7 @@ pub(crate) enum Count {
     Function(TokenStream),
 }
 
-/// Reads what becomes of a request without a caller.
+/// Reads the value of `on_missing`.
 pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnMissing, Reported> {
     const ALL: [(&str, OnMissing); 3] =
         [("reject", OnMissing::Reject), ("skip", OnMissing::Skip), ("anonymous", OnMissing::Anonymous)];
@@ -48,7 +48,7 @@ pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<O
     choice("on_missing", &ALL, &ALIASES, value, diagnostics)
 }
 
-/// Reads what happens while the store cannot answer.
+/// Reads the value of `on_error`.
 pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnError, Reported> {
     const ALL: [(&str, OnError); 3] =
         [("local", OnError::Local), ("deny", OnError::Deny), ("allow", OnError::Allow)];
@@ -60,7 +60,7 @@ pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnE
     choice("on_error", &ALL, &ALIASES, value, diagnostics)
 }
 
-/// Reads which answers count.
+/// Reads the value of `count`.
 pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count, Reported> {
     const ALL: [(&str, ()); 3] = [("all", ()), ("failures", ()), ("successes", ())];
     const ALIASES: [(&str, &[&str]); 3] = [
@@ -94,7 +94,7 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
     }
 }
 
-/// Reads one of a few words in quotes.
+/// Reads one of the strings in `all`.
 fn choice<T: Copy>(
     name: &str,
     all: &[(&'static str, T)],

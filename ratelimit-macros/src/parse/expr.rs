@@ -1,8 +1,8 @@
-//! Questions about expressions that several readers of values have.
+//! Helpers for reading expressions.
 
 use syn::{Expr, Lit};
 
-/// Without the invisible delimiters that a macro's `$value` comes in.
+/// Removes the invisible delimiters of a macro's `$value`.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungrouped(*group.expr),
@@ -17,7 +17,7 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-/// The last word of a path.
+/// The last segment of a path.
 pub(crate) fn word(value: &Expr) -> Option<String> {
     match value {
         Expr::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),

@@ -6,11 +6,11 @@ use syn::{GenericArgument, PathArguments, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
 
-/// Extractors that read the body, and would find none.
+/// Extractors that read the body, which is not available when a limit is checked.
 const BODY_EXTRACTORS: [&str; 8] =
     ["Json", "Form", "Bytes", "BytesMut", "String", "Payload", "Multipart", "MultipartForm"];
 
-/// Types around extractors that extract what is in them.
+/// Wrappers that extract the type inside them.
 const WRAPPERS: [&str; 3] = ["Option", "Result", "Either"];
 
 pub(crate) fn check(
@@ -52,7 +52,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Without parentheses, and without the invisible delimiters that a macro's `$type` comes in.
+/// Removes parentheses, and the invisible delimiters of a macro's `$type`.
 pub(crate) fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -61,7 +61,7 @@ pub(crate) fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// The `_` in a type.
+/// The span of a `_` in a type.
 fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(word) if word == "_" => Some(word.span()),
@@ -71,7 +71,7 @@ fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
     })
 }
 
-/// The extractor in a type that reads the body.
+/// The extractor in `ty` that reads the body: its name and its type.
 fn body_reader(ty: &Type) -> Option<(String, &Type)> {
     match bare(ty) {
         Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),

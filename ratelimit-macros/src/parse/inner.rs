@@ -6,7 +6,7 @@ use syn::{Expr, Lit};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
 
-/// Reads the name that the handler's own function gets.
+/// Reads the name of the handler's own function.
 pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident, Reported> {
     let value = ungrouped(value);
     if let Expr::Path(path) = &value

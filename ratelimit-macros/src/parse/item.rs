@@ -1,4 +1,4 @@
-//! The item below the attribute, and where each of its attributes goes.
+//! The item below the attribute, and the place of each of its attributes.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -14,16 +14,16 @@ use crate::parse::tokens::has_word;
 const ROUTE_ATTRIBUTES: [&str; 11] =
     ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"];
 
-/// Other attributes that belong to what the rest of the program sees, the wrapper. Lint levels there reach the user's
-/// function as well, since it is nested in the wrapper; a copy of an `expect` would never be fulfilled.
+/// Other attributes that belong to the wrapper, which the rest of the program sees. Lint levels of the wrapper also apply
+/// to the function nested in it. They are not copied: the copy of an `expect` would never be fulfilled.
 const WRAPPER_ATTRIBUTES: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
-/// Lint levels; those of a function beside its wrapper stand on both.
+/// Lint levels. A function beside its wrapper gets a copy.
 const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
 
-/// Attributes of other crates, by crate, that do not work on a nested function: they change its arguments, or add items that
-/// the rest of the program looks for beside it.
+/// Attributes that do not work on a nested function, with their crate and effect. They change the function's arguments, or
+/// add items beside it that the rest of the program uses.
 const ABOVE_ONLY: [(&str, &str, &str); 4] = [
     ("actix_web_grants", "protect", CHANGES),
     ("actix_web_grants", "has_permissions", CHANGES),
@@ -32,17 +32,17 @@ const ABOVE_ONLY: [(&str, &str, &str); 4] = [
 ];
 const CHANGES: &str = "changes the arguments of the function";
 
-/// The user's item, with our own attributes taken off.
+/// The user's item without our own attributes.
 pub(crate) struct Item {
     attributes: Vec<Attribute>,
     stacked: Vec<Attribute>,
     exemption: Option<Attribute>,
-    /// All that follows the attributes: visibility, signature and body, if it is a function.
+    /// The tokens after the attributes: visibility, signature and body of a function.
     pub(crate) rest: TokenStream,
 }
 
 impl Item {
-    /// Takes every further `#[rate_limit]` off `item`, also in path form and below other attributes.
+    /// Separates our attributes from the others. They may be in path form and below other attributes.
     pub(crate) fn split(item: TokenStream) -> Self {
         let parser =
             |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
@@ -60,7 +60,7 @@ impl Item {
         Self { attributes, stacked, exemption, rest }
     }
 
-    /// The further `#[rate_limit]`s, in the order of the source.
+    /// Further `#[rate_limit]` attributes, in source order.
     pub(crate) fn stacked(&self) -> &[Attribute] {
         &self.stacked
     }
@@ -70,22 +70,22 @@ impl Item {
         self.exemption.as_ref()
     }
 
-    /// What it is.
+    /// The kind of the item.
     pub(crate) fn kind(&self) -> ItemKind {
         item_kind::of(&self.rest)
     }
 
-    /// Whether it is an `async fn`.
+    /// Returns true for an `async fn`.
     pub(crate) fn is_async_fn(&self) -> bool {
         item_kind::is_async_fn(&self.rest)
     }
 
-    /// Whether it is a function with `self`.
+    /// Returns true for a function with `self`.
     pub(crate) fn has_receiver(&self) -> bool {
         item_kind::has_receiver(&self.rest)
     }
 
-    /// The paths under which route attributes register it.
+    /// The paths of the route attributes.
     pub(crate) fn routes(&self) -> Vec<Route> {
         self.attributes
             .iter()
@@ -94,7 +94,7 @@ impl Item {
             .collect()
     }
 
-    /// The path of `#[actix_web::scope]`, if that is in view.
+    /// The path of `#[actix_web::scope]`, if that attribute is in view.
     pub(crate) fn scope(&self) -> Option<Route> {
         self.attributes
             .iter()
@@ -102,7 +102,7 @@ impl Item {
             .and_then(Route::from_attribute)
     }
 
-    /// Whether a route attribute is in view, also one under a condition.
+    /// Returns true if a route attribute is in view, including in a `cfg_attr`.
     pub(crate) fn has_route(&self) -> bool {
         self.attributes.iter().any(|attribute| {
             is_route(attribute)
@@ -110,14 +110,14 @@ impl Item {
         })
     }
 
-    /// One of our attributes under a condition, which nobody has evaluated yet.
+    /// A `cfg_attr` with one of our attributes, whose condition is not evaluated yet.
     pub(crate) fn conditional(&self) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| {
             conditional(attribute).is_some_and(|tokens| has_word(tokens, &["rate_limit", "no_rate_limit"]))
         })
     }
 
-    /// The attributes that do not work below ours, and what they do.
+    /// The attributes that do not work below ours, and their effect.
     pub(crate) fn misplaced(&self) -> impl Iterator<Item = (&Attribute, &'static str)> {
         self.attributes.iter().filter_map(|attribute| {
             let segments = &attribute.path().segments;
@@ -129,24 +129,24 @@ impl Item {
         })
     }
 
-    /// Every attribute that is not ours.
+    /// All attributes that are not ours.
     pub(crate) fn foreign_attributes(&self) -> &[Attribute] {
         &self.attributes
     }
 
-    /// Attributes of the wrapper, and those of the user's function inside it.
+    /// Attributes of the wrapper, and of the user's function nested in it.
     pub(crate) fn attributes_nested(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
         self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
     }
 
-    /// Attributes of the wrapper, and those of the user's function beside it: levels and conditions do not reach it from
-    /// the wrapper, so it has its own.
+    /// Attributes of the wrapper, and of the user's function beside it. Lint levels and conditions of the wrapper do not
+    /// apply to that function, so they are copied.
     pub(crate) fn attributes_beside(&self, documented: bool) -> (Vec<TokenStream>, Vec<TokenStream>) {
         let is_plain = |attribute: &Attribute, names: &[&str]| {
             attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))
         };
         self.partition(
-            // An expectation on both would be met on one.
+            // An expectation on both would be fulfilled by only one.
             |attribute| belongs_to_wrapper(attribute) && !is_plain(attribute, &["expect"]),
             |attribute| {
                 !belongs_to_wrapper(attribute)
@@ -186,7 +186,7 @@ fn is_route(attribute: &Attribute) -> bool {
     ROUTE_ATTRIBUTES.contains(&last_segment(attribute).as_str())
 }
 
-/// What stands in a `cfg_attr`.
+/// The arguments of a `cfg_attr`.
 fn conditional(attribute: &Attribute) -> Option<TokenStream> {
     let list = attribute.path().is_ident("cfg_attr").then(|| attribute.meta.require_list());
     list.and_then(Result::ok).map(|list| list.tokens.clone())

@@ -1,22 +1,22 @@
-//! What an item is, from its leading words.
+//! The kind of an item, from its leading words.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Signature, Token, Visibility};
 
-/// What an item is, as far as the attribute goes on it.
+/// The kinds of items that the attribute distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
     Module,
     Impl,
-    /// Several items: an attribute at the top of a crate is given all of it.
+    /// Several items: an attribute at the top of a crate receives the whole crate.
     Crate,
-    /// A function, or something that gets an error for not being one.
+    /// A function, or an item that is reported for not being one.
     Other,
 }
 
-/// What `item` is. Attributes have been taken off it.
+/// The kind of `item`, which has no attributes.
 pub(crate) fn of(item: &TokenStream) -> ItemKind {
     let found = |input: ParseStream<'_>| {
         let _visibility: Visibility = input.parse()?;
@@ -36,7 +36,7 @@ fn is_several(item: &TokenStream) -> bool {
     syn::parse2::<syn::File>(item.clone()).is_ok_and(|file| file.items.len() > 1)
 }
 
-/// Whether `item` is an `async fn`.
+/// Returns true if `item` is an `async fn`.
 pub(crate) fn is_async_fn(item: &TokenStream) -> bool {
     let is_async_fn = |input: ParseStream<'_>| {
         let _visibility: Visibility = input.parse()?;
@@ -47,7 +47,7 @@ pub(crate) fn is_async_fn(item: &TokenStream) -> bool {
     is_async_fn.parse2(item.clone()).unwrap_or(false)
 }
 
-/// Whether `item` is a function with `self`.
+/// Returns true if `item` is a function with `self`.
 pub(crate) fn has_receiver(item: &TokenStream) -> bool {
     let has_receiver = |input: ParseStream<'_>| {
         let _visibility: Visibility = input.parse()?;
@@ -58,7 +58,7 @@ pub(crate) fn has_receiver(item: &TokenStream) -> bool {
     has_receiver.parse2(item.clone()).unwrap_or(false)
 }
 
-/// Makes sure that a function is next; otherwise says what is.
+/// Checks that a function is next. The error names the item that was found instead.
 pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
     other_than_function(input).map_err(|found| {
         let help = match found {
@@ -73,7 +73,8 @@ pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
     })
 }
 
-/// Looks at the leading words only, so that the mistake is named instead of the first token that does not fit.
+/// Names the item that is next, if it is not a function. Only the leading words decide, so that the error is about the
+/// kind of item, not about the first unexpected token.
 fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
     let ahead = input.fork();
     loop {

@@ -1,4 +1,4 @@
-//! The names of arguments, and what people write instead of them.
+//! The names of arguments and their aliases.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -6,7 +6,7 @@ use syn::{Expr, Lit};
 
 use crate::suggest::{list, nearest};
 
-/// Every argument, and how one writes it.
+/// All arguments: name and example.
 pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
@@ -25,7 +25,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("crate", "crate = ::ratelimit_actix"),
 ];
 
-/// What other rate limiters call the same things, in lower case and without underscores.
+/// Names of the same arguments in other rate limiters, in lower case and without underscores.
 const ALIASES: [(&str, &[&str]); 12] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
@@ -44,7 +44,7 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("inner", &["direct", "original", "bodyname"]),
 ];
 
-/// The argument that goes by another name or spelling.
+/// The argument for which `word` is an alias or another spelling.
 pub(crate) fn resolve_alias(word: &str) -> Option<&'static str> {
     let word = word.trim_start_matches("r#").to_lowercase().replace('_', "");
     let spelled = ARGUMENTS.into_iter().find(|(name, _)| name.replace('_', "") == word);
@@ -52,7 +52,7 @@ pub(crate) fn resolve_alias(word: &str) -> Option<&'static str> {
     spelled.or(other.map(|(name, _)| (name, ""))).map(|(name, _)| name)
 }
 
-/// What to say about an argument that does not exist.
+/// The message about an argument that does not exist.
 pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
     let names = ARGUMENTS.into_iter().map(|(name, _)| name);
     let expected = list(names.clone(), '`');
@@ -66,7 +66,7 @@ pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
     format!("unknown argument `{word}`{meant}\nexpected one of: {expected}")
 }
 
-/// A literal as it has to be written for the argument `name`, if it fits there.
+/// The literal as a value of the argument `name`, if it fits.
 fn spelled(name: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(value) = value else { return None };
     match (name, &value.lit) {
@@ -79,7 +79,7 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
     }
 }
 
-/// What to say about values without names.
+/// The message about values without names.
 pub(crate) fn unnamed_message(values: &[TokenStream]) -> String {
     let mut named: Vec<String> = Vec::new();
     for value in values {

@@ -1,10 +1,10 @@
-//! What stands between the braces of a module or impl block, item by item.
+//! The items between the braces of a module or impl block.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::Attribute;
 use syn::parse::{Parse, ParseStream, Parser};
 
-/// Cuts what is between the braces into items, each as the tokens that it was written with.
+/// Splits the content of the braces into inner attributes and items. Items keep their tokens.
 pub(crate) fn split_items<T: Parse>(inside: TokenStream) -> syn::Result<(Vec<Attribute>, Vec<TokenStream>)> {
     let parser = |input: ParseStream<'_>| {
         let inner = Attribute::parse_inner(input)?;

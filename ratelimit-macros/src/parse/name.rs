@@ -1,4 +1,4 @@
-//! Names that go into stored keys and into quoted header fields, and keys with placeholders.
+//! The values of `key` and `name`, which become parts of stored keys and of quoted header fields.
 
 use proc_macro2::Span;
 use syn::{Expr, Lit};
@@ -8,7 +8,7 @@ use crate::parse::by::By;
 use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::parse::template;
 
-/// Longest key or name, in bytes.
+/// Maximum length of a key or name, in bytes.
 const MAX_NAME: usize = 128;
 
 /// A key or the name of a policy.
@@ -17,14 +17,14 @@ pub(crate) struct Name {
     pub(crate) span: Span,
 }
 
-/// A key: a name, or text with placeholders.
+/// A key: a plain name or a template.
 pub(crate) enum Key {
     Name(Name),
-    /// The name of the policy, and who the placeholders are.
+    /// The name of the policy, and the caller that the placeholders define.
     Template(Name, By),
 }
 
-/// Reads a key or a policy's name.
+/// Reads the name of a policy.
 pub(crate) fn read(
     name: &str,
     example: &str,
@@ -50,7 +50,7 @@ pub(crate) fn read(
     Err(diagnostics.error(value, fault))
 }
 
-/// Why a text cannot be a key or a name: both go into stored keys and into quoted header fields.
+/// The fault in a key or name, if there is one.
 fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
     let wrong = text.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '{' | '}' | '"' | '\\'));
     Some(match wrong {
@@ -79,7 +79,7 @@ fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
     })
 }
 
-/// Reads a key: a name, or text with placeholders.
+/// Reads a plain name or a template.
 pub(crate) fn read_key(
     name: &str,
     example: &str,

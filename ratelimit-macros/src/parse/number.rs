@@ -1,4 +1,4 @@
-//! Numbers: integers, constant expressions, and what is chosen for each request.
+//! Numbers: integers, const expressions, and numbers that are chosen per request.
 
 use std::ops::RangeInclusive;
 
@@ -16,14 +16,14 @@ pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
 /// Bounds of `sub_windows`.
 pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
 
-/// A whole number, known now or to the compiler later.
+/// A whole number: a literal, or an expression that the compiler evaluates.
 pub(crate) enum Number {
     Literal { value: u64, span: Span },
     Constant(TokenStream),
 }
 
 impl Number {
-    /// The number, if it is known now.
+    /// The value of a literal.
     pub(crate) fn literal(&self) -> Option<u64> {
         match self {
             Self::Literal { value, .. } => Some(*value),
@@ -32,14 +32,14 @@ impl Number {
     }
 }
 
-/// A number that is constant, or chosen for each request.
+/// A number that is constant or chosen per request.
 pub(crate) enum Units {
     Fixed(Number),
     PerRequest(RequestFn),
 }
 
 impl Units {
-    /// The number, if it is known now.
+    /// The value of a literal.
     pub(crate) fn literal(&self) -> Option<u64> {
         match self {
             Self::Fixed(number) => number.literal(),
@@ -95,7 +95,7 @@ fn is_integer_suffix(suffix: &str) -> bool {
     suffix.is_empty() || suffix.strip_prefix(['u', 'i']).is_some_and(|width| widths.contains(&width))
 }
 
-/// Reads an integer, a const expression, or code for each request.
+/// Reads an integer, a const expression, or code that runs per request.
 pub(crate) fn units(
     name: &str,
     example: &str,

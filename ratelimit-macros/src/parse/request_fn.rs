@@ -1,4 +1,4 @@
-//! Code of the user's that runs for each request: a closure, or `with(path)` for a function.
+//! User code that runs for each request: a closure, or `with(path)` for a function.
 
 use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -9,7 +9,7 @@ use crate::parse::expr::ungrouped;
 use crate::parse::extractor_type;
 use crate::span::located_at_start;
 
-/// Something that is chosen for each request.
+/// User code that chooses a value per request.
 pub(crate) enum RequestFn {
     Closure(Closure),
     /// `with(path)`: a function, sync or async, over the request or over extractors.
@@ -17,7 +17,7 @@ pub(crate) enum RequestFn {
 }
 
 impl RequestFn {
-    /// The user's code in it.
+    /// The user's tokens.
     pub(crate) fn code(&self) -> TokenStream {
         match self {
             Self::Closure(closure) => closure.tokens.clone(),
@@ -26,19 +26,19 @@ impl RequestFn {
     }
 }
 
-/// A closure, taken apart to be written as a function: that may return what it borrows from the request.
+/// The parts of a closure. It is written out as a function, which may return a borrow of the request.
 pub(crate) struct Closure {
     pub(crate) asyncness: Option<syn::Token![async]>,
     pub(crate) inputs: Inputs,
-    /// The type that it says it returns.
+    /// The declared return type.
     pub(crate) output: Option<TokenStream>,
-    /// In braces.
+    /// The body, in braces.
     pub(crate) body: TokenStream,
-    /// As it was written.
+    /// The closure as written.
     pub(crate) tokens: TokenStream,
 }
 
-/// What a closure is over.
+/// The parameters of a closure.
 pub(crate) enum Inputs {
     /// `|req: &HttpRequest|`.
     Request(Input),
@@ -55,13 +55,13 @@ pub(crate) struct Input {
 }
 
 impl Closure {
-    /// Whether it can be asked without waiting for anything.
+    /// Returns true if the call needs no `await`.
     pub(crate) fn is_immediate(&self) -> bool {
         self.asyncness.is_none() && matches!(self.inputs, Inputs::Request(..))
     }
 }
 
-/// Reads code for each request, if `value` is some.
+/// Reads a closure or `with(..)`. `None` for any other expression.
 pub(crate) fn read(
     name: &str,
     value: &Expr,
@@ -98,7 +98,7 @@ pub(crate) fn with(name: &str, call: &ExprCall, diagnostics: &mut Diagnostics) -
     }
 }
 
-/// Reads a closure over the request, or over extractors that leave the body alone.
+/// Reads a closure over the request, or over extractors that do not read the body.
 pub(crate) fn closure(
     name: &str,
     closure: &ExprClosure,
@@ -141,7 +141,7 @@ pub(crate) fn closure(
         }
     }
     sound?;
-    // Next to others a reference has been refused.
+    // A reference beside other parameters has been reported.
     let inputs = match typed.pop() {
         Some(request) if is_request => Inputs::Request(request),
         last => {
@@ -165,7 +165,7 @@ pub(crate) fn closure(
     })
 }
 
-/// The variables in a pattern: words that begin in lower case, and are no path, no name of a field and no macro.
+/// Collects the variables of a pattern: lower-case words that are not paths, field names or macros.
 fn find_names(pattern: TokenStream, names: &mut Vec<Ident>) {
     let mut tokens = pattern.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -183,7 +183,7 @@ fn find_names(pattern: TokenStream, names: &mut Vec<Ident>) {
                     names.push(word);
                 }
             }
-            // The second half of `::`, and what follows it, which is no variable.
+            // The second half of `::` and the segment after it.
             TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint => {
                 tokens.next();
                 tokens.next_if(|next| matches!(next, TokenTree::Ident(_)));

@@ -1,4 +1,4 @@
-//! The routes in view of the attribute, and which parameters their paths have.
+//! Route attributes in view, and the parameters of their paths.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{Attribute, Lit, LitStr};
@@ -10,12 +10,12 @@ use crate::suggest::{list, nearest};
 pub(crate) struct Route {
     pub(crate) path: String,
     pub(crate) span: Span,
-    /// Parameters of the path, and of the scope around it.
+    /// Parameters of the path and of the scope around it.
     pub(crate) parameters: Vec<String>,
 }
 
 impl Route {
-    /// Reads the path of a route attribute, or of `#[scope]`: the literal that its arguments begin with.
+    /// Reads the path of a route attribute or of `#[scope]`: the literal at the start of its arguments.
     pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
         let arguments: TokenStream = attribute.meta.require_list().ok()?.tokens.clone();
         let literal = first_literal(arguments)?;
@@ -23,7 +23,7 @@ impl Route {
         Some(Self { parameters: parameters(&path), path, span: literal.span() })
     }
 
-    /// Says that the route has no such parameter, with what it has, and what else to write for one of a scope.
+    /// Reports that the route has no such parameter. `scope` says how to name a parameter of an enclosing scope.
     pub(crate) fn report_missing(
         &self,
         name: &str,
@@ -49,7 +49,7 @@ impl Route {
 
 fn first_literal(arguments: TokenStream) -> Option<LitStr> {
     match arguments.into_iter().next()? {
-        // A literal that came through a macro has invisible delimiters.
+        // A literal from a macro has invisible delimiters.
         TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::None => {
             first_literal(group.stream())
         }
@@ -61,7 +61,7 @@ fn first_literal(arguments: TokenStream) -> Option<LitStr> {
     }
 }
 
-/// The names of the parameters: `{name}`, `{name:pattern}` whose pattern may have braces, and `{name}*`.
+/// The names of the parameters: `{name}`, `{name}*` and `{name:pattern}`, whose pattern may contain braces.
 fn parameters(path: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut depth = 0_usize;

@@ -7,7 +7,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::request_fn::{self, RequestFn};
 
-/// Reads code that says yes or no for each request.
+/// Reads code that returns a boolean per request.
 pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
     let value = ungrouped(value);
     if let Some(function) = request_fn::read("skip", &value, diagnostics) {

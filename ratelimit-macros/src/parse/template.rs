@@ -1,16 +1,16 @@
-//! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The placeholders are the
-//! caller, and the text names the policy.
+//! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The placeholders name the
+//! caller, the text names the policy.
 
 use crate::suggest::{list, nearest};
 
-/// What a placeholder can be, and how one writes it.
+/// The kinds of placeholders, with an example each.
 const PLACEHOLDERS: [(&str, &str); 3] =
     [("path", "{path:id}"), ("header", "{header:x-api-key}"), ("ip", "{ip}")];
 
 /// A key with placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// The name of the policy: the template with `<` and `>` instead of braces.
+    /// The name of the policy: the template with `<` and `>` for braces.
     pub(crate) name: String,
     pub(crate) placeholders: Vec<Placeholder>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Template {
 /// A placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Placeholder {
-    /// `{name}`, checked against the route, or `{path:name}`, not checked.
+    /// `{name}`, checked against the routes in view, or `{path:name}`, not checked.
     Path { name: String, checked: bool },
     /// `{header:name}`, in lower case.
     Header(String),
@@ -26,7 +26,7 @@ pub(crate) enum Placeholder {
     Ip,
 }
 
-/// Whether a key is meant to have placeholders.
+/// Returns true if a key has braces, and is thus meant to have placeholders.
 pub(crate) fn is_template(text: &str) -> bool {
     text.contains(['{', '}'])
 }
@@ -35,7 +35,7 @@ pub(crate) fn is_template(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// What is wrong with it, and what to write instead.
+/// The fault in `text`, and what to write instead.
 pub(crate) fn parse(text: &str) -> Result<Template, String> {
     if text.contains("{{") || text.contains("}}") {
         return Err(format!(
@@ -127,7 +127,7 @@ fn read_placeholder(inside: &str, text: &str) -> Result<Placeholder, String> {
 ///
 /// # Errors
 ///
-/// When it cannot be the name of a field.
+/// The reason why `name` cannot be a field name.
 pub(crate) fn header(name: &str) -> Result<String, String> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     match name.chars().find(|c| !is_token(*c)) {

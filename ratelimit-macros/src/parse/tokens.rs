@@ -1,8 +1,8 @@
-//! Searches in tokens that are not parsed.
+//! Searches in unparsed tokens.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-/// The first `Self` that means the type around the function. Items nested in the body have a `Self` of their own.
+/// The first `Self` that means the type around the function. Nested items have their own `Self` and are skipped.
 pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
     let mut tokens = tokens.into_iter();
     while let Some(token) = tokens.next() {
@@ -28,7 +28,7 @@ pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
     None
 }
 
-/// Whether one of `words` is among the tokens, at any depth.
+/// Returns true if one of `words` is among the tokens, at any depth.
 pub(crate) fn has_word(tokens: TokenStream, words: &[&str]) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => words.iter().any(|other| word == other),

@@ -1,4 +1,4 @@
-//! The rules between the arguments of one attribute, whatever it stands on.
+//! Rules between the arguments of one attribute.
 
 use proc_macro2::TokenStream;
 
@@ -12,13 +12,13 @@ use crate::parse::number::{Number, SUB_WINDOWS, Units};
 use crate::parse::tokens::find_self;
 use crate::parse::window::grammar;
 
-/// Units per window when nothing else is said.
+/// Units per window by default.
 const DEFAULT_MAX: u64 = 100;
 
-/// The window in microseconds when nothing else is said: 60 s.
+/// Default window, in microseconds.
 const DEFAULT_MICROS: u64 = 60_000_000;
 
-/// Records every rule that the arguments break.
+/// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     check_sub_windows(args, diagnostics);
     check_burst(args, diagnostics);
@@ -27,7 +27,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     check_self(args, diagnostics);
 }
 
-/// The algorithm of the limit; nothing when its name is known to be wrong.
+/// The algorithm of the limit. `None` if its name is wrong.
 fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
         None => Some(algorithm::DEFAULT),
@@ -35,7 +35,7 @@ fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     }
 }
 
-/// Refuses a parameter that the algorithm does not have. Returns whether it was refused.
+/// Reports a parameter that the algorithm does not have. Returns true if it was reported.
 fn check_algorithm_has(
     parameter: Parameter,
     argument: &Argument<Number>,
@@ -57,7 +57,7 @@ fn check_algorithm_has(
     true
 }
 
-/// The value of an argument or its default; nothing when it is known only to the compiler, or wrong.
+/// The value of an argument or its default. `None` for a const expression and for a wrong value.
 fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
     match argument {
         None => default,
@@ -65,7 +65,7 @@ fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<
     }
 }
 
-/// The same for a number that can also be chosen for each request.
+/// As [`literal`], for a number that can be chosen per request.
 fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64> {
     match argument {
         None => default,
@@ -149,7 +149,7 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// The numbers and the code stand inside the wrapper, where `Self` means nothing.
+/// Numbers and code are written inside the wrapper, where `Self` has no meaning.
 fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
     const HELP: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
     let mut code: Vec<TokenStream> = Vec::new();
@@ -186,7 +186,7 @@ fn constant(number: &Number) -> Option<TokenStream> {
     }
 }
 
-/// The placeholders of a key and `by` say the same thing.
+/// Placeholders of a key and `by` cannot both name the caller, and `global` is never missing.
 fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
     let template = matches!(args.key.as_ref().map(|key| &key.value), Some(Ok(Key::Template(..))));
     if template && let Some(by) = &args.by {
@@ -206,7 +206,7 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Reports a wrong number at the number.
+/// Reports a wrong number at its literal.
 fn report_at(argument: &Argument<Number>, message: &str, diagnostics: &mut Diagnostics) {
     match &argument.value {
         Ok(Number::Literal { span, .. }) => diagnostics.error_at(*span, message),

@@ -1,4 +1,4 @@
-//! A module or an impl block below the attribute: which of the functions inside are handlers, and whose limits they have.
+//! A module or impl block below the attribute: which functions inside are limited, and by which limits.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -10,42 +10,42 @@ use crate::parse::impl_header::{is_trait_impl, owner};
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::parse::members::split_items;
-use crate::validate::group::{handler, read_attribute};
+use crate::validate::group::{handler, read_attribute, report_contradiction};
 use crate::validate::handler::{Handler, Place};
 use crate::validate::inherited::Inherited;
 use crate::validate::spec::HandlerSpec;
 
-/// A module or impl block with its handlers limited.
+/// A module or impl block and its members.
 pub(crate) struct Block {
     pub(crate) attributes: Vec<Attribute>,
-    /// All before the braces.
+    /// The tokens before the braces.
     pub(crate) header: TokenStream,
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<Member>,
     pub(crate) braces: Group,
 }
 
-/// Something inside.
+/// A member of a block.
 pub(crate) enum Member {
     Handler(Box<HandlerSpec>),
     Block(Block),
-    /// Whatever has no limit.
+    /// An item without limits.
     Other(TokenStream),
 }
 
-/// Which functions have the limits of what is around them.
+/// The functions to which the limits of the block around them apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Applies {
-    /// In a module: those with a route attribute.
+    /// In a module: functions with a route attribute.
     ToRoutes,
     /// In an impl block: every `async fn` without `self`.
     ToAssociated,
-    /// In an impl block that has no attribute, in a module that has one: those that ask for it.
+    /// In an impl block without an attribute, inside a limited module: functions with `#[rate_limit]`.
     WhenAsked,
 }
 
 impl Block {
-    /// Reads the item below the attribute, and records everything that is wrong anywhere inside.
+    /// Reads the item below the attribute, and records all mistakes inside.
     pub(crate) fn parse(
         arguments: TokenStream,
         item: &Item,
@@ -57,10 +57,7 @@ impl Block {
         }
         let inherited = Inherited::read(group, None, diagnostics);
         if let Some(exemption) = item.exemption() {
-            diagnostics.error(
-                exemption,
-                "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
-            );
+            report_contradiction(exemption, diagnostics);
         }
         if is_file_module(item) {
             return Err(diagnostics.push(whole_file_error()));
@@ -79,7 +76,7 @@ impl Block {
         Ok(block)
     }
 
-    /// `own`: whether the attribute stands on this block, or on one around it.
+    /// Reads a block. `own`: the attribute is on this block, not on one around it.
     fn read(
         item: &Item,
         inherited: &Inherited,
@@ -121,7 +118,7 @@ impl Block {
         Ok(Self { attributes: item.foreign_attributes().to_vec(), header, inner, members: read, braces })
     }
 
-    /// How many handlers are limited.
+    /// The number of limited handlers.
     fn count(&self) -> usize {
         let count = |member: &Member| match member {
             Member::Handler(_) => 1,
@@ -149,10 +146,7 @@ fn read_member(
     }
     if let Some(exemption) = item.exemption() {
         if !item.stacked().is_empty() {
-            return Err(diagnostics.error(
-                exemption,
-                "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them",
-            ));
+            return Err(report_contradiction(exemption, diagnostics));
         }
         if !matches!(exemption.meta, Meta::Path(_)) {
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
@@ -179,7 +173,7 @@ fn read_member(
     }
     let place = owner.map_or(Place::Free, Place::Type);
     if !inherited.is_valid && item.stacked().is_empty() {
-        // What is wrong with its limits has been said; what is wrong with itself has not.
+        // Mistakes in its limits have been reported. Those in the handler have not.
         let ignored = Handler::parse(&item, place, None, diagnostics);
         return ignored.map(|_| Member::Other(tokens));
     }
@@ -187,7 +181,7 @@ fn read_member(
         .map(|spec| Member::Handler(Box::new(spec)))
 }
 
-/// The limits of a handler: its own, or those around it. A bare `#[rate_limit]` stands for those around it.
+/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
 fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
     if item.stacked().is_empty() {
         return inherited.args();
@@ -203,7 +197,7 @@ fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) 
     group
 }
 
-/// A module or impl block inside: its own limits are for it, as on a handler.
+/// Reads a block inside a block. Its own limits replace the inherited ones, as on a handler.
 fn read_nested(
     item: &Item,
     tokens: TokenStream,
@@ -211,7 +205,7 @@ fn read_nested(
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {
     if item.stacked().is_empty() {
-        // A module in another file has limits of its own, or none.
+        // The functions of a module in another file are not visible here.
         let is_inline =
             item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
         let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
@@ -242,7 +236,7 @@ fn read_nested(
     Block::read(item, limits, true, diagnostics).map(Member::Block)
 }
 
-/// Whether an attribute has no arguments, with or without parentheses around them.
+/// Returns true if an attribute has no arguments, with or without parentheses.
 fn is_bare(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::Path(_) => true,
@@ -251,14 +245,14 @@ fn is_bare(attribute: &Attribute) -> bool {
     }
 }
 
-/// Whether a module is a file, whose own first line the attribute is: its braces then stand for the semicolon after
-/// its name.
+/// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then spanned at the
+/// semicolon of `mod name;`.
 fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
 }
 
-/// What is wrong with `#![rate_limit]`. The compiler has said that it is unstable; what to do instead, it does not know.
+/// The error about `#![rate_limit]`. The compiler's own error says that it is unstable; this one adds what to write.
 pub(crate) fn whole_file_error() -> syn::Error {
     syn::Error::new(
         Span::call_site(),

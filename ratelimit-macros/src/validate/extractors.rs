@@ -1,4 +1,4 @@
-//! The handler's own arguments: its extractors, and the conditions under which they exist.
+//! The handler's arguments: extractors and their `cfg` conditions.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -7,16 +7,16 @@ use syn::{Attribute, FnArg, Signature};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::tokens::has_word;
 
-/// The most arguments that an Actix-web handler can have.
+/// Maximum number of arguments of an Actix-web handler.
 const MAX_ARGUMENTS: usize = 16;
 
-/// The most different `cfg` conditions on arguments: an expansion holds every combination.
+/// Maximum number of different `cfg` conditions: an expansion has a block for each combination.
 const MAX_CONDITIONS: usize = 4;
 
-/// An argument of a handler: an extractor.
+/// An argument of a handler.
 pub(crate) struct Extractor {
     pub(crate) ty: TokenStream,
-    /// The condition under which it exists, from its `cfg` attributes.
+    /// The joined condition of its `cfg` attributes.
     pub(crate) condition: Option<TokenStream>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Resu
     }
 }
 
-/// The different conditions on arguments.
+/// The distinct conditions on arguments.
 pub(crate) fn conditions(extractors: &[Extractor]) -> Vec<&TokenStream> {
     let mut conditions: Vec<&TokenStream> = Vec::new();
     for condition in extractors.iter().filter_map(|extractor| extractor.condition.as_ref()) {
@@ -74,7 +74,7 @@ pub(crate) fn conditions(extractors: &[Extractor]) -> Vec<&TokenStream> {
     conditions
 }
 
-/// Whether two conditions are written alike.
+/// Returns true if two conditions have the same tokens.
 pub(crate) fn is_same(one: &TokenStream, other: &TokenStream) -> bool {
     one.to_string() == other.to_string()
 }

@@ -1,4 +1,4 @@
-//! The function below the attribute: whether its signature is that of a handler.
+//! The function below the attribute, checked to be a handler.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -16,42 +16,42 @@ use crate::validate::extractors::{self, Extractor};
 pub(crate) struct Handler {
     /// Attributes of the wrapper.
     pub(crate) wrapper_attributes: Vec<TokenStream>,
-    /// Attributes of the user's function inside it.
+    /// Attributes of the user's function.
     pub(crate) function_attributes: Vec<TokenStream>,
     pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
-    /// What the wrapper calls the user's function with.
+    /// The arguments of the user's function.
     pub(crate) extractors: Vec<Extractor>,
-    /// The braces and all they hold, never looked into but for `Self`.
+    /// The body with its braces. It is only searched for `Self`.
     pub(crate) body: TokenStream,
     pub(crate) form: Form,
-    /// The type that it is associated with, as text, if that is in view.
+    /// The type of the impl block as text, if the block is in view.
     pub(crate) owner: Option<String>,
 }
 
-/// Where the user's function goes.
+/// The place of the user's function.
 pub(crate) enum Form {
-    /// Into the wrapper.
+    /// Inside the wrapper.
     Nested,
-    /// Beside it, under another name.
+    /// Beside the wrapper, under another name.
     Beside {
         name: Ident,
-        /// Whether anybody else is to call it.
+        /// The user gave the name with `inner`, so that other code can call the function.
         is_named: bool,
     },
 }
 
-/// Where a handler stands.
+/// The place of a handler.
 #[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {
-    /// Below an attribute of its own, or in a module.
+    /// Below its own attribute, or in a module.
     Free,
     /// In an impl block of this type.
     Type(&'a str),
 }
 
 impl Handler {
-    /// Reads the function, and records everything that keeps it from being a handler.
+    /// Reads the function, and records all reasons why it cannot be a handler.
     pub(crate) fn parse(
         item: &Item,
         place: Place<'_>,
@@ -129,13 +129,13 @@ impl Handler {
         })
     }
 
-    /// What tells it from the other handlers of its module: its name, after the type's.
+    /// The name within the module: the function's, after the type's.
     pub(crate) fn path(&self) -> String {
         let name = self.signature.ident.unraw();
         self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))
     }
 
-    /// Type and const parameters, to call the user's function with: `::<T, N>`.
+    /// Type and const parameters for a call of the user's function: `::<T, N>`.
     pub(crate) fn turbofish(&self) -> TokenStream {
         let Generics { params, .. } = &self.signature.generics;
         let names: Vec<&Ident> = params
@@ -150,7 +150,7 @@ impl Handler {
     }
 }
 
-/// An associated function goes beside its wrapper, where `Self` has a meaning.
+/// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self` is valid.
 fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
     match (inner, place) {
         (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
@@ -196,7 +196,7 @@ fn check_body(
 ) -> Result<(), Reported> {
     let mut tokens = body.clone().into_iter();
     match (tokens.next(), tokens.next()) {
-        // A body that came through a macro has invisible delimiters around its braces.
+        // A body from a macro has invisible delimiters around its braces.
         (Some(TokenTree::Group(group)), None)
             if matches!(group.delimiter(), Delimiter::Brace | Delimiter::None) =>
         {

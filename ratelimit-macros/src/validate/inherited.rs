@@ -8,11 +8,11 @@ use crate::parse::args::Args;
 use crate::parse::route::Route;
 use crate::validate::group::read;
 
-/// The limits of what is around a handler, which it has unless it has its own.
+/// Limits around a handler. They apply unless the handler has its own.
 pub(crate) struct Inherited {
-    /// The arguments of each attribute, as they were written: they are read anew for each handler.
+    /// The arguments of each attribute as tokens, which are read again for each handler.
     pub(crate) group: Vec<TokenStream>,
-    /// Whether they are known to be sound.
+    /// False if a mistake was reported in them.
     pub(crate) is_valid: bool,
     pub(crate) facade: Option<ExprPath>,
     pub(crate) scope: Vec<String>,
@@ -50,13 +50,13 @@ impl Inherited {
         inherited
     }
 
-    /// The limits again, for one more handler. Their mistakes have been recorded.
+    /// Reads the limits for one more handler. Their mistakes have been recorded.
     pub(crate) fn args(&self) -> Vec<Args> {
         let mut ignored = Diagnostics::default();
         self.group.iter().map(|arguments| read(arguments.clone(), &mut ignored)).collect()
     }
 
-    /// The same inside a block, which may be a scope with parameters.
+    /// The limits inside a block. A scope adds its path parameters.
     pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
         let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
         Self {

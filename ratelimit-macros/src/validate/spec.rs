@@ -1,4 +1,4 @@
-//! Joins the arguments of all attributes on a handler with the handler: what remains can be written out.
+//! Specifications: a handler and its limits, complete and free of mistakes.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -17,7 +17,7 @@ use crate::parse::window::Window;
 use crate::suggest::nearest;
 use crate::validate::handler::Handler;
 
-/// A handler and its limits, free of mistakes.
+/// A handler and its limits.
 pub(crate) struct HandlerSpec {
     /// The value of `crate = ..`.
     pub(crate) facade: Option<ExprPath>,
@@ -42,17 +42,17 @@ pub(crate) struct LimitSpec {
     pub(crate) skip: Option<RequestFn>,
 }
 
-/// The name under which counts are kept.
+/// The key of the policy.
 pub(crate) enum PolicyKey {
     Given(Name),
-    /// Module path and this.
+    /// The module path is prepended at compile time.
     Default(String),
 }
 
-/// Most limits that a store judges together.
+/// Maximum number of limits in a group.
 const MAX_GROUP: usize = 64;
 
-/// Joins the arguments of every attribute with the handler.
+/// Joins the arguments of all attributes with the handler.
 pub(crate) fn validate(
     group: Vec<Args>,
     handler: Result<Handler, Reported>,
@@ -86,7 +86,7 @@ pub(crate) fn validate(
     })
 }
 
-/// All attributes on a handler are expanded as one, so they cannot name two facades.
+/// Requires one facade per handler, because all its attributes are expanded as one.
 fn check_facade(
     first: Option<&Argument<ExprPath>>,
     other: &Argument<ExprPath>,
@@ -99,7 +99,7 @@ fn check_facade(
     }
 }
 
-/// The name for the handler's own function that one of its attributes gives.
+/// The name of the handler's own function, if one of the attributes gives it.
 pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
     let mut given = group.iter().filter_map(|args| args.inner.as_ref());
     let first = given.next()?;
@@ -154,7 +154,7 @@ fn value_of<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
     argument.map(|argument| argument.value).transpose()
 }
 
-/// A parameter that no route in view has is a mistake, as far as the attribute can tell.
+/// Checks a path parameter against the routes in view.
 fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Diagnostics) {
     let Parameter { name, span, route_check } = parameter;
     for route in routes {
@@ -176,9 +176,9 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
     }
 }
 
-/// The handler's name; a further limit on it adds its position, since headers list policies by name.
+/// The handler's name. Further limits add their position, because headers list policies by name.
 ///
-/// Whatever letters it has: the facade makes a key of it that fits.
+/// The name may have any letters: the facade turns it into a valid key.
 fn default_key(index: usize, handler: Option<&Handler>) -> PolicyKey {
     let name: String = handler.map(Handler::path).unwrap_or_default();
     let name: String = name.split_whitespace().collect();

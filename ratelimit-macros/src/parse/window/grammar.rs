@@ -10,7 +10,7 @@ pub(crate) const MIN_MICROS: u64 = 1_000;
 /// Longest window, and longest time to refill a token bucket: 366 days.
 pub(crate) const MAX_MICROS: u64 = 366 * 86_400_000_000;
 
-/// What people write for a unit, and which one they mean.
+/// Other spellings of the units.
 const SPELLINGS: [(&str, &[&str]); 5] = [
     ("d", &["day", "days"]),
     ("h", &["hr", "hrs", "hour", "hours"]),
@@ -29,7 +29,7 @@ struct Term<'a> {
 ///
 /// # Errors
 ///
-/// What is wrong with `text`, with the corrected spelling when there is one.
+/// The fault in `text`, with the corrected spelling if there is one.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     parse_strict(text).map_err(|fault| match repair(text) {
         Some(repaired) => format!("{fault}; did you mean `window = \"{repaired}\"`?"),
@@ -82,7 +82,7 @@ fn parse_strict(text: &str) -> Result<u64, String> {
     Ok(total)
 }
 
-/// Cuts `text` where digits begin, so that each part is a number and what follows it.
+/// Splits `text` before each run of digits into terms.
 fn split(text: &str) -> impl Iterator<Item = Term<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -98,7 +98,7 @@ fn split(text: &str) -> impl Iterator<Item = Term<'_>> {
     })
 }
 
-/// What was probably meant, if that is a window.
+/// The window that was probably meant.
 fn repair(text: &str) -> Option<String> {
     let text: String =
         text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect::<String>().to_lowercase();
@@ -119,7 +119,7 @@ fn repair(text: &str) -> Option<String> {
     }
     let total = lengths.iter().try_fold(0_u64, |total, (_, length)| total.checked_add(*length))?;
     let repaired = match lengths[..] {
-        // "60sec" is to become "60s", not "1m".
+        // "60sec" becomes "60s", not "1m".
         [(rank, length)] if length % UNITS[rank].1 == 0 => {
             format!("{}{}", length / UNITS[rank].1, UNITS[rank].0)
         }
@@ -128,8 +128,8 @@ fn repair(text: &str) -> Option<String> {
     parse_strict(&repaired).is_ok().then_some(repaired)
 }
 
-/// Which unit a spelling means, and how many of it: weeks are seven days. None at all means the unit that follows
-/// the last one.
+/// The rank of the unit that a spelling means, and its multiple: a week is seven days. An empty spelling means the unit
+/// that follows the previous one.
 fn rank_of(unit: &str, before: &[(usize, u64)]) -> Option<(usize, u64)> {
     const SECONDS: usize = 3;
     if unit.is_empty() {
@@ -143,7 +143,7 @@ fn rank_of(unit: &str, before: &[(usize, u64)]) -> Option<(usize, u64)> {
     UNITS.iter().position(|(name, _)| name == meant).map(|rank| (rank, 1))
 }
 
-/// `whole.fraction` units of `micros`, if that is a whole number of microseconds.
+/// `whole.fraction` units of `micros`, if the product is a whole number of microseconds.
 fn scaled(whole: &str, fraction: &str, micros: u64) -> Option<u64> {
     let denominator = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let numerator = format!("{whole}{fraction}").parse::<u64>().ok()?.checked_mul(micros)?;
