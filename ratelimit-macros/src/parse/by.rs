@@ -156,7 +156,7 @@ fn quoted_help(text: &str) -> String {
         Some(("header", name)) => format!("; did you mean `by = header({name:?})`?"),
         Some(("path", name)) => format!("; did you mean `by = path({name:?})`?"),
         _ if template::is_template(text) => {
-            format!(", not a template; placeholders belong into the key: did you mean `key = {text:?}`?")
+            format!(", not a template; placeholders belong in the key: did you mean `key = {text:?}`?")
         }
         _ if syn::parse_str::<syn::Path>(text).is_ok() => {
             format!(", without quotes; did you mean `by = {text}`?")
@@ -198,7 +198,7 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
         }
         (Some(word @ ("ip" | "global")), _) => format!("`{word}` takes no arguments: write `by = {word}`"),
         (Some("with"), _) => {
-            "a function stands for itself: write its path without `with`, such as `by = caller`".to_owned()
+            "a function needs no `with` here: write its path, such as `by = caller`".to_owned()
         }
         (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
             Some(meant @ ("path" | "header")) => {
@@ -217,8 +217,10 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
 
 fn read_tuple(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     if tuple.elems.is_empty() {
-        return Err(diagnostics
-            .error(tuple, "an empty tuple is nobody; for one count of all callers write `by = global`"));
+        return Err(diagnostics.error(
+            tuple,
+            "an empty tuple names no caller; write `by = global` for one count of all callers",
+        ));
     }
     let parts: Vec<Result<By, Reported>> = tuple
         .elems
@@ -229,7 +231,7 @@ fn read_tuple(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Rep
             match read_single(part, diagnostics)? {
                 By::Global => Err(diagnostics.error(
                     tokens,
-                    "`global` tells no callers apart, so it means nothing next to others; remove it from the tuple",
+                    "`global` does not distinguish callers, so it has no effect in a tuple; remove it",
                 )),
                 part => Ok(part),
             }

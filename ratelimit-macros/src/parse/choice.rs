@@ -73,7 +73,7 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
         Expr::Closure(closure) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
             Err(diagnostics.error(
                 value,
-                "`count` takes a closure over the answer's status: write `|status: StatusCode| ..`",
+                "`count` takes a closure over the status of the response: write `|status: StatusCode| ..`",
             ))
         }
         Expr::Closure(_) => Ok(Count::Closure(value.into_token_stream())),

@@ -26,13 +26,14 @@ pub(crate) fn check(
         if let Type::Path(path) = bare(&reference.elem)
             && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
         {
-            return Err(diagnostics
-                .error(ty, "`ServiceRequest` is what middleware is given; a handler's is `&HttpRequest`"));
+            return Err(
+                diagnostics.error(ty, "`ServiceRequest` is only for middleware; write `&HttpRequest`")
+            );
         }
         if arity > 1 {
             let value = reference.elem.to_token_stream().to_string().replace(' ', "");
             return Err(diagnostics
-                .error(ty, format!("next to other extractors each is taken by value: write `{value}`")));
+                .error(ty, format!("with several parameters each is taken by value: write `{value}`")));
         }
         return Ok(());
     }

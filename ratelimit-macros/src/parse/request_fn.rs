@@ -83,8 +83,9 @@ pub(crate) fn with(name: &str, call: &ExprCall, diagnostics: &mut Diagnostics) -
     let mut arguments = call.args.iter().cloned().map(ungrouped);
     match (arguments.next(), arguments.next()) {
         (Some(Expr::Path(path)), None) => Ok(path),
-        (Some(Expr::Closure(_)), None) => Err(diagnostics
-            .error(call, format!("a closure stands for itself: write `{name} = |..| ..`, without `with`"))),
+        (Some(Expr::Closure(_)), None) => {
+            Err(diagnostics.error(call, format!("a closure needs no `with`: write `{name} = |..| ..`")))
+        }
         (Some(Expr::Call(_)), None) => Err(diagnostics.error(
             call,
             format!(

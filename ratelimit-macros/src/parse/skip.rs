@@ -19,8 +19,7 @@ pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
             format!("; did you mean `skip = with({path})`?")
         }
         Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)) => {
-            "; a limit that never holds is no limit, remove the attribute; one that always holds needs no `skip`"
-                .to_owned()
+            "; remove `skip` to always apply the limit, or the attribute to never apply it".to_owned()
         }
         _ => format!(", not {}", describe(&value)),
     };

@@ -86,7 +86,7 @@ impl Placeholder {
 fn read_placeholder(inside: &str, text: &str) -> Result<Placeholder, String> {
     if inside.trim().is_empty() {
         return Err(format!(
-            "`{{{inside}}}` is empty in {text:?}; name what is the caller, such as `{{user_id}}` or `{{ip}}`"
+            "`{{{inside}}}` is empty in {text:?}; name the caller, such as `{{user_id}}` or `{{ip}}`"
         ));
     }
     if inside.contains(char::is_whitespace) {
@@ -184,7 +184,7 @@ mod tests {
             ("{header:größe}", "\"größe\" cannot be the name of a header, because of 'ö'"),
             ("user:id}", "`}` without `{` before it in \"user:id}\"; placeholders are like `{user_id}`"),
             ("{a{b}", "a placeholder cannot have braces in it, found \"{a{b}\"; close it with `}` first"),
-            ("{}", "`{}` is empty in \"{}\"; name what is the caller, such as `{user_id}` or `{ip}`"),
+            ("{}", "`{}` is empty in \"{}\"; name the caller, such as `{user_id}` or `{ip}`"),
             ("{ id }", "a placeholder has no blanks, found `{ id }`; did you mean `{id}`?"),
             ("{header}", "`{header}` needs a name; write for example `{header:x-api-key}`"),
             ("{path:}", "`{path:}` needs the name of a parameter; write for example `{path:id}`"),

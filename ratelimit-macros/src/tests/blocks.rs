@@ -211,7 +211,7 @@ fn blocks_that_cannot_be_limited() {
     );
 }
 
-const OF_A_FILE: &str = "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an \
+const OF_A_FILE: &str = "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an \
                          inline module around the handlers, or limit a scope with the `RateLimit` middleware";
 
 #[test]

@@ -39,10 +39,7 @@ fn words_and_calls() {
             "header(\"x api key\")",
             "\"x api key\" cannot be the name of a header, because of ' '; did you mean `x-api-key`?",
         ),
-        (
-            "with(caller)",
-            "a function stands for itself: write its path without `with`, such as `by = caller`",
-        ),
+        ("with(caller)", "a function needs no `with` here: write its path, such as `by = caller`"),
     ] {
         check(&format!("by = {value}"), &[(value, message)]);
     }
@@ -64,7 +61,7 @@ fn words_and_calls() {
         &[(
             "\"{id}\"",
             &format!(
-                "{EXPECTED}, not a template; placeholders belong into the key: did you mean `key = \"{{id}}\"`?"
+                "{EXPECTED}, not a template; placeholders belong in the key: did you mean `key = \"{{id}}\"`?"
             ),
         )],
     );
@@ -78,12 +75,12 @@ fn tuples() {
     check("by = (api_key, path(\"id\"), ip, header(\"x-tenant\"), |r: &HttpRequest| 1)", &[]);
     check(
         "by = (ip, global)",
-        &[(
-            "global",
-            "`global` tells no callers apart, so it means nothing next to others; remove it from the tuple",
-        )],
+        &[("global", "`global` does not distinguish callers, so it has no effect in a tuple; remove it")],
     );
-    check("by = ()", &[("()", "an empty tuple is nobody; for one count of all callers write `by = global`")]);
+    check(
+        "by = ()",
+        &[("()", "an empty tuple names no caller; write `by = global` for one count of all callers")],
+    );
     check(
         "by = (ip, (f, g))",
         &[("(f, g)", "a tuple in a tuple is the same as one tuple; remove the inner parentheses")],
@@ -120,14 +117,11 @@ fn closures_have_types_and_leave_the_body_alone() {
     );
     check(
         "by = |p: web::Path<u64>, req: &HttpRequest| 1",
-        &[("&HttpRequest", "next to other extractors each is taken by value: write `HttpRequest`")],
+        &[("&HttpRequest", "with several parameters each is taken by value: write `HttpRequest`")],
     );
     check(
         "by = |req: &dev::ServiceRequest| 1",
-        &[(
-            "&dev::ServiceRequest",
-            "`ServiceRequest` is what middleware is given; a handler's is `&HttpRequest`",
-        )],
+        &[("&dev::ServiceRequest", "`ServiceRequest` is only for middleware; write `&HttpRequest`")],
     );
     check(
         "by = |#[cfg(x)] id: Path<u64>, #[allow(y)] _: HttpRequest| 1",
@@ -216,7 +210,7 @@ fn functions_that_choose() {
             "with(f(1))",
             "`with` takes the path of a function, without calling it: write `max = with(function)`",
         ),
-        ("with(|a: A| 1)", "a closure stands for itself: write `max = |..| ..`, without `with`"),
+        ("with(|a: A| 1)", "a closure needs no `with`: write `max = |..| ..`"),
     ] {
         check(&format!("max = {value}"), &[(value, message)]);
     }
@@ -232,8 +226,7 @@ fn functions_that_choose() {
         "skip = true",
         &[(
             "true",
-            "`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`; a limit that never holds is \
-             no limit, remove the attribute; one that always holds needs no `skip`",
+            "`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`; remove `skip` to always apply the limit, or the attribute to never apply it",
         )],
     );
     check("max = self::with(3), cost = with(cost)", &[]);
@@ -275,7 +268,10 @@ fn words_in_quotes() {
     for closure in ["|| true", "|a: A, b: B| true", "async |status: StatusCode| true"] {
         check(
             &format!("count = {closure}"),
-            &[(closure, "`count` takes a closure over the answer's status: write `|status: StatusCode| ..`")],
+            &[(
+                closure,
+                "`count` takes a closure over the status of the response: write `|status: StatusCode| ..`",
+            )],
         );
     }
     check("count = |status| true", &[]);
@@ -288,15 +284,14 @@ fn callers_are_named_once() {
         "key = \"user:{path:id}\", by = ip",
         &[(
             "by",
-            "`by` and the placeholders of `key` both say who is limited; remove `by`, or write a key without \
-             placeholders",
+            "`by` and the placeholders of `key` both name the caller; remove `by`, or write a key without placeholders",
         )],
     );
     check(
         "by = global, on_missing = \"skip\"",
         &[(
             "on_missing",
-            "`on_missing` means nothing with `by = global`, where every call has a caller; remove it",
+            "`on_missing` has no effect with `by = global`, where every request has a caller; remove it",
         )],
     );
 }

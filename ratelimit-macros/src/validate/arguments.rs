@@ -192,8 +192,7 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
     if template && let Some(by) = &args.by {
         diagnostics.error(
             &by.keyword,
-            "`by` and the placeholders of `key` both say who is limited; remove `by`, or write a key without \
-             placeholders",
+            "`by` and the placeholders of `key` both name the caller; remove `by`, or write a key without placeholders",
         );
     }
     if let Some(on_missing) = &args.on_missing
@@ -201,7 +200,7 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
     {
         diagnostics.error(
             &on_missing.keyword,
-            "`on_missing` means nothing with `by = global`, where every call has a caller; remove it",
+            "`on_missing` has no effect with `by = global`, where every request has a caller; remove it",
         );
     }
 }
