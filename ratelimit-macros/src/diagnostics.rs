@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_was_recorded_is_lost() {
+    fn all_recorded_mistakes_are_returned() {
         let result = Diagnostics::collect(|diagnostics| {
             diagnostics.error_at(Span::call_site(), "one");
             diagnostics.error_at(Span::call_site(), "two");

@@ -97,7 +97,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn code_looks_as_it_is_written() {
+    fn code_has_conventional_spacing() {
         for code in [
             "caller",
             "a::b::<3>::of",

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_ignores_case_and_the_far_away() {
+    fn nearest_ignores_case_and_distant_words() {
         assert_eq!(nearest("Windw", ["max", "window"]), Some("window"));
         assert_eq!(nearest("MAX", ["max", "window"]), Some("max"));
         assert_eq!(nearest("colour", ["max", "window"]), None);

@@ -118,7 +118,7 @@ impl Args {
             "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
             "on_error" => set(&mut self.on_error, keyword, diagnostics, |d| choice::on_error(value?, d)),
             "on_missing" => {
-                set(&mut self.on_missing, keyword, diagnostics, |d| choice::on_missing(value?, d))
+                set(&mut self.on_missing, keyword, diagnostics, |d| choice::on_missing(value?, d));
             }
             "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {

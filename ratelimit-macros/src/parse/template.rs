@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_the_policy_and_the_placeholders_are_the_caller() {
+    fn text_names_the_policy_and_placeholders_name_the_caller() {
         for (text, name, placeholders) in [
             ("user:{user_id}", "user:<user_id>", vec![path("user_id", true)]),
             ("{path:org}", "<org>", vec![path("org", false)]),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_to_write() {
+    fn mistakes_suggest_what_to_write() {
         for (text, message) in [
             (
                 "user:{{id}}",

@@ -1,4 +1,4 @@
-//! Modules and impl blocks: which functions are limited, and by what.
+//! Modules and impl blocks: which functions are limited, and by which limits.
 
 use proc_macro2::{Delimiter, Group, TokenTree};
 use quote::ToTokens;
@@ -33,7 +33,7 @@ fn check_limited(arguments: &str, item: &str, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_module_limits_what_has_a_route() {
+fn a_module_limits_functions_with_a_route() {
     check_limited(
         "max = 5",
         "mod api {
@@ -63,7 +63,7 @@ fn a_module_limits_what_has_a_route() {
 }
 
 #[test]
-fn modules_and_impl_blocks_inside_inherit() {
+fn nested_blocks_inherit_limits() {
     check_limited(
         "max = 5, crate = ::ratelimit_actix",
         "mod api {
@@ -115,7 +115,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
 }
 
 #[test]
-fn a_scope_around_has_parameters() {
+fn a_scope_adds_path_parameters() {
     check_item(
         "key = \"{org}:{id}\"",
         "#[actix_web::scope(\"/{org}\")] mod api { #[get(\"/{id}\")] async fn a() {} }",
@@ -136,7 +136,7 @@ fn a_scope_around_has_parameters() {
 }
 
 #[test]
-fn mistakes_are_said_once_however_many_handlers() {
+fn mistakes_of_a_block_are_reported_once_for_all_handlers() {
     check_item(
         "max = 0",
         "mod api { #[get(\"/a\")] async fn a() {} #[get(\"/b\")] fn b() {} #[get(\"/c\")] #[rate_limit(max = -1)] async fn c() {} }",
@@ -149,7 +149,7 @@ fn mistakes_are_said_once_however_many_handlers() {
 }
 
 #[test]
-fn blocks_that_cannot_be_limited() {
+fn a_block_without_handlers_is_a_mistake() {
     let nothing = "no function with a route attribute in this module, so nothing would be limited; write \
                    `#[rate_limit]` above each handler that has none";
     check_item("", "mod api {}", &[("mod api", nothing)]);
@@ -216,7 +216,7 @@ const OF_A_FILE: &str = "#[rate_limit] cannot apply to a whole file; put it on e
 
 #[test]
 fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
-    // What the compiler hands over for `#![rate_limit]` above these two handlers.
+    // The input from the compiler for `#![rate_limit]` above these two handlers.
     let item = "extern crate std; #[prelude_import] use std::prelude::rust_2024::*; \
                 #[rate_limit(max = 1)] async fn a() {} #[no_rate_limit] async fn b() {}";
     check_item("max = 1", item, &[("", OF_A_FILE)]);
@@ -227,7 +227,7 @@ fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
 
 #[test]
 fn an_attribute_at_the_top_of_a_module_in_a_file_names_the_alternatives() {
-    // The compiler hands over the module with what is in its file, in braces that stand at `mod api;`.
+    // The compiler passes the content of the file in braces that are spanned at `mod api;`.
     let mut module: Vec<TokenTree> = tokens("mod api;").into_iter().collect();
     let semicolon = module.pop().unwrap();
     let mut braces = Group::new(Delimiter::Brace, tokens("#[get(\"/a\")] async fn a() {}"));
@@ -239,7 +239,7 @@ fn an_attribute_at_the_top_of_a_module_in_a_file_names_the_alternatives() {
 }
 
 #[test]
-fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
+fn a_block_with_a_mistake_is_returned_without_our_attributes() {
     let item = "mod api { #[get(\"/a\")] async fn a() {} #[no_rate_limit] #[x] #[a::rate_limit = 1] async fn b() { f(#[rate_limit(a)] c) } }";
     let expanded = expand("max = 0", item).to_string();
     let ours = ["#[no_rate_limit] ", "#[rate_limit(a)] ", "#[a::rate_limit = 1] "];
@@ -248,7 +248,7 @@ fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
 }
 
 #[test]
-fn an_exemption_of_nothing_is_a_mistake() {
+fn an_exemption_outside_a_limited_block_is_a_mistake() {
     let expanded =
         crate::attribute::expand_exemption(&tokens("async fn a() {}")).to_token_stream().to_string();
     assert!(

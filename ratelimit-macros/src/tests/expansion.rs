@@ -1,4 +1,4 @@
-//! What an expansion is made of, found by parsing it.
+//! The parts of an expansion, found by parsing it.
 
 use std::collections::BTreeSet;
 
@@ -73,27 +73,27 @@ fn the_wrapper_has_the_name_and_place_of_the_handler() {
 }
 
 #[test]
-fn the_body_is_untouched() {
+fn the_body_is_copied_unchanged() {
     let body = "{ #![allow(x)] let r#a = b'x'; /* not even */ loop { break 'a: \"\\u{7f}\" } a.await? ; @ }";
-    // Not Rust, so that nobody can have parsed it.
+    // Not Rust: parsing it would fail.
     let tokens = expand("", &format!("async fn user() {body}")).to_string();
     assert!(tokens.contains(&super::tokens(body).to_string()), "{tokens}");
 }
 
-/// The key of a limit that is given none.
+/// The key of a limit without `key`.
 fn default_key(name: &str) -> String {
     format!(
         "const{{&{P}::DefaultKey::new(::core::concat!(::core::module_path!(),\"::\",{name:?}))}}.as_str()"
     )
 }
 
-/// The name that clients are told of a limit without key and name.
+/// The name in responses of a limit without `key` and `name`.
 fn shown(name: &str) -> String {
     format!(".shown_as(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
 }
 
 #[test]
-fn bare_is_one_limit_with_the_defaults_of_the_facade() {
+fn an_attribute_without_arguments_is_one_default_limit() {
     assert_eq!(
         expansion("", HANDLER).limits(),
         [format!("{P}::Limit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
@@ -170,7 +170,7 @@ fn stacked_attributes_are_one_group_in_the_order_of_the_source() {
 }
 
 #[test]
-fn attributes_go_where_they_belong() {
+fn attributes_are_split_between_wrapper_and_function() {
     let Expansion { wrapper, function, .. } = expansion(
         "",
         "#[doc = \"A user.\"] #[tracing::instrument] #[actix_web::get(\"/\")] #[cfg(a)] #[allow(b)] #[expect(c)] \
@@ -196,7 +196,7 @@ fn attributes_go_where_they_belong() {
 }
 
 #[test]
-fn every_route_attribute_stays_outside() {
+fn route_attributes_stay_on_the_wrapper() {
     for route in
         ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"]
     {
@@ -208,7 +208,7 @@ fn every_route_attribute_stays_outside() {
 }
 
 #[test]
-fn arguments_are_extracted_in_order_and_checked_each() {
+fn arguments_are_checked_each_and_extracted_in_order() {
     let expansion = expansion("", "async fn user(Path(id): Path<u64>, mut b: Json<&'static str>, _: R) {}");
     let steps = text(&expansion.wrapper.block);
     for expected in [
@@ -230,7 +230,7 @@ fn arguments_are_extracted_in_order_and_checked_each() {
 }
 
 #[test]
-fn nothing_is_extracted_for_no_arguments() {
+fn a_handler_without_arguments_extracts_nothing() {
     let steps = text(&expansion("", "async fn user() {}").wrapper.block);
     assert!(!steps.contains("extract"), "{steps}");
     assert!(steps.contains("let__rate_limit_pass="), "{steps}");
@@ -256,7 +256,7 @@ fn conditional_arguments_have_a_block_for_each_combination() {
 }
 
 #[test]
-fn another_root_is_used_everywhere() {
+fn the_crate_argument_replaces_the_facade_in_all_paths() {
     for root in ["crate", "crate::a::b", "::a", "$crate"] {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
@@ -318,7 +318,7 @@ fn raw_identifiers_keep_their_name() {
 }
 
 #[test]
-fn a_mistake_gives_the_item_back_untouched() {
+fn a_mistake_returns_the_item_unchanged() {
     let item = "#[get(\"/user\")] #[instrument] pub async fn user(id: u8) -> u8 { id }";
     let stacked = item.replace("#[instrument]", "#[rate_limit(max = 1)] #[instrument] #[x::rate_limit]");
     let expanded = expand("max = 0", &stacked).to_string();

@@ -10,7 +10,7 @@ const GRAMMAR: &str =
     "expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`";
 
 #[test]
-fn the_grammar_accepts_and_refuses_what_the_table_says() {
+fn the_grammar_agrees_with_the_table() {
     let rows = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut count = 0;
     for row in rows {

@@ -1,4 +1,4 @@
-//! Whatever stands where an attribute or an item should: no panic, and never a limit without a sound handler.
+//! Malformed attributes and items: no panic, and either an error or a limit, never both.
 
 use super::{HANDLER, expand};
 
@@ -336,7 +336,7 @@ const ITEMS: &[&str] = &[
 ];
 
 #[test]
-fn nothing_panics_and_nothing_is_lost() {
+fn malformed_input_is_reported_without_a_panic() {
     let mut expanded = 0;
     for arguments in ARGUMENTS {
         expanded += usize::from(try_expand(arguments, HANDLER));
@@ -346,10 +346,10 @@ fn nothing_panics_and_nothing_is_lost() {
             expanded += usize::from(try_expand(arguments, item));
         }
     }
-    assert!(expanded > ITEMS.len(), "most of the garbage should be tokens at least");
+    assert!(expanded > ITEMS.len(), "most of the malformed input should lex");
 }
 
-/// Expands, unless the garbage is not even tokens.
+/// Expands the input. Returns false if it does not lex.
 fn try_expand(arguments: &str, item: &str) -> bool {
     if [arguments, item].iter().any(|source| source.parse::<proc_macro2::TokenStream>().is_err()) {
         return false;
