@@ -12,7 +12,7 @@ use crate::validate::handler::Handler;
 use crate::validate::spec::HandlerSpec;
 
 /// Submits the limits to the list of all limits in the program.
-pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
+pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let HandlerSpec { handler, limits, .. } = spec;
     let span = Span::mixed_site();
     let private = Facade::of(spec).private(span);

@@ -13,14 +13,14 @@ use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
 
 /// The per-request values of all limits, if there are any, and the call that checks the limits.
-pub(crate) fn all(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
+pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
     let private = facade.private(site);
     let each = spec.limits.iter().enumerate();
-    let choices: Vec<TokenStream> =
+    let values: Vec<TokenStream> =
         each.flat_map(|(position, limit)| per_request_values(facade, position, limit)).collect();
-    if choices.is_empty() {
+    if values.is_empty() {
         let decision = quote_spanned! {site=>
             #private::begin(
                 __rate_limit_request,
@@ -30,32 +30,32 @@ pub(crate) fn all(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
         };
         return (None, decision);
     }
-    let choices = quote_spanned! {site=>
+    let values = quote_spanned! {site=>
         let mut __rate_limit_group = #private::Group::new(
             __rate_limit_request,
             __rate_limit_payload,
             &__RATE_LIMIT_LIMITS,
         );
-        #(#choices)*
+        #(#values)*
     };
-    (Some(choices), quote_spanned!(site=> __rate_limit_group.decide()))
+    (Some(values), quote_spanned!(site=> __rate_limit_group.decide()))
 }
 
 /// The values of one limit. `skip` comes first: a skipped limit needs no other value.
 fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
-    let mut choices = Vec::new();
+    let mut values = Vec::new();
     if let Some(skip) = &limit.skip {
-        choices.push(assignment(position, "skip", &value(facade, skip, &quote!(bool))));
+        values.push(assignment(position, "skip", &value(facade, skip, &quote!(bool))));
     }
     if !limit.by.is_immediate() {
-        choices.push(assignment(position, "by", &caller(facade, &limit.by)));
+        values.push(assignment(position, "by", &caller(facade, &limit.by)));
     }
     for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
         if let Some(Units::PerRequest(function)) = units {
-            choices.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
+            values.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
         }
     }
-    choices
+    values
 }
 
 fn assignment(position: usize, setter: &str, value: &TokenStream) -> TokenStream {

@@ -16,7 +16,7 @@ use crate::span::{located, located_at_start};
 use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey};
 
 /// The `static` with the limits of the group.
-pub(crate) fn all(spec: &HandlerSpec) -> TokenStream {
+pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let site = Span::mixed_site();
     let facade = Facade::of(spec);
     let private = facade.private(site);

@@ -29,8 +29,8 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         Form::Nested => (None, Some(function)),
         Form::Beside { .. } => (Some(function), None),
     };
-    let limits = limits::all(spec);
-    let declaration = declaration::declaration(spec);
+    let limits = limits::expand(spec);
+    let declaration = declaration::expand(spec);
     let steps = steps(spec);
     quote_spanned! {site=>
         #beside
@@ -102,10 +102,10 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     let extraction = extraction(&spec.handler, extractors, &names, counted);
     let mutable = (!extractors.is_empty()).then(|| quote!(mut));
     let respond = respond(&spec.handler, &names, counted);
-    let (choices, decision) = dynamic::all(spec);
+    let (values, decision) = dynamic::expand(spec);
     quote_spanned! {site=>
         #(#checks)*
-        #choices
+        #values
         let #mutable __rate_limit_pass = match #decision.await {
             ::core::result::Result::Ok(__rate_limit_pass) => __rate_limit_pass,
             ::core::result::Result::Err(__rate_limit_denied) => return __rate_limit_denied,
