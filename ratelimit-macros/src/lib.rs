@@ -62,7 +62,7 @@ use proc_macro::TokenStream;
 /// | `global` | one caller for all requests |
 /// | `path("id")` | a path parameter, of the route or of a scope around it |
 /// | `header("x-tenant")` | the first value of a header field. **It is not verified**: a client that invents values invents quotas. An empty value is no caller |
-/// | `principal_or_address` | the account that authentication has verified, or else the address; `principal` for accounts only |
+/// | `principal_or_address` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
 /// | `caller` | the value of a `fn(&HttpRequest) -> K` |
 /// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body. If an extractor fails, its error is the response, and nothing is counted |
