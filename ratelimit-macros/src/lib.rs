@@ -173,7 +173,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Exempts a handler from the `#[rate_limit]` of the module or impl block around it.
 ///
-/// It also exempts a whole module or impl block inside a limited module. Elsewhere it is a compile error.
+/// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a compile error.
 #[proc_macro_attribute]
 pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand_exemption(&item.into()).into()

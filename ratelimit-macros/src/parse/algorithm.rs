@@ -73,12 +73,12 @@ const RELATED: [(&str, &[&str], &str); 2] = [
 ];
 
 impl Algorithm {
-    /// Whether it has the argument `parameter`.
+    /// Returns true if the algorithm has the argument `parameter`.
     pub(crate) fn has(&self, parameter: Parameter) -> bool {
         self.parameters.contains(&parameter)
     }
 
-    /// Whether it need not be written out.
+    /// Returns true for the default, which is not written out.
     pub(crate) fn is_default(&self) -> bool {
         ptr::eq(self, DEFAULT)
     }
