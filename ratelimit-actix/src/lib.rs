@@ -80,7 +80,7 @@
 
 #[doc(hidden)]
 #[path = "private.rs"]
-pub mod __private;
+pub mod __private_0_1;
 mod body;
 mod bounds;
 mod config;
