@@ -1,21 +1,22 @@
-//! What is worth a warning about a server, looked at once, when it is first connected to.
+//! Warnings about a server, at the first connection: version, eviction of keys, clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{FromRedisValue, Value};
 
-use super::topology::Wire;
+use super::topology::RedisConnection;
 
 /// Oldest version whose commands the scripts are written for.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// The server's clock decides, so an application that is off by so much shows its clients odd times of reset.
+/// Largest difference of the clocks without a warning. The server's clock decides, so clients are shown odd reset times if
+/// the application's clock differs.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// Warns of a server that is too old, that may drop counts, or whose clock is off. Looking is not allowed to everybody,
-/// and not necessary for deciding, so what cannot be seen is passed over.
-pub(super) async fn look(mut wire: Wire) {
-    let infos: Vec<String> = ask(&mut wire, redis::cmd("INFO").arg("everything")).await;
+/// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
+/// which decisions do not need, so errors are ignored.
+pub(super) async fn warn_about_server(mut connection: RedisConnection) {
+    let infos: Vec<String> = query_nodes(&mut connection, redis::cmd("INFO").arg("everything")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
@@ -29,13 +30,13 @@ pub(super) async fn look(mut wire: Wire) {
              who is denied; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
         );
     }
-    // The nodes of a cluster tell their time in INFO; that of one of them is asked for, in case INFO is not allowed.
+    // All nodes of a cluster report their time in INFO; TIME asks one of them, in case INFO is not permitted.
     let here = now();
-    let times: Vec<(u64, u64)> = ask(&mut wire, &redis::cmd("TIME")).await;
+    let times: Vec<(u64, u64)> = query_nodes(&mut connection, &redis::cmd("TIME")).await;
     let times =
         times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
-    let told = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
-    let apart = times.chain(told).filter_map(|there| Some(here?.abs_diff(Duration::from_micros(there))));
+    let reported = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
+    let apart = times.chain(reported).filter_map(|there| Some(here?.abs_diff(Duration::from_micros(there))));
     if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
         tracing::warn!(
             apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
@@ -45,21 +46,21 @@ pub(super) async fn look(mut wire: Wire) {
     }
 }
 
-/// What each node answers, of those that do.
-async fn ask<T: FromRedisValue>(wire: &mut Wire, command: &redis::Cmd) -> Vec<T> {
-    let answers = match wire.send(command).await {
-        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, answer)| answer).collect(),
-        Ok(answer) => vec![answer],
+/// The replies of all nodes that reply.
+async fn query_nodes<T: FromRedisValue>(connection: &mut RedisConnection, command: &redis::Cmd) -> Vec<T> {
+    let replies = match connection.send(command).await {
+        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, reply)| reply).collect(),
+        Ok(reply) => vec![reply],
         Err(_) => Vec::new(),
     };
-    answers.into_iter().filter_map(|answer| T::from_redis_value(answer).ok()).collect()
+    replies.into_iter().filter_map(|reply| T::from_redis_value(reply).ok()).collect()
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The version, if it is too old.
+/// The version, if it is older than [`MIN_VERSION`].
 fn old_version(info: &str) -> Option<&str> {
     let version = field(info, "redis_version")?;
     let mut parts = version.split('.').map(str::parse::<u32>);
@@ -67,7 +68,7 @@ fn old_version(info: &str) -> Option<&str> {
     ((major, minor) < MIN_VERSION).then_some(version)
 }
 
-/// What the server drops when it is full, if it may drop anything.
+/// The eviction policy, if the server may evict keys.
 fn eviction(info: &str) -> Option<&str> {
     let policy = field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")?;
     let bounded = field(info, "maxmemory").is_some_and(|bytes| bytes != "0");
