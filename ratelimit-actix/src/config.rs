@@ -11,12 +11,12 @@ use actix_web::{HttpRequest, web};
 use smallvec::SmallVec;
 
 pub use self::error::RateLimitConfigError;
-use crate::body::{BodyStyle, OwnBody, Refusal};
-use crate::forwarded::{FORWARDED, ForwardedHeader, X_FORWARDED_FOR};
-use crate::headers::HeaderStyle;
-use crate::identity::Ipv6Prefix;
-use crate::proxies::TrustedProxies;
-use crate::rejection::Rejection;
+use crate::address::forwarded::{FORWARDED, ForwardedHeader, X_FORWARDED_FOR};
+use crate::address::trusted_proxies::TrustedProxies;
+use crate::caller::client_ip::Ipv6Prefix;
+use crate::response::body::{BodyStyle, OwnBody, Refusal};
+use crate::response::headers::HeaderStyle;
+use crate::response::rejection::Rejection;
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
 

@@ -81,30 +81,14 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
-mod body;
-mod bounds;
+mod address;
+mod caller;
 mod config;
-mod declared;
-mod default_key;
-mod drain;
-mod forwarded;
-mod group;
-mod headers;
-mod identity;
-mod key;
-mod limit;
-mod limiter;
+mod decision;
+mod handler;
 mod middleware;
-mod parameter;
-mod pass;
-mod patience;
-mod principal;
-mod proxies;
-mod question;
 mod quotas;
-mod rejection;
-mod settle;
-mod source;
+mod response;
 mod unlimited;
 
 #[cfg(feature = "metrics")]
@@ -122,17 +106,17 @@ pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub use crate::body::{BodyStyle, Refusal};
+pub use crate::address::forwarded::ForwardedHeader;
+pub use crate::caller::client_ip::{client_ip, client_key};
+pub use crate::caller::path_param::path_key;
+pub use crate::caller::principal::{Principal, principal, principal_or_address};
+pub use crate::caller::{IntoKey, Key};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::declared::{DeclaredLimit, limits};
-pub use crate::forwarded::ForwardedHeader;
-pub use crate::headers::HeaderStyle;
-pub use crate::identity::{client_ip, client_key};
-pub use crate::key::{IntoKey, Key};
-pub use crate::limit::OnMissing;
+pub use crate::handler::limit::OnMissing;
+pub use crate::handler::registry::{DeclaredLimit, limits};
 pub use crate::middleware::{RateLimit, RateLimitService};
-pub use crate::parameter::path_key;
-pub use crate::principal::{Principal, principal, principal_or_address};
 pub use crate::quotas::{Quota, Quotas};
-pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
+pub use crate::response::body::{BodyStyle, Refusal};
+pub use crate::response::headers::HeaderStyle;
+pub use crate::response::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 pub use crate::unlimited::Unlimited;

@@ -15,14 +15,14 @@ use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
+use crate::caller::client_ip;
+use crate::caller::{IntoKey, Key};
 use crate::config::RateLimitConfig;
-use crate::identity;
-use crate::key::{IntoKey, Key};
-use crate::limit::{Nobody, OnMissing};
-use crate::pass::refuse;
-use crate::question::{Asked, Question};
+use crate::decision::refund::Charge;
+use crate::decision::{Asked, Question};
+use crate::handler::limit::{Nobody, OnMissing};
+use crate::handler::refuse;
 use crate::quotas::{Quotas, Rule};
-use crate::settle::Charge;
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -88,7 +88,7 @@ impl Limit {
     fn by_address(policy: Policy) -> Self {
         Self {
             policy: Arc::new(policy),
-            caller: Arc::new(|req| identity::caller(req, RateLimitConfig::nearest(req))),
+            caller: Arc::new(|req| client_ip::caller(req, RateLimitConfig::nearest(req))),
             on_missing: OnMissing::Reject,
         }
     }

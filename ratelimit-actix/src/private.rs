@@ -5,11 +5,13 @@ pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
 pub use ratelimit_core::{Algorithm, OnError, Policy};
 
-pub use crate::bounds::{Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor};
-pub use crate::declared::{Declaration, Text};
-pub use crate::default_key::DefaultKey;
-pub use crate::group::{Group, join};
-pub use crate::key::{IntoKey, Key};
-pub use crate::limit::{By, Count, Limit, OnMissing};
-pub use crate::pass::{Pass, begin};
-pub use crate::source::Source;
+pub use crate::caller::{IntoKey, Key};
+pub use crate::handler::bounds::{
+    Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor,
+};
+pub use crate::handler::default_key::DefaultKey;
+pub use crate::handler::dynamic::{Group, join};
+pub use crate::handler::limit::{By, Count, Limit, OnMissing};
+pub use crate::handler::registry::{Declaration, Text};
+pub use crate::handler::request_fn::Source;
+pub use crate::handler::{Pass, begin};

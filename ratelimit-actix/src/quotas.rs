@@ -1,6 +1,8 @@
 //! What was decided about one request, by all limits around its handler: kept in the request, told to the client.
 
-mod kept;
+pub(crate) mod nearest_limiter;
+pub(crate) mod request_deadline;
+mod request_extension;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,10 +18,10 @@ use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter
 use smallvec::SmallVec;
 
 use crate::config::RateLimitConfig;
-use crate::headers;
-use crate::limit::Limit;
-use crate::limiter;
-use crate::patience::Waited;
+use crate::handler::limit::Limit;
+use crate::quotas::nearest_limiter;
+use crate::quotas::request_deadline::Waited;
+use crate::response::headers;
 
 /// What one limit said about the request.
 #[derive(Clone, Debug)]
@@ -166,7 +168,7 @@ pub struct Quotas {
 impl Quotas {
     /// Those of a request, if anything was decided about it.
     pub(crate) fn known(req: &HttpRequest) -> Option<Self> {
-        kept::share(req)
+        request_extension::share(req)
     }
 
     /// Adds what the nearest limiter has decided about a group to those of a request.
@@ -176,14 +178,14 @@ impl Quotas {
         checks: &[Check<'_>],
         outcome: &GroupOutcome,
     ) {
-        kept::add(req, group(rules, checks, outcome));
+        request_extension::add(req, group(rules, checks, outcome));
     }
 
     /// Sets the header fields that say what was decided about a request, if anything was.
     pub(crate) fn tell_of(req: &HttpRequest, headers: &mut HeaderMap) {
         let config = RateLimitConfig::nearest(req);
         if !config.header_styles().is_empty() {
-            kept::look(req, |quotas| tell(quotas, config, headers));
+            request_extension::look(req, |quotas| tell(quotas, config, headers));
         }
     }
 
@@ -274,7 +276,7 @@ fn tell(quotas: &[&Quota], config: &RateLimitConfig, headers: &mut HeaderMap) {
 
 impl Decided {
     fn new(req: &HttpRequest, quotas: Group) -> Self {
-        Self { limiter: limiter::nearest(req).clone(), quotas }
+        Self { limiter: nearest_limiter::nearest(req).clone(), quotas }
     }
 
     fn update(&mut self, outcome: &GroupOutcome) {

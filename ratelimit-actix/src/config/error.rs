@@ -2,7 +2,7 @@
 
 use actix_web::http::header::HeaderName;
 
-use crate::headers::HeaderStyle;
+use crate::response::headers::HeaderStyle;
 
 /// A [`RateLimitConfig`](crate::RateLimitConfig) that cannot be built.
 #[derive(Debug, thiserror::Error)]

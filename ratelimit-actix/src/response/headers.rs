@@ -3,16 +3,16 @@
 mod draft_06;
 mod draft_11;
 mod legacy;
-mod names;
 mod number;
+mod unique_names;
 
 use std::time::Duration;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
 use ratelimit_core::Outcome;
 
-pub(crate) use self::names::unique_names;
 pub(crate) use self::number::number;
+pub(crate) use self::unique_names::unique_names;
 use crate::quotas::Quota;
 
 /// The fields in which a client is told its quota.

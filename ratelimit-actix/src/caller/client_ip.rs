@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::HttpRequest;
 
+use crate::address::forwarded::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
+use crate::caller::Key;
 use crate::config::RateLimitConfig;
-use crate::forwarded::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
-use crate::key::Key;
 
 /// The address of the client: of the peer that made the connection or, if that is a [trusted proxy], of whom it
 /// forwards for.

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use percent_encoding::percent_decode_str;
 
-use crate::key::Key;
+use crate::caller::Key;
 
 /// The caller that a parameter of the path names; nobody when there is no such parameter.
 ///
@@ -44,7 +44,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::key::IntoKey as _;
+    use crate::caller::IntoKey as _;
 
     /// The key of the last segment of a path as the router has matched it, and what a handler extracts of it.
     fn matched(segment: &str) -> (Key, String) {

@@ -1,6 +1,9 @@
 //! Whose count a request is charged to: a value that a key function found, as bytes.
 
-mod parts;
+pub(crate) mod client_ip;
+mod composite;
+pub(crate) mod path_param;
+pub(crate) mod principal;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +11,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use crate::identity::Ipv6Prefix;
+use crate::caller::client_ip::Ipv6Prefix;
 
 /// Keys up to this many bytes need no allocation; a UUID in text is one of them.
 const INLINE: usize = 40;

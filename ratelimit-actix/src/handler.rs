@@ -1,5 +1,12 @@
 //! What surrounds a limited handler: the decision before it, and the header fields after it.
 
+pub(crate) mod bounds;
+pub(crate) mod default_key;
+pub(crate) mod dynamic;
+pub(crate) mod limit;
+pub(crate) mod registry;
+pub(crate) mod request_fn;
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -9,15 +16,15 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
-use crate::bounds::Answer;
+use crate::caller::Key;
 use crate::config::RateLimitConfig;
-use crate::drain::drain;
-use crate::key::Key;
-use crate::limit::{Limit, Nobody};
-use crate::question::{Asked, Question};
+use crate::decision::refund::{Applied, Charge, Settled};
+use crate::decision::{Asked, Question};
+use crate::handler::bounds::Answer;
+use crate::handler::limit::{Limit, Nobody};
 use crate::quotas::{Quotas, Rule};
-use crate::rejection::{Rejection, answer};
-use crate::settle::{Applied, Charge, Settled};
+use crate::response::drain::drain;
+use crate::response::rejection::{Rejection, answer};
 
 /// A request that may go on to its handler.
 #[allow(

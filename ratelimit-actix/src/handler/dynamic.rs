@@ -9,15 +9,15 @@ use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
+use crate::caller::Key;
 use crate::config::RateLimitConfig;
-use crate::key::Key;
-use crate::limit::{By, Limit};
-use crate::pass::{self, Pass};
-use crate::question::{Asked, Question};
+use crate::decision::refund::{Applied, Charge};
+use crate::decision::{Asked, Question};
+use crate::handler::limit::{By, Limit};
+use crate::handler::request_fn::{self, Source};
+use crate::handler::{self, Pass};
 use crate::quotas::{Quotas, Rule};
-use crate::rejection::{RateLimited, Rejection};
-use crate::settle::{Applied, Charge};
-use crate::source::{self, Source};
+use crate::response::rejection::{RateLimited, Rejection};
 
 /// The limits of a handler and what has been chosen for one request. Made before the store is asked.
 #[allow(
@@ -64,7 +64,7 @@ impl Group {
     ///
     /// The extractor's own answer.
     pub async fn extract<A: FromRequest>(&self) -> Result<A, HttpResponse> {
-        source::extract(&self.req).await.map_err(HttpResponse::from_error)
+        request_fn::extract(&self.req).await.map_err(HttpResponse::from_error)
     }
 
     /// Asks a function.
@@ -110,7 +110,7 @@ impl Group {
         let Self { req, payload, choices } = self;
         match decide(&req, choices).verdict().await {
             Ok(charge) => Ok(Pass { req, payload, charge }),
-            Err(rejection) => Err(pass::refuse(&req, payload, rejection).await),
+            Err(rejection) => Err(handler::refuse(&req, payload, rejection).await),
         }
     }
 }

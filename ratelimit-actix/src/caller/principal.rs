@@ -2,8 +2,8 @@
 
 use actix_web::{HttpMessage, HttpRequest};
 
-use crate::identity::client_key;
-use crate::key::{IntoKey, Key};
+use crate::caller::client_ip::client_key;
+use crate::caller::{IntoKey, Key};
 
 /// Who a request is from, as the authentication of the application has verified: an account, a user, the owner of an API
 /// key.

@@ -7,10 +7,10 @@ use actix_web::http::StatusCode;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Check, Policy, PolicyBuilder};
 
+use crate::caller::Key;
+use crate::caller::client_ip;
+use crate::caller::path_param::path_key;
 use crate::config::RateLimitConfig;
-use crate::identity;
-use crate::key::Key;
-use crate::parameter::path_key;
 
 /// One limit of a handler: the rule, whose count, what a request costs, and which answers count.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl By {
     /// Whom a request counts for, under the settings that are nearest to it.
     pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Key {
         match self {
-            Self::Ip => identity::caller(req, config),
+            Self::Ip => client_ip::caller(req, config),
             Self::Global => Key::global(),
             Self::Path(name) => path_key(req, name),
             Self::Header(name) => match req.headers().get(*name) {

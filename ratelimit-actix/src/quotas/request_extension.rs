@@ -6,7 +6,7 @@ use actix_web::dev::Extensions;
 use actix_web::{HttpMessage, HttpRequest};
 use smallvec::SmallVec;
 
-use crate::patience::Waited;
+use crate::quotas::request_deadline::Waited;
 
 use super::{Decided, Group, Quota, Quotas};
 

@@ -5,8 +5,8 @@ use std::fmt::{self, Write as _};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ACCEPT, HeaderMap, HeaderValue};
 
+use crate::address::forwarded::is_token;
 use crate::config::RateLimitConfigError;
-use crate::forwarded::is_token;
 
 /// What the body of a refusal is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

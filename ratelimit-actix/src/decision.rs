@@ -1,5 +1,7 @@
 //! Asking the nearest limiter about a request: at once when it counts in this process, otherwise apart from the request.
 
+pub(crate) mod refund;
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -7,11 +9,11 @@ use actix_web::HttpRequest;
 use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
-use crate::limiter;
-use crate::patience;
+use crate::decision::refund::Charge;
+use crate::quotas::nearest_limiter;
+use crate::quotas::request_deadline;
 use crate::quotas::{Quotas, Rule};
-use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
-use crate::settle::Charge;
+use crate::response::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// What a limiter is asked about one request. Owns the callers.
 pub(crate) trait Question {
@@ -54,7 +56,7 @@ impl<'r> Asked<'r> {
         if checks.is_empty() {
             return Self::NOTHING;
         }
-        let limiter = limiter::nearest(req);
+        let limiter = nearest_limiter::nearest(req);
         if let Some(outcome) = limiter.check_all_now(&checks) {
             Quotas::add(req, question.rules(), &checks, &outcome);
             drop(checks);
@@ -63,7 +65,8 @@ impl<'r> Asked<'r> {
         drop(checks);
         Self::Later(Box::pin(async move {
             let checks = question.checks();
-            let asked = patience::ask(req, limiter, async |limiter| limiter.check_all(&checks).await).await;
+            let asked =
+                request_deadline::ask(req, limiter, async |limiter| limiter.check_all(&checks).await).await;
             let Ok(outcome) = asked else {
                 // The limiter has logged why.
                 return Err(Box::new(Rejection::Unavailable(Unavailable::new(req))));

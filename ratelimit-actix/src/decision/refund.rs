@@ -7,10 +7,10 @@ use actix_web::http::StatusCode;
 use ratelimit_core::{Check, GroupOutcome, Policy};
 use smallvec::SmallVec;
 
-use crate::key::Key;
-use crate::limit::Limit;
-use crate::limiter;
-use crate::patience;
+use crate::caller::Key;
+use crate::handler::limit::Limit;
+use crate::quotas::nearest_limiter;
+use crate::quotas::request_deadline;
 
 /// A limit as it holds for one request.
 pub(crate) struct Applied {
@@ -66,13 +66,16 @@ impl Charge {
         let Some(reservation) = self.outcome.reservation(&refunds) else {
             return Settled::AsCharged;
         };
-        let limiter = limiter::nearest(req);
+        let limiter = nearest_limiter::nearest(req);
         let looks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
         // The limiter logs what fails.
-        if patience::ask(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
+        if request_deadline::ask(req, limiter, async |limiter| limiter.refund(reservation).await)
+            .await
+            .is_err()
+        {
             return Settled::AsCharged;
         }
-        let left = patience::ask(req, limiter, async |limiter| limiter.peek_all(&looks).await).await;
+        let left = request_deadline::ask(req, limiter, async |limiter| limiter.peek_all(&looks).await).await;
         // What this process counts by itself says nothing about what the store holds.
         Settled::Refunded(left.ok().filter(|left| left.is_degraded() == self.outcome.is_degraded()))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Policy};
 
-use crate::limit::Limit;
+use crate::handler::limit::Limit;
 
 /// The limits of one handler, as the attribute hands them in.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use ratelimit_core::GroupOutcome;
 use smallvec::SmallVec;
 
-use crate::body::{BodyStyle, Refusal};
 use crate::config::RateLimitConfig;
-use crate::headers::{number, retry_after, retry_after_seconds, unique_names};
 use crate::quotas::Quotas;
+use crate::response::body::{BodyStyle, Refusal};
+use crate::response::headers::{number, retry_after, retry_after_seconds, unique_names};
 
 /// What a client is asked to wait, in seconds, when the store cannot answer: nobody knows how long that takes.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 1;
