@@ -8,15 +8,12 @@ use std::sync::{Arc, LazyLock};
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderName, RETRY_AFTER};
 use actix_web::{HttpRequest, web};
-use smallvec::SmallVec;
 
 pub use self::error::RateLimitConfigError;
-use crate::address::forwarded::{FORWARDED, ForwardedHeader, X_FORWARDED_FOR};
-use crate::address::trusted_proxies::TrustedProxies;
-use crate::caller::client_ip::Ipv6Prefix;
-use crate::response::body::{BodyStyle, OwnBody, Refusal};
-use crate::response::headers::HeaderStyle;
-use crate::response::rejection::Rejection;
+use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, TrustedProxies, X_FORWARDED_FOR};
+use crate::response::{
+    BodyStyle, CustomBody, HeaderStyle, Refusal, Rejection, ResponseStyle, StyleSettings, field_names,
+};
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
 
@@ -49,10 +46,7 @@ struct Settings {
     proxies: TrustedProxies,
     forwarded: ForwardedHeader,
     ipv6_prefix: Ipv6Prefix,
-    headers: SmallVec<[HeaderStyle; 2]>,
-    body: BodyStyle,
-    own_body: Option<OwnBody>,
-    body_by_accept: bool,
+    style: ResponseStyle,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
@@ -79,8 +73,8 @@ impl RateLimitConfig {
     /// assert!(names.iter().any(|name| name == "retry-after"));
     /// ```
     pub fn exposed_headers(&self) -> Vec<HeaderName> {
-        let styles = self.0.headers.iter();
-        styles.flat_map(|style| style.names()).cloned().chain([RETRY_AFTER]).collect()
+        let styles = self.header_styles().iter();
+        styles.flat_map(|style| field_names(*style)).cloned().chain([RETRY_AFTER]).collect()
     }
 
     /// The nearest one around the handler, or the defaults.
@@ -108,18 +102,11 @@ impl RateLimitConfig {
     }
 
     pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
-        &self.0.headers
+        &self.0.style.settings().headers
     }
 
-    /// The body for a request; `true` when another request could have got another one.
-    pub(crate) fn body_style(&self, req: &HttpRequest) -> (BodyStyle, bool) {
-        let by_accept = self.0.body_by_accept;
-        let style = if by_accept { self.0.body.by_accept(req.headers()) } else { self.0.body };
-        (style, by_accept)
-    }
-
-    pub(crate) fn own_body(&self) -> Option<&OwnBody> {
-        self.0.own_body.as_ref()
+    pub(crate) fn response_style(&self) -> &ResponseStyle {
+        &self.0.style
     }
 
     pub(crate) fn error_handler(&self) -> Option<&ErrorHandler> {
@@ -136,26 +123,24 @@ impl Default for RateLimitConfig {
 impl fmt::Debug for RateLimitConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &*self.0;
+        let style = settings.style.settings();
         f.debug_struct("RateLimitConfig")
             .field("trusted_proxies", &settings.proxies)
             .field("forwarded", &settings.forwarded)
             .field("ipv6_prefix", &settings.ipv6_prefix)
-            .field("headers", &settings.headers)
-            .field("body", &settings.body)
+            .field("headers", &style.headers)
+            .field("body", &style.body)
             .finish_non_exhaustive()
     }
 }
 
-/// Collects settings; nothing is checked before [`build`](Self::build).
+/// Collects settings. [`build`](Self::build) checks them.
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimitConfigBuilder {
     proxies: Vec<String>,
     forwarded: ForwardedHeader,
     ipv6_prefix: u8,
-    headers: SmallVec<[HeaderStyle; 2]>,
-    body: BodyStyle,
-    own_body: Option<OwnBody>,
-    body_by_accept: bool,
+    style: StyleSettings,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
@@ -166,10 +151,7 @@ impl Default for RateLimitConfigBuilder {
             proxies: Vec::new(),
             forwarded: ForwardedHeader::XForwardedFor,
             ipv6_prefix: 64,
-            headers: SmallVec::from_slice(&[HeaderStyle::LegacyUnix]),
-            body: BodyStyle::Json,
-            own_body: None,
-            body_by_accept: false,
+            style: StyleSettings::default(),
             count_options: false,
             error_handler: None,
         }
@@ -210,20 +192,20 @@ impl RateLimitConfigBuilder {
     ///
     /// `Retry-After` is not one of them: a refusal always has it, unless the request can never pass.
     pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
-        self.headers = styles.into_iter().collect();
+        self.style.headers = styles.into_iter().collect();
         self
     }
 
     /// What the body of a refusal is. The default is [`BodyStyle::Json`].
     pub const fn body(mut self, style: BodyStyle) -> Self {
-        self.body = style;
+        self.style.body = style;
         self
     }
 
     /// Lets the client's `Accept` choose among the [`BodyStyle`]s; what [`body`](Self::body) says is for clients that
     /// take anything, or nothing of it.
     pub const fn body_by_accept(mut self) -> Self {
-        self.body_by_accept = true;
+        self.style.body_by_accept = true;
         self
     }
 
@@ -233,7 +215,7 @@ impl RateLimitConfigBuilder {
         content_type: impl Into<String>,
         body: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
-        self.own_body = Some(OwnBody::new(content_type.into(), body));
+        self.style.custom_body = Some(CustomBody::new(content_type.into(), body));
         self
     }
 
@@ -272,23 +254,31 @@ impl RateLimitConfigBuilder {
         {
             return Err(RateLimitConfigError::ListAsSingle { header: name.clone() });
         }
-        for (i, style) in self.headers.iter().enumerate() {
-            let mut others = self.headers[..i].iter();
-            if let Some(other) =
-                others.find(|other| style.names().iter().any(|name| other.names().contains(name)))
-            {
+        let StyleSettings { headers, custom_body, body_by_accept, .. } = &self.style;
+        for (i, style) in headers.iter().enumerate() {
+            let has_same_field = |other: &&HeaderStyle| {
+                field_names(*style).iter().any(|name| field_names(**other).contains(name))
+            };
+            if let Some(other) = headers[..i].iter().find(has_same_field) {
                 return Err(RateLimitConfigError::SameFields { styles: [*other, *style] });
             }
         }
-        if let Some(body) = &self.own_body {
-            body.validate()?;
-            if self.body_by_accept {
-                return Err(RateLimitConfigError::OwnBodyByAccept);
+        if let Some(body) = custom_body {
+            if !body.is_valid() {
+                let content_type = body.content_type().to_owned();
+                return Err(RateLimitConfigError::ContentType { content_type });
+            }
+            if *body_by_accept {
+                return Err(RateLimitConfigError::CustomBodyByAccept);
             }
         }
         let ipv6_prefix = Ipv6Prefix::new(self.ipv6_prefix);
         let ipv6_prefix = ipv6_prefix.ok_or(RateLimitConfigError::Ipv6Prefix { bits: self.ipv6_prefix })?;
-        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str))?;
+        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str));
+        let proxies = proxies.map_err(|error| match error {
+            NetworkError::Malformed(network) => RateLimitConfigError::Network { network },
+            NetworkError::CoversEveryAddress => RateLimitConfigError::TrustsEveryAddress,
+        })?;
         Ok(self.finish(proxies, ipv6_prefix))
     }
 
@@ -297,10 +287,7 @@ impl RateLimitConfigBuilder {
             proxies,
             forwarded: self.forwarded,
             ipv6_prefix,
-            headers: self.headers,
-            body: self.body,
-            own_body: self.own_body,
-            body_by_accept: self.body_by_accept,
+            style: ResponseStyle::new(self.style),
             count_options: self.count_options,
             error_handler: self.error_handler,
         }))

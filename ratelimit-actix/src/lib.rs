@@ -106,17 +106,17 @@ pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub use crate::address::forwarded::ForwardedHeader;
-pub use crate::caller::client_ip::{client_ip, client_key};
-pub use crate::caller::path_param::path_key;
-pub use crate::caller::principal::{Principal, principal, principal_or_address};
-pub use crate::caller::{IntoKey, Key};
+pub use crate::address::ForwardedHeader;
+pub use crate::caller::into_caller::IntoKey;
+pub use crate::caller::value::Key;
+pub use crate::caller::{
+    OnMissing, Principal, client_ip, client_key, path_key, principal, principal_or_address,
+};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::handler::limit::OnMissing;
 pub use crate::handler::registry::{DeclaredLimit, limits};
 pub use crate::middleware::{RateLimit, RateLimitService};
 pub use crate::quotas::{Quota, Quotas};
-pub use crate::response::body::{BodyStyle, Refusal};
-pub use crate::response::headers::HeaderStyle;
-pub use crate::response::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
+pub use crate::response::{
+    BodyStyle, HeaderStyle, MissingCaller, RateLimited, Refusal, Rejection, Unavailable,
+};
 pub use crate::unlimited::Unlimited;

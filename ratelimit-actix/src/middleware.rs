@@ -15,14 +15,12 @@ use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
-use crate::caller::client_ip;
-use crate::caller::{IntoKey, Key};
+use crate::caller::{self, IntoKey, Key, Nobody, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
-use crate::decision::{Asked, Question};
-use crate::handler::limit::{Nobody, OnMissing};
-use crate::handler::refuse;
-use crate::quotas::{Quotas, Rule};
+use crate::decision::respond::{reject, write_quotas};
+use crate::decision::{Admission, RequestChecks};
+use crate::quotas::{PolicyRef, Quotas};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -88,7 +86,7 @@ impl Limit {
     fn by_address(policy: Policy) -> Self {
         Self {
             policy: Arc::new(policy),
-            caller: Arc::new(|req| client_ip::caller(req, RateLimitConfig::nearest(req))),
+            caller: Arc::new(|req| caller::by_address(req, RateLimitConfig::nearest(req))),
             on_missing: OnMissing::Reject,
         }
     }
@@ -213,7 +211,7 @@ impl fmt::Debug for RateLimit {
 
 impl Settings {
     /// The same for one thread, so that threads do not meet on counts of holders.
-    fn apart(&self) -> Self {
+    fn clone_for_worker(&self) -> Self {
         let mut settings = self.clone();
         for limit in &mut settings.limits {
             limit.policy = Arc::new(Policy::clone(&limit.policy));
@@ -223,19 +221,19 @@ impl Settings {
 
     /// Asks about a request, if it is one that counts here. What is needed of it is taken before it goes on: a clone of
     /// the request, kept, would be in the way of the router.
-    fn ask<'r>(&'r self, req: &'r HttpRequest) -> Asked<'r> {
-        if !RateLimitConfig::nearest(req).counts(req.method()) || !self.filter.applies_to(req) {
-            return Asked::NOTHING;
+    fn decide<'r>(&'r self, req: &'r HttpRequest, config: &'r RateLimitConfig) -> Admission<'r> {
+        if !config.counts(req.method()) || !self.filter.applies_to(req) {
+            return Admission::NOT_COUNTED;
         }
         let mut callers = SmallVec::new();
         for limit in &self.limits {
             match limit.on_missing.known((limit.caller)(req)) {
                 Ok(Some(caller)) => callers.push((&limit.policy, caller)),
                 Ok(None) => {}
-                Err(Nobody) => return Asked::of_nobody(req),
+                Err(Nobody) => return Admission::missing_caller(req, config),
             }
         }
-        Asked::about(req, Callers { callers, cost: self.cost })
+        Admission::decide(req, config, Callers { callers, cost: self.cost })
     }
 }
 
@@ -245,7 +243,7 @@ struct Callers<'s> {
     cost: u64,
 }
 
-impl Question for Callers<'_> {
+impl RequestChecks for Callers<'_> {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
         let checks = self.callers.iter();
         checks
@@ -253,12 +251,12 @@ impl Question for Callers<'_> {
             .collect()
     }
 
-    fn rules(&self) -> impl Iterator<Item = Rule> {
-        self.callers.iter().map(|(policy, _)| Rule::Shared(Arc::clone(policy)))
+    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
+        self.callers.iter().map(|(policy, _)| PolicyRef::Shared(Arc::clone(policy)))
     }
 
     /// Every answer counts.
-    fn charged(&mut self, _: GroupOutcome) -> Option<Box<Charge>> {
+    fn take_charge(&mut self, _: GroupOutcome) -> Option<Box<Charge>> {
         None
     }
 }
@@ -275,7 +273,7 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        let settings = Rc::new(self.0.apart());
+        let settings = Rc::new(self.0.clone_for_worker());
         ready(Ok(RateLimitService { settings, service: Rc::new(service) }))
     }
 }
@@ -301,26 +299,26 @@ where
     fn call(&self, req: ServiceRequest) -> Self::Future {
         let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
         Box::pin(async move {
-            if let Err(rejection) = settings.ask(req.request()).verdict().await {
+            let config = RateLimitConfig::nearest(req.request()).clone();
+            if let Err(rejection) = settings.decide(req.request(), &config).result().await {
                 let (req, payload) = req.into_parts();
-                let response = refuse(&req, payload, rejection).await.map_into_right_body();
+                let response = reject(&req, payload, rejection, &config).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));
             }
-            let Some(quotas) = Quotas::known(req.request()) else {
+            let Some(quotas) = Quotas::of(req.request()) else {
                 return Ok(service.call(req).await?.map_into_left_body());
             };
-            let config = RateLimitConfig::nearest(req.request()).clone();
             match service.call(req).await {
                 Ok(mut response) => {
-                    // The handler may be nearer to other settings, by which it has told its own limits.
+                    // The handler may be nearer to another configuration, by which it has reported its own limits.
                     let config = RateLimitConfig::nearest(response.request()).clone();
-                    quotas.tell(&config, response.headers_mut());
+                    write_quotas(&quotas, &config, response.headers_mut());
                     Ok(response.map_into_left_body())
                 }
-                // Becomes a response only outside; what it says about the quota goes with it.
+                // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
                     error.add_response_mapper(move |mut response| {
-                        quotas.tell(&config, response.headers_mut());
+                        write_quotas(&quotas, &config, response.headers_mut());
                         response
                     });
                     Err(error)

@@ -20,7 +20,7 @@ pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
         each.flat_map(|(position, limit)| of_limit(&spec.root, position, limit)).collect();
     if choices.is_empty() {
         let decision = quote_spanned! {site=>
-            #private::begin(
+            #private::admit(
                 __rate_limit_request,
                 __rate_limit_payload,
                 &__RATE_LIMIT_LIMITS,
@@ -29,14 +29,14 @@ pub(crate) fn all(spec: &Spec) -> (Option<TokenStream>, TokenStream) {
         return (None, decision);
     }
     let choices = quote_spanned! {site=>
-        let mut __rate_limit_group = #private::Group::new(
+        let mut __rate_limit_group = #private::DynamicLimits::new(
             __rate_limit_request,
             __rate_limit_payload,
             &__RATE_LIMIT_LIMITS,
         );
         #(#choices)*
     };
-    (Some(choices), quote_spanned!(site=> __rate_limit_group.decide()))
+    (Some(choices), quote_spanned!(site=> __rate_limit_group.admit()))
 }
 
 /// `skip` first: what follows it is only for limits that still apply.
@@ -80,7 +80,7 @@ fn value(root: &Root, source: &Source, primitive: &TokenStream) -> TokenStream {
         Source::Function(path) => {
             let span = located_at_start(path);
             quote_spanned! {span=>
-                match __rate_limit_group.ask::<::core::primitive::#primitive, _, _>(#path).await {
+                match __rate_limit_group.call::<::core::primitive::#primitive, _, _>(#path).await {
                     ::core::result::Result::Ok(__rate_limit_value) => __rate_limit_value,
                     ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
                 }

@@ -50,7 +50,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
             let site = Span::mixed_site();
             let private = root.private(site);
             Some(quote_spanned! {site=>
-                .shown_as(const { &#private::DefaultKey::new(#function) }.as_str())
+                .with_public_name(const { &#private::DefaultKey::new(#function) }.as_str())
             })
         }
         _ => None,
@@ -71,7 +71,7 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
     let limit = if matches!(limit.max, Some(Units::Chosen(_))) {
-        quote_spanned!(span=> #private::Limit::choosing(#rule))
+        quote_spanned!(span=> #private::Limit::with_dynamic_max(#rule))
     } else {
         quote_spanned!(span=> #private::Limit::new(#rule.build()))
     };
@@ -234,7 +234,7 @@ pub(crate) fn declaration(spec: &Spec) -> TokenStream {
         let chooses_cost = matches!(limit.cost, Some(Units::Chosen(_)));
         let skips = limit.skip.is_some();
         quote_spanned! {span=>
-            #private::Text { by: #by, count: #count, chooses_cost: #chooses_cost, skips: #skips }
+            #private::SourceText { by: #by, count: #count, has_dynamic_cost: #chooses_cost, skips: #skips }
         }
     });
     let name = handler.path();

@@ -1,6 +1,7 @@
 //! Keys that are made of several values, and of values from other crates.
 
-use super::{IntoKey, Key, Kind};
+use super::into_caller::IntoKey;
+use super::value::{Key, Kind};
 
 impl Key {
     /// All of `parts` together; nobody if one of them is.

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use percent_encoding::percent_decode_str;
 
-use crate::caller::Key;
+use super::value::Key;
 
 /// The caller that a parameter of the path names; nobody when there is no such parameter.
 ///
@@ -43,8 +43,8 @@ mod tests {
     use actix_web::web::Path;
     use proptest::prelude::*;
 
+    use super::super::into_caller::IntoKey as _;
     use super::*;
-    use crate::caller::IntoKey as _;
 
     /// The key of the last segment of a path as the router has matched it, and what a handler extracts of it.
     fn matched(segment: &str) -> (Key, String) {

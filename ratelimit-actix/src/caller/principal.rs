@@ -2,8 +2,9 @@
 
 use actix_web::{HttpMessage, HttpRequest};
 
-use crate::caller::client_ip::client_key;
-use crate::caller::{IntoKey, Key};
+use super::client_ip::client_key;
+use super::into_caller::IntoKey;
+use super::value::Key;
 
 /// Who a request is from, as the authentication of the application has verified: an account, a user, the owner of an API
 /// key.

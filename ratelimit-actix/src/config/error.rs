@@ -2,7 +2,7 @@
 
 use actix_web::http::header::HeaderName;
 
-use crate::response::headers::HeaderStyle;
+use crate::response::HeaderStyle;
 
 /// A [`RateLimitConfig`](crate::RateLimitConfig) that cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum RateLimitConfigError {
 
     /// The trusted proxies are everybody, so that each request could choose its address.
     #[error("trusted proxies must not cover every address; list the networks of your own proxies")]
-    TrustsEverybody,
+    TrustsEveryAddress,
 
     /// A list of addresses was chosen as a field with a single one.
     #[error("`{header}` is a list; choose `ForwardedHeader::XForwardedFor` or `ForwardedHeader::Forwarded`")]
@@ -51,5 +51,5 @@ pub enum RateLimitConfigError {
 
     /// An own body and the choice among the built-in ones exclude each other.
     #[error("a body of your own cannot be chosen by Accept; leave out `body_by_accept` or `body_with`")]
-    OwnBodyByAccept,
+    CustomBodyByAccept,
 }

@@ -1,82 +1,78 @@
-//! What is done after the handler when only some answers count: giving back, and telling the truth about it.
-
-use std::sync::Arc;
+//! Refunds after the response, for limits that count only some responses.
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::{Check, GroupOutcome, Policy};
+use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
+use super::count::Count;
 use crate::caller::Key;
-use crate::handler::limit::Limit;
+use crate::quotas::PolicyRef;
 use crate::quotas::nearest_limiter;
-use crate::quotas::request_deadline;
+use crate::quotas::request_deadline::run_within;
 
-/// A limit as it holds for one request.
-pub(crate) struct Applied {
-    pub(crate) limit: &'static Limit,
-    /// The rule, if its `max` was chosen for the request.
-    pub(crate) policy: Option<Arc<Policy>>,
-    pub(crate) key: Key,
+/// A limit with the values that apply to one request.
+pub(crate) struct EffectiveLimit {
+    pub(crate) policy: PolicyRef,
+    pub(crate) count: &'static Count,
+    pub(crate) caller: Key,
     pub(crate) cost: u64,
 }
 
-impl Applied {
-    /// The question to the store.
+impl EffectiveLimit {
     pub(crate) fn check(&self) -> Check<'_> {
-        let policy = self.policy.as_deref().unwrap_or(self.limit.policy());
-        Check::new(policy, self.key.partition().unwrap_or_default()).cost(self.cost)
+        Check::new(self.policy.policy(), self.caller.partition().unwrap_or_default()).cost(self.cost)
     }
 }
 
-/// What a request was charged, kept until its answer is known.
+/// What a request was charged, kept until the status of its response is known.
 pub(crate) struct Charge {
-    applied: SmallVec<[Applied; 2]>,
+    limits: SmallVec<[EffectiveLimit; 2]>,
     outcome: GroupOutcome,
 }
 
-/// What a client is to be told about its quota.
-pub(crate) enum Settled {
-    /// What it was told already.
-    AsCharged,
-    /// This, since something was given back; nothing if the store did not say in time what is left.
+/// What became of a charge.
+pub(crate) enum RefundResult {
+    /// Nothing was refunded: the response counts, or the refund failed.
+    Unchanged,
+    /// Units were refunded. With what is left now, if the store reported it in time.
     Refunded(Option<GroupOutcome>),
 }
 
 impl Charge {
-    pub(crate) const fn new(applied: SmallVec<[Applied; 2]>, outcome: GroupOutcome) -> Self {
-        Self { applied, outcome }
+    /// `None` if every response counts under all `limits`.
+    pub(crate) fn new(limits: SmallVec<[EffectiveLimit; 2]>, outcome: GroupOutcome) -> Option<Box<Self>> {
+        let may_refund = limits.iter().any(|limit| limit.count.may_refund());
+        may_refund.then(|| Box::new(Self { limits, outcome }))
     }
 
-    /// Gives back what limits took that do not count an answer of this status.
+    /// Refunds the limits that do not count a response with this status.
     ///
-    /// One attempt, in the time that the request has left. A refund for which it has none goes on without the request; what
-    /// the client is told is then what was charged.
-    pub(crate) async fn settle(self, req: &HttpRequest, status: StatusCode) -> Settled {
-        let counts = |applied: &Applied| applied.limit.counts(status);
-        if self.applied.iter().all(counts) {
-            return Settled::AsCharged;
+    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
+    /// and the client sees its quota as charged.
+    pub(crate) async fn refund(self, req: &HttpRequest, status: StatusCode) -> RefundResult {
+        let counts = |limit: &EffectiveLimit| limit.count.includes(status);
+        if self.limits.iter().all(counts) {
+            return RefundResult::Unchanged;
         }
-        // A reservation is about the whole group; what is to stay charged is refunded with 0 units.
+        // A reservation covers the whole group. Limits that stay charged take part with 0 units.
         let refunds: SmallVec<[Check<'_>; 2]> = self
-            .applied
+            .limits
             .iter()
-            .map(|applied| if counts(applied) { applied.check().cost(0) } else { applied.check() })
+            .map(|limit| if counts(limit) { limit.check().cost(0) } else { limit.check() })
             .collect();
         let Some(reservation) = self.outcome.reservation(&refunds) else {
-            return Settled::AsCharged;
+            return RefundResult::Unchanged;
         };
         let limiter = nearest_limiter::nearest(req);
-        let looks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
-        // The limiter logs what fails.
-        if request_deadline::ask(req, limiter, async |limiter| limiter.refund(reservation).await)
-            .await
-            .is_err()
-        {
-            return Settled::AsCharged;
+        let peeks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
+        // The limiter logs failures.
+        if run_within(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
+            return RefundResult::Unchanged;
         }
-        let left = request_deadline::ask(req, limiter, async |limiter| limiter.peek_all(&looks).await).await;
-        // What this process counts by itself says nothing about what the store holds.
-        Settled::Refunded(left.ok().filter(|left| left.is_degraded() == self.outcome.is_degraded()))
+        let left = run_within(req, limiter, async |limiter| limiter.peek_all(&peeks).await).await;
+        // What the local fallback counts says nothing about what the store holds.
+        let is_same_store = |left: &GroupOutcome| left.is_degraded() == self.outcome.is_degraded();
+        RefundResult::Refunded(left.ok().filter(is_same_store))
     }
 }

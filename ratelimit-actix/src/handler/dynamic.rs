@@ -1,37 +1,39 @@
-//! The limits of one request while their parts are being chosen: what an expansion fills in when not all is constant.
+//! Limits with values that are computed for each request: the expansion fills them in, one after the other.
 
 use std::sync::Arc;
 use std::{iter, mem};
 
 use actix_web::dev::Payload;
+use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
+use super::by::By;
+use super::limit::Limit;
+use super::request::AdmittedRequest;
+use super::request_fn::{self, RequestFn};
 use crate::caller::Key;
 use crate::config::RateLimitConfig;
-use crate::decision::refund::{Applied, Charge};
-use crate::decision::{Asked, Question};
-use crate::handler::limit::{By, Limit};
-use crate::handler::request_fn::{self, Source};
-use crate::handler::{self, Pass};
-use crate::quotas::{Quotas, Rule};
-use crate::response::rejection::{RateLimited, Rejection};
+use crate::decision::refund::{Charge, EffectiveLimit};
+use crate::decision::respond::reject;
+use crate::decision::{Admission, RequestChecks, denied};
+use crate::quotas::{PolicyRef, Quotas};
+use crate::response::Rejection;
 
-/// The limits of a handler and what has been chosen for one request. Made before the store is asked.
+/// The limits of a handler, with the values that are computed for one request so far.
 #[allow(
     missing_debug_implementations,
     reason = "a payload has none, and a request's shows what the client sent"
 )]
-pub struct Group {
+pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
-    choices: SmallVec<[Choice; 2]>,
+    limits: SmallVec<[DynamicLimit; 2]>,
 }
 
-/// One limit, and what was chosen for it so far.
-struct Choice {
+struct DynamicLimit {
     limit: &'static Limit,
     skipped: bool,
     caller: Option<Key>,
@@ -39,21 +41,28 @@ struct Choice {
     cost: u64,
 }
 
-impl Group {
-    /// Nothing is chosen yet; nor will be for a method that is not counted.
+impl DynamicLimits {
+    /// Without computed values. All limits are skipped if the method is not counted.
     pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [Limit]) -> Self {
-        let skipped = !RateLimitConfig::nearest(&req).counts(req.method());
-        let choice =
-            |limit: &'static Limit| Choice { limit, skipped, caller: None, max: None, cost: limit.units() };
-        Self { choices: limits.iter().map(choice).collect(), req, payload: payload.into_inner() }
+        // Only `OPTIONS` is worth looking the configuration up.
+        let skipped =
+            *req.method() == Method::OPTIONS && !RateLimitConfig::nearest(&req).counts(req.method());
+        let dynamic = |limit: &'static Limit| DynamicLimit {
+            limit,
+            skipped,
+            caller: None,
+            max: None,
+            cost: limit.fixed_cost(),
+        };
+        Self { limits: limits.iter().map(dynamic).collect(), req, payload: payload.into_inner() }
     }
 
-    /// Whether the limit at this position still takes part.
+    /// Whether the limit at this position is not skipped.
     pub fn applies(&self, position: usize) -> bool {
-        !self.choices[position].skipped
+        !self.limits[position].skipped
     }
 
-    /// The request, for functions over it.
+    /// The request, for closures over it.
     pub const fn request(&self) -> &HttpRequest {
         &self.req
     }
@@ -62,111 +71,111 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// The extractor's own answer.
+    /// The response of the extractor that failed.
     pub async fn extract<A: FromRequest>(&self) -> Result<A, HttpResponse> {
         request_fn::extract(&self.req).await.map_err(HttpResponse::from_error)
     }
 
-    /// Asks a function.
+    /// Calls a function.
     ///
     /// # Errors
     ///
-    /// The answer of an extractor of its that failed.
-    pub async fn ask<T, K, F: Source<T, K>>(&self, function: F) -> Result<T, HttpResponse> {
-        function.choose(&self.req).await.map_err(HttpResponse::from_error)
+    /// The response of its extractor that failed.
+    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, HttpResponse> {
+        function.call(&self.req).await.map_err(HttpResponse::from_error)
     }
 
-    /// A part of a caller that needs no closure.
+    /// The part of a caller that needs no extractor.
     pub fn part(&self, by: By) -> Key {
         by.caller(&self.req, RateLimitConfig::nearest(&self.req))
     }
 
-    /// `skip`.
+    /// Sets the value of `skip`.
     pub fn skip(&mut self, position: usize, skip: bool) {
-        self.choices[position].skipped = skip;
+        self.limits[position].skipped = skip;
     }
 
-    /// `by`.
+    /// Sets the value of `by`.
     pub fn by(&mut self, position: usize, caller: Key) {
-        self.choices[position].caller = Some(caller);
+        self.limits[position].caller = Some(caller);
     }
 
-    /// `max`.
+    /// Sets the value of `max`.
     pub fn max(&mut self, position: usize, max: u64) {
-        self.choices[position].max = Some(max);
+        self.limits[position].max = Some(max);
     }
 
-    /// `cost`.
+    /// Sets the value of `cost`.
     pub fn cost(&mut self, position: usize, cost: u64) {
-        self.choices[position].cost = cost;
+        self.limits[position].cost = cost;
     }
 
-    /// Asks the limiter about all limits that take part, at once.
+    /// Checks all limits that apply, at once.
     ///
     /// # Errors
     ///
-    /// The answer for a request that may not go on.
-    pub async fn decide(self) -> Result<Pass, HttpResponse> {
-        let Self { req, payload, choices } = self;
-        match decide(&req, choices).verdict().await {
-            Ok(charge) => Ok(Pass { req, payload, charge }),
-            Err(rejection) => Err(handler::refuse(&req, payload, rejection).await),
+    /// The response to a rejected request.
+    pub async fn admit(self) -> Result<AdmittedRequest, HttpResponse> {
+        let Self { req, payload, limits } = self;
+        let config = RateLimitConfig::nearest(&req);
+        match decide(&req, config, limits).result().await {
+            Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
+            Err(rejection) => Err(reject(&req, payload, rejection, config).await),
         }
     }
 }
 
-fn decide(req: &HttpRequest, choices: SmallVec<[Choice; 2]>) -> Asked<'_> {
-    let config = RateLimitConfig::nearest(req);
-    let mut applied: SmallVec<[Applied; 2]> = SmallVec::new();
-    for Choice { limit, skipped, caller, max, cost } in choices {
+fn decide<'r>(
+    req: &'r HttpRequest,
+    config: &'r RateLimitConfig,
+    limits: SmallVec<[DynamicLimit; 2]>,
+) -> Admission<'r> {
+    let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
+    for DynamicLimit { limit, skipped, caller, max, cost } in limits {
         if skipped {
             continue;
         }
-        let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.known(caller));
-        let Ok(caller) = caller else { return Asked::of_nobody(req) };
-        let Some(key) = caller else { continue };
-        limit.note_cost(cost);
-        let policy = match max.map(|max| limit.with_max(max)) {
-            None => None,
-            Some(Some(policy)) => Some(Arc::new(policy)),
-            Some(None) => return Asked::Now(Err(closed(req, limit, cost))),
+        let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.resolve(caller));
+        let Ok(caller) = caller else { return Admission::missing_caller(req, config) };
+        let Some(caller) = caller else { continue };
+        limit.warn_about_cost(cost);
+        let named = limit.named_policy();
+        let policy = match max.map(|max| limit.policy_with_max(max)) {
+            None => PolicyRef::Static(named),
+            Some(Some(policy)) => PolicyRef::Dynamic(named, Arc::new(policy)),
+            Some(None) => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
         };
-        applied.push(Applied { limit, policy, key, cost });
+        effective.push(EffectiveLimit { policy, count: limit.counted(), caller, cost });
     }
-    Asked::about(req, Choices(applied))
+    Admission::decide(req, config, EffectiveLimits(effective))
 }
 
-/// Limits with what was chosen for them.
-struct Choices(SmallVec<[Applied; 2]>);
+struct EffectiveLimits(SmallVec<[EffectiveLimit; 2]>);
 
-impl Question for Choices {
+impl RequestChecks for EffectiveLimits {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
-        self.0.iter().map(Applied::check).collect()
+        self.0.iter().map(EffectiveLimit::check).collect()
     }
 
-    fn rules(&self) -> impl Iterator<Item = Rule> {
-        self.0.iter().map(|applied| match &applied.policy {
-            Some(policy) => Rule::Chosen(applied.limit, Arc::clone(policy)),
-            None => Rule::Written(applied.limit),
-        })
+    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
+        self.0.iter().map(|limit| limit.policy.clone())
     }
 
-    fn charged(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
-        let may_refund = self.0.iter().any(|applied| applied.limit.may_refund());
-        may_refund.then(|| Box::new(Charge::new(mem::take(&mut self.0), outcome)))
+    fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+        Charge::new(mem::take(&mut self.0), outcome)
     }
 }
 
-/// The answer to a request for which a `max` of 0 was chosen: nothing passes, and no wait helps.
-fn closed(req: &HttpRequest, limit: &'static Limit, cost: u64) -> Box<Rejection> {
+/// The rejection of a request whose `max` is 0 or invalid: no wait helps.
+fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: &'static Limit, cost: u64) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
-    let now = SystemClock::new().now();
-    let outcome = GroupOutcome::new(now, false, iter::once(outcome).collect());
-    Quotas::add(req, iter::once(Rule::Written(limit)), &[limit.check(&[])], &outcome);
-    Box::new(Rejection::RateLimited(RateLimited::new(req, outcome)))
+    let outcome = GroupOutcome::new(SystemClock::new().now(), false, iter::once(outcome).collect());
+    let policy = PolicyRef::Static(limit.named_policy());
+    Quotas::add(req, iter::once(policy), &[limit.check(&[])], &outcome);
+    denied(req, config, outcome)
 }
 
-/// A caller that is made of several parts.
+/// The caller that consists of all `parts`.
 pub fn join<const N: usize>(parts: [Key; N]) -> Key {
     Key::join(parts)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Policy};
 
-use crate::handler::limit::Limit;
+use super::limit::Limit;
 
 /// The limits of one handler, as the attribute hands them in.
 #[derive(Debug)]
@@ -21,18 +21,18 @@ pub struct Declaration {
     /// Its limits.
     pub limits: &'static [Limit],
     /// What is only in the source of each limit.
-    pub texts: &'static [Text],
+    pub texts: &'static [SourceText],
 }
 
 /// What is only in the source of a limit.
 #[derive(Debug)]
-pub struct Text {
+pub struct SourceText {
     /// Who is limited.
     pub by: &'static str,
     /// Which answers count.
     pub count: &'static str,
     /// Whether the cost is chosen for each request.
-    pub chooses_cost: bool,
+    pub has_dynamic_cost: bool,
     /// Whether some requests are let off.
     pub skips: bool,
 }
@@ -46,7 +46,7 @@ inventory::collect!(Declaration);
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
     limit: &'static Limit,
-    text: &'static Text,
+    text: &'static SourceText,
 }
 
 impl DeclaredLimit {
@@ -83,7 +83,7 @@ impl DeclaredLimit {
 
     /// Units per window; `None` when that is chosen for each request.
     pub const fn max(&self) -> Option<u64> {
-        if self.limit.chooses_max() { None } else { Some(self.limit.policy().max()) }
+        if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
     }
 
     /// The window.
@@ -98,7 +98,7 @@ impl DeclaredLimit {
 
     /// Units that a request costs; `None` when that is chosen for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.text.chooses_cost { None } else { Some(self.limit.units()) }
+        if self.text.has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
     }
 
     /// Who is limited, as it is written: `ip`, `path("id")`, the placeholders of a template or the code of a closure.

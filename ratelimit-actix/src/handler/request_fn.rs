@@ -1,73 +1,73 @@
-//! Functions that choose something for a request: over the request or over extractors, sync or async.
+//! Functions that compute a value for each request: from the request or from extractors, sync or async.
 
 use std::future::Future;
 
 use actix_web::dev::Payload;
 use actix_web::{Error, FromRequest, HttpRequest};
 
-/// A function that chooses a `T` for each request. `By` tells its forms apart, and is always inferred.
+/// A function that computes a `T` for each request. `Form` keeps the four forms apart and is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot choose a `{T}` for a request",
     label = "not a function over the request that returns `{T}`",
     note = "it is a `fn(&HttpRequest) -> {T}`, or takes up to eight extractors by value that do not read the body, such as `web::Data<_>` or `HttpRequest`; both may be async"
 )]
-pub trait Source<T, By> {
-    /// Asks it about one request.
-    fn choose(&self, req: &HttpRequest) -> impl Future<Output = Result<T, Error>>;
+pub trait RequestFn<T, Form> {
+    /// Computes the value for one request.
+    fn call(&self, req: &HttpRequest) -> impl Future<Output = Result<T, Error>>;
 }
 
-/// Runs extractors that see the request without its body.
+/// Runs extractors on the request without its body.
 pub(crate) async fn extract<A: FromRequest>(req: &HttpRequest) -> Result<A, Error> {
     A::from_request(req, &mut Payload::None).await.map_err(Into::into)
 }
 
-/// Over the request.
+/// The form of a function that takes the request.
 #[derive(Debug)]
-pub struct OfRequest;
+pub struct TakesRequest;
 
-impl<T, F: Fn(&HttpRequest) -> T> Source<T, OfRequest> for F {
-    async fn choose(&self, req: &HttpRequest) -> Result<T, Error> {
+impl<T, F: Fn(&HttpRequest) -> T> RequestFn<T, TakesRequest> for F {
+    async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
         Ok(self(req))
     }
 }
 
-/// Over the request, async.
+/// The form of an async function that takes the request.
 #[derive(Debug)]
-pub struct OfRequestAsync;
+pub struct TakesRequestAsync;
 
-impl<T: 'static, F: AsyncFn(&HttpRequest) -> T> Source<T, OfRequestAsync> for F {
-    async fn choose(&self, req: &HttpRequest) -> Result<T, Error> {
+impl<T: 'static, F: AsyncFn(&HttpRequest) -> T> RequestFn<T, TakesRequestAsync> for F {
+    async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
         Ok(self(req).await)
     }
 }
 
-/// Over extractors.
+/// The form of a function that takes extractors.
 #[derive(Debug)]
-pub struct OfExtractors<A>(A);
+pub struct TakesExtractors<A>(A);
 
-/// Over extractors, async.
+/// The form of an async function that takes extractors.
 #[derive(Debug)]
-pub struct OfExtractorsAsync<A>(A);
+pub struct TakesExtractorsAsync<A>(A);
 
 macro_rules! extractors {
     ($($name:ident)*) => {
-        impl<T, F, $($name: FromRequest + 'static),*> Source<T, OfExtractors<($($name,)*)>> for F
+        impl<T, F, $($name: FromRequest + 'static),*> RequestFn<T, TakesExtractors<($($name,)*)>> for F
         where
             F: Fn($($name),*) -> T,
         {
-            async fn choose(&self, req: &HttpRequest) -> Result<T, Error> {
-                #[allow(non_snake_case, reason = "the values go by the names of their types")]
+            async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
                 let ($($name,)*) = extract::<($($name,)*)>(req).await?;
                 Ok(self($($name),*))
             }
         }
 
-        impl<T, F, $($name: FromRequest + 'static),*> Source<T, OfExtractorsAsync<($($name,)*)>> for F
+        impl<T, F, $($name: FromRequest + 'static),*> RequestFn<T, TakesExtractorsAsync<($($name,)*)>> for F
         where
             F: AsyncFn($($name),*) -> T,
         {
-            async fn choose(&self, req: &HttpRequest) -> Result<T, Error> {
-                #[allow(non_snake_case, reason = "the values go by the names of their types")]
+            async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
                 let ($($name,)*) = extract::<($($name,)*)>(req).await?;
                 Ok(self($($name),*).await)
             }
@@ -78,10 +78,10 @@ macro_rules! extractors {
 #[allow(
     clippy::ignored_unit_patterns,
     clippy::let_unit_value,
-    reason = "one form for every number of extractors, none as well"
+    reason = "one macro for every number of extractors, also none"
 )]
 mod arities {
-    use super::{Error, FromRequest, HttpRequest, OfExtractors, OfExtractorsAsync, Source, extract};
+    use super::{Error, FromRequest, HttpRequest, RequestFn, TakesExtractors, TakesExtractorsAsync, extract};
 
     extractors!();
     extractors!(A);

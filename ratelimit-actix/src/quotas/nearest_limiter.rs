@@ -1,11 +1,11 @@
-//! Which limiter a handler asks: the nearest one registered, the process's, or one of last resort.
+//! The limiter of a request: the nearest one in app data, the installed one, or a process-wide one in memory.
 
 use std::sync::LazyLock;
 
 use actix_web::{HttpRequest, web};
 use ratelimit_core::RateLimiter;
 
-/// Counts for handlers that were given no limiter. A limit that is written down must hold, so this is not an error.
+/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
 static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     tracing::warn!(
         "no rate limiter is registered, so limits are counted in this process only; make one and register it with \
@@ -15,15 +15,14 @@ static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     RateLimiter::in_memory()
 });
 
-/// The nearest one around the handler (resource, scope, app), then the installed one, then one for the whole process that
-/// is made, with a warning, when it is first needed.
+/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last resort.
 ///
-/// Actix tells the nearest value of one type, but not which of two types is nearer: `web::Data` goes before the limiter
-/// itself, so that it costs one look-up.
+/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes first, so that
+/// the usual form costs one look-up.
 pub(crate) fn nearest(req: &HttpRequest) -> &RateLimiter {
     if let Some(limiter) = req.app_data::<web::Data<RateLimiter>>() {
         return limiter;
     }
-    let own = req.app_data::<RateLimiter>().or_else(|| RateLimiter::installed());
-    own.unwrap_or_else(|| &LAST_RESORT)
+    let plain = req.app_data::<RateLimiter>().or_else(|| RateLimiter::installed());
+    plain.unwrap_or_else(|| &LAST_RESORT)
 }

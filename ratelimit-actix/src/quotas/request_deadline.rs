@@ -1,4 +1,4 @@
-//! One deadline for one HTTP request: how long its questions have waited for stores so far, and how long they still may.
+//! One deadline for one HTTP request: the time that its checks, charges and refunds may wait for stores in total.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,42 +9,44 @@ use actix_web::rt::time::Instant;
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::RateLimiter;
 
-/// Time that one HTTP request has waited for stores, over all its questions: of middleware, handler, charges and refunds.
+/// The time that one HTTP request has waited for stores so far. An extension of the request, shared by its clones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waited(Rc<Cell<Duration>>);
+pub(crate) struct RequestDeadline {
+    waited: Rc<Cell<Duration>>,
+}
 
-impl Waited {
+impl RequestDeadline {
     /// That of the request to which the extensions belong.
     pub(crate) fn of(extensions: &mut Extensions) -> Self {
-        if let Some(waited) = extensions.get::<Self>() {
-            return waited.clone();
+        if let Some(deadline) = extensions.get::<Self>() {
+            return deadline.clone();
         }
-        let waited = Self::default();
-        extensions.insert(waited.clone());
-        waited
+        let deadline = Self::default();
+        extensions.insert(deadline.clone());
+        deadline
     }
 
-    /// Asks a limiter that has no more time than the request has left. Without any left, a store that would have to be
-    /// waited for counts as one that did not answer.
-    pub(crate) async fn ask<T>(&self, limiter: &RateLimiter, ask: impl AsyncFnOnce(&RateLimiter) -> T) -> T {
-        // Memory never waits, and a store of the application's own keeps its own time.
-        let Some(deadline) = limiter.deadline() else { return ask(limiter).await };
-        let begun = Instant::now();
-        let answer = ask(&limiter.with_deadline(deadline.saturating_sub(self.0.get()))).await;
-        self.0.set(self.0.get() + begun.elapsed());
-        answer
+    /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call that needs a round
+    /// trip fails as if the store did not answer.
+    pub(crate) async fn run<T>(&self, limiter: &RateLimiter, call: impl AsyncFnOnce(&RateLimiter) -> T) -> T {
+        // The memory store never waits, and a custom store has deadlines of its own.
+        let Some(deadline) = limiter.deadline() else { return call(limiter).await };
+        let started = Instant::now();
+        let result = call(&limiter.with_deadline(deadline.saturating_sub(self.waited.get()))).await;
+        self.waited.set(self.waited.get() + started.elapsed());
+        result
     }
 }
 
-/// [`Waited::ask`] for a question about a request.
-pub(crate) async fn ask<T>(
+/// [`RequestDeadline::run`] with the deadline of `req`.
+pub(crate) async fn run_within<T>(
     req: &HttpRequest,
     limiter: &RateLimiter,
-    ask: impl AsyncFnOnce(&RateLimiter) -> T,
+    call: impl AsyncFnOnce(&RateLimiter) -> T,
 ) -> T {
     if limiter.deadline().is_none() {
-        return ask(limiter).await;
+        return call(limiter).await;
     }
-    let waited = Waited::of(&mut req.extensions_mut());
-    waited.ask(limiter, ask).await
+    let deadline = RequestDeadline::of(&mut req.extensions_mut());
+    deadline.run(limiter, call).await
 }

@@ -3,10 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ACCEPT, HeaderMap, HeaderValue};
+use actix_web::http::header::{HeaderMap, HeaderValue};
 
-use crate::address::forwarded::is_token;
-use crate::config::RateLimitConfigError;
+use super::accept;
+use crate::address::is_token;
 
 /// What the body of a refusal is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,56 +47,12 @@ impl BodyStyle {
     pub(crate) fn by_accept(self, headers: &HeaderMap) -> Self {
         let mut best = (0, self);
         for style in [self].into_iter().chain(Self::ALL) {
-            let quality = quality(headers, style);
+            let quality = accept::quality(headers, style.content_type());
             if quality > best.0 {
                 best = (quality, style);
             }
         }
         best.1
-    }
-}
-
-/// How much the client likes a style, in thousandths; what it does not name is 0, and without the field all is 1000.
-fn quality(headers: &HeaderMap, style: BodyStyle) -> u16 {
-    /// A refusal is not worth reading a long list for.
-    const MOST_RANGES: usize = 32;
-    let (media_type, _) = style.content_type().split_once(';').unwrap_or((style.content_type(), ""));
-    let ranges = headers.get_all(ACCEPT).filter_map(|line| line.to_str().ok());
-    let mut ranges = ranges.flat_map(|line| line.split(',')).take(MOST_RANGES).peekable();
-    if ranges.peek().is_none() {
-        return 1000;
-    }
-    let matching = ranges.filter_map(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let specificity = match parts.next()? {
-            "*/*" => 0,
-            name if name.eq_ignore_ascii_case(media_type) => 2,
-            name if is_any_of(name, media_type) => 1,
-            _ => return None,
-        };
-        let q = parts.find_map(|parameter| parameter.strip_prefix("q=").or(parameter.strip_prefix("Q=")));
-        Some((specificity, q.map_or(Some(1000), thousandths)?))
-    });
-    // The most specific range decides, not the most generous.
-    matching.max_by_key(|(specificity, _)| *specificity).map_or(0, |(_, quality)| quality)
-}
-
-/// Whether a range is `type/*` for the type of `media_type`.
-fn is_any_of(range: &str, media_type: &str) -> bool {
-    let kind = range.strip_suffix("/*").zip(media_type.split_once('/'));
-    kind.is_some_and(|(kind, (expected, _))| kind.eq_ignore_ascii_case(expected))
-}
-
-/// `0`, `1`, and up to three decimals.
-fn thousandths(text: &str) -> Option<u16> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    match whole {
-        "1" if decimals.bytes().all(|byte| byte == b'0') => Some(1000),
-        "0" => format!("{decimals:0<3}").parse().ok(),
-        _ => None,
     }
 }
 
@@ -176,12 +132,12 @@ fn problem(refusal: &Refusal<'_>) -> String {
 }
 
 /// A body that the application writes.
-pub(crate) struct OwnBody {
+pub(crate) struct CustomBody {
     content_type: String,
     render: Box<dyn Fn(&Refusal<'_>) -> String + Send + Sync>,
 }
 
-impl OwnBody {
+impl CustomBody {
     pub(crate) fn new(
         content_type: String,
         render: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
@@ -189,15 +145,13 @@ impl OwnBody {
         Self { content_type, render: Box::new(render) }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), RateLimitConfigError> {
+    /// Whether the content type is a media type that a header field can hold.
+    pub(crate) fn is_valid(&self) -> bool {
         let is_media_type = self
             .content_type
             .split_once('/')
             .is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty() && kind.bytes().all(is_token));
-        if is_media_type && HeaderValue::from_str(&self.content_type).is_ok() {
-            return Ok(());
-        }
-        Err(RateLimitConfigError::ContentType { content_type: self.content_type.clone() })
+        is_media_type && HeaderValue::from_str(&self.content_type).is_ok()
     }
 
     pub(crate) fn content_type(&self) -> &str {
@@ -209,14 +163,16 @@ impl OwnBody {
     }
 }
 
-impl fmt::Debug for OwnBody {
+impl fmt::Debug for CustomBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnBody").field("content_type", &self.content_type).finish_non_exhaustive()
+        f.debug_struct("CustomBody").field("content_type", &self.content_type).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use actix_web::http::header::ACCEPT;
+
     use super::*;
 
     const DENIED: Refusal<'static> =

@@ -13,52 +13,53 @@ use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
 
 /// Largest body, in bytes, that is read to be thrown away.
-const MOST: usize = 16 * 1024;
+const MAX_DRAIN_BYTES: usize = 16 * 1024;
 
 /// Longest wait for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is left of a body that is not read to its end.
-pub(crate) struct Rest(Payload);
+pub(crate) struct UnreadPayload(Payload);
 
 /// Reads a small body to its end, and drops it, so that the connection can be used for the next request.
 ///
 /// Actix closes a connection on which a part of a body was not read. For a large one that is right, as it may never end.
 /// For a small one, which is here already, another connection costs both sides more. A declared length that is larger is
 /// believed. HTTP/2 can end a stream without the connection.
-pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Rest> {
+pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<UnreadPayload> {
     if req.version() > Version::HTTP_11 {
         return None;
     }
     let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
     let length =
         req.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if !is_chunked && !length.is_some_and(|length| (1..=MOST).contains(&length)) {
+    if !is_chunked && !length.is_some_and(|length| (1..=MAX_DRAIN_BYTES).contains(&length)) {
         return None;
     }
-    let read = timeout(PATIENCE, body::to_bytes_limited(BodyStream::new(&mut payload), MOST)).await;
+    let read =
+        timeout(DRAIN_TIMEOUT, body::to_bytes_limited(BodyStream::new(&mut payload), MAX_DRAIN_BYTES)).await;
     // Whatever goes wrong, the request is refused all the same.
     let is_ended = matches!(read, Ok(Ok(Ok(_))));
-    (is_chunked && !is_ended).then_some(Rest(payload))
+    (is_chunked && !is_ended).then_some(UnreadPayload(payload))
 }
 
-impl Rest {
+impl UnreadPayload {
     /// Has the connection closed after `response`.
     ///
     /// A body in chunks that nobody holds on to is read and dropped by Actix for as long as the client sends, so it is held
     /// until the response is written.
     pub(crate) fn close_after(self, response: HttpResponse) -> HttpResponse {
-        response.map_body(|_, body| BoxBody::new(Held { body, _payload: self.0 }))
+        response.map_body(|_, body| BoxBody::new(BodyWithPayload { body, _payload: self.0 }))
     }
 }
 
 /// The body of a response, with what it answers.
-struct Held {
+struct BodyWithPayload {
     body: BoxBody,
     _payload: Payload,
 }
 
-impl MessageBody for Held {
+impl MessageBody for BodyWithPayload {
     type Error = <BoxBody as MessageBody>::Error;
 
     fn size(&self) -> BodySize {

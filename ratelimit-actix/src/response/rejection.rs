@@ -1,65 +1,108 @@
-//! The answers to requests that a limit does not let through: 429, 503 and 400.
+//! Rejections as errors: 429, 503 and 400.
 //!
-//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and middleware of your own see it like an error of a
-//! handler: `response.error()` gives it back, and `as_error::<RateLimited>()` tells it from others. Nothing that the
-//! client sent, and nothing about the store, is in them.
+//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error of a handler:
+//! `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains data that the client sent, or
+//! anything about the store.
 
 use std::fmt;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
-use actix_web::{HttpRequest, HttpResponse, ResponseError};
+use actix_web::{HttpResponse, ResponseError};
+#[cfg(feature = "test-util")]
+use ratelimit_core::Check;
 use ratelimit_core::GroupOutcome;
 use smallvec::SmallVec;
 
-use crate::config::RateLimitConfig;
-use crate::quotas::Quotas;
-use crate::response::body::{BodyStyle, Refusal};
-use crate::response::headers::{number, retry_after, retry_after_seconds, unique_names};
+use super::body::Refusal;
+use super::headers::{retry_after, retry_after_seconds, unique_names, write};
+use super::style::RequestStyle;
+#[cfg(feature = "test-util")]
+use crate::quotas::PolicyRef;
+use crate::quotas::{Quota, tightest};
 
-/// What a client is asked to wait, in seconds, when the store cannot answer: nobody knows how long that takes.
+/// `Retry-After` in seconds if the store does not answer. How long an outage lasts is unknown.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 1;
 
-/// A limit was exceeded: 429, with the quota, `Retry-After`, and a body that says the same in words.
-#[derive(thiserror::Error)]
+/// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
+#[derive(Clone, thiserror::Error)]
 #[error("rate limit exceeded")]
 pub struct RateLimited {
     outcome: GroupOutcome,
-    quotas: Quotas,
-    face: Face,
+    quotas: Vec<Quota>,
+    style: RequestStyle,
 }
 
 impl RateLimited {
-    /// For a request whose `outcome` has been added to its [`Quotas`].
-    pub(crate) fn new(req: &HttpRequest, outcome: GroupOutcome) -> Self {
-        Self { outcome, quotas: Quotas::known(req).unwrap_or_default(), face: Face::of(req) }
+    /// With the quotas of the request, those of the denial included.
+    pub(crate) fn new(outcome: GroupOutcome, quotas: Vec<Quota>, style: RequestStyle) -> Self {
+        Self { outcome, quotas, style }
     }
 
-    /// What was decided about each limit of the handler that was asked, in the order in which they are written.
+    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default style.
     ///
-    /// Not asked are those that were skipped, and all but one when a `max` of 0 was chosen for that one.
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use actix_web::http::StatusCode;
+    /// use ratelimit_actix::{Check, Policy, RateLimited, RateLimiter, Rejection};
+    ///
+    /// # actix_web::rt::System::new().block_on(async {
+    /// let policy = Policy::new("daily", 1, Duration::from_secs(86_400));
+    /// let checks = [Check::new(&policy, "caller")];
+    /// let limiter = RateLimiter::in_memory();
+    /// limiter.check_all(&checks).await?;
+    /// let denied = limiter.check_all(&checks).await?;
+    ///
+    /// let rejection = Rejection::RateLimited(RateLimited::for_test(&checks, denied));
+    /// let error = actix_web::Error::from(rejection);
+    /// assert_eq!(error.as_response_error().status_code(), StatusCode::TOO_MANY_REQUESTS);
+    /// # Ok::<(), ratelimit_actix::StoreError>(()) }).unwrap();
+    /// ```
+    #[cfg(feature = "test-util")]
+    pub fn for_test(checks: &[Check<'_>], outcome: GroupOutcome) -> Self {
+        let parts = checks.iter().zip(outcome.outcomes());
+        let quotas = parts.map(|(check, outcome)| {
+            let policy = PolicyRef::Shared(std::sync::Arc::new(check.policy().clone()));
+            Quota::new(policy, check, outcome.clone())
+        });
+        Self { quotas: quotas.collect(), outcome, style: RequestStyle::default() }
+    }
+
+    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the source.
+    ///
+    /// Limits that were skipped have none. If a `max` of 0 was computed for the request, only that limit has one.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
 
-    /// What was decided about all limits of the request: those of the middleware around the handler as well.
-    pub fn quotas(&self) -> &Quotas {
+    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the denial.
+    pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
 
-    /// The smallest wait, exact to the microsecond, after which this request would pass if no other came. Middleware
-    /// around the handler that has let it pass and has nothing left is part of that: the wait ends when one more unit passes
-    /// there as well.
+    /// The quota with the longest wait.
+    pub fn tightest(&self) -> Option<&Quota> {
+        self.with_quotas(tightest)
+    }
+
+    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is charged meanwhile.
+    /// If middleware around the handler admitted the request and has nothing left, the wait lasts until it has a unit again.
     ///
-    /// The client is told whole seconds, rounded up. `None` when it can never pass, because it costs more than a limit.
+    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit.
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = self.outcome.retry_after()?;
-        Some(self.quotas.with(retry_after).map_or(wait, |longer| longer.max(wait)))
+        Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
+    }
+
+    fn with_quotas<'a, R>(&'a self, read: impl FnOnce(&[&'a Quota]) -> R) -> R {
+        read(&self.quotas.iter().collect::<SmallVec<[&Quota; 4]>>())
     }
 }
 
-// By hand: `Logger` shows it, and settings and counts are nobody's business there.
+// `Logger` prints it, so settings and quotas stay out.
 impl fmt::Debug for RateLimited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimited").field("outcome", &self.outcome).finish_non_exhaustive()
@@ -73,26 +116,36 @@ impl ResponseError for RateLimited {
 
     fn error_response(&self) -> HttpResponse {
         let retry_after = self.retry_after().map(retry_after_seconds);
-        let mut response = self.quotas.with(|quotas| {
-            let names = quotas.iter().zip(unique_names(quotas));
-            let violated: SmallVec<[_; 2]> =
-                names.filter(|(quota, _)| !quota.outcome().is_allowed()).collect();
-            let violated: SmallVec<[&str; 2]> = violated.iter().map(|(_, name)| name.as_ref()).collect();
-            self.face.response(&Refusal { status: self.status_code(), retry_after, violated: &violated })
-        });
-        self.quotas.tell(&self.face.config, response.headers_mut());
-        response
+        self.with_quotas(|quotas| {
+            let names = unique_names(quotas);
+            let violated: SmallVec<[&str; 2]> = quotas
+                .iter()
+                .zip(&names)
+                .filter(|(quota, _)| !quota.outcome().is_allowed())
+                .map(|(_, name)| name.as_ref())
+                .collect();
+            let refusal = Refusal { status: self.status_code(), retry_after, violated: &violated };
+            let mut response = self.style.render(&refusal);
+            write(self.style.header_styles(), quotas, response.headers_mut());
+            response
+        })
     }
 }
 
-/// The store could not decide: 503, to be tried again in a second.
+/// The store did not answer, and the limit fails closed: 503, to be retried after a second.
 #[derive(Clone, thiserror::Error)]
 #[error("the store of the rate limiter cannot answer")]
-pub struct Unavailable(Face);
+pub struct Unavailable(RequestStyle);
 
 impl Unavailable {
-    pub(crate) fn new(req: &HttpRequest) -> Self {
-        Self(Face::of(req))
+    pub(crate) const fn new(style: RequestStyle) -> Self {
+        Self(style)
+    }
+
+    /// A rejection to test an error handler with. Its response has the default style.
+    #[cfg(feature = "test-util")]
+    pub fn for_test() -> Self {
+        Self(RequestStyle::default())
     }
 }
 
@@ -109,18 +162,24 @@ impl ResponseError for Unavailable {
 
     fn error_response(&self) -> HttpResponse {
         let retry_after = Some(RETRY_UNAVAILABLE_SECONDS);
-        self.0.response(&Refusal { status: self.status_code(), retry_after, violated: &[] })
+        self.0.render(&Refusal { status: self.status_code(), retry_after, violated: &[] })
     }
 }
 
-/// Nobody was found to count the request for, such as a request without the key that `by` looks for: 400.
+/// The request has no caller, such as a request without the header field that `by` reads: 400.
 #[derive(Clone, thiserror::Error)]
 #[error("the request has no caller to be counted for")]
-pub struct MissingCaller(Face);
+pub struct MissingCaller(RequestStyle);
 
 impl MissingCaller {
-    pub(crate) fn new(req: &HttpRequest) -> Self {
-        Self(Face::of(req))
+    pub(crate) const fn new(style: RequestStyle) -> Self {
+        Self(style)
+    }
+
+    /// A rejection to test an error handler with. Its response has the default style.
+    #[cfg(feature = "test-util")]
+    pub fn for_test() -> Self {
+        Self(RequestStyle::default())
     }
 }
 
@@ -136,27 +195,27 @@ impl ResponseError for MissingCaller {
     }
 
     fn error_response(&self) -> HttpResponse {
-        self.0.response(&Refusal { status: self.status_code(), retry_after: None, violated: &[] })
+        self.0.render(&Refusal { status: self.status_code(), retry_after: None, violated: &[] })
     }
 }
 
-/// Why a request is not let through; what an [error handler] gets.
+/// Why a request is rejected. An [error handler] gets it.
 ///
 /// [error handler]: crate::RateLimitConfigBuilder::error_handler
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// A limit was exceeded.
+    /// A limit denied the request.
     RateLimited(RateLimited),
-    /// The store could not decide.
+    /// The store did not answer, and the limit fails closed.
     Unavailable(Unavailable),
-    /// There is nobody to count the request for.
+    /// The request has no caller.
     MissingCaller(MissingCaller),
 }
 
 impl Rejection {
-    /// What `Retry-After` says, in seconds.
-    fn retry_after(&self) -> Option<u64> {
+    /// The value of `Retry-After` in seconds.
+    pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::RateLimited(limited) => limited.retry_after().map(retry_after_seconds),
             Self::Unavailable(_) => Some(RETRY_UNAVAILABLE_SECONDS),
@@ -175,81 +234,22 @@ impl From<Rejection> for actix_web::Error {
     }
 }
 
-/// The response for a request that is not let through.
-pub(crate) fn answer(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let config = RateLimitConfig::nearest(req);
-    let Some(handler) = config.error_handler() else {
-        return HttpResponse::from_error(rejection);
-    };
-    let retry_after = rejection.retry_after();
-    let mut response = HttpResponse::from_error(handler(rejection, req));
-    Quotas::tell_of(req, response.headers_mut());
-    if let Some(seconds) = retry_after
-        && !response.headers().contains_key(RETRY_AFTER)
-    {
-        response.headers_mut().insert(RETRY_AFTER, number(seconds));
-    }
-    response
-}
-
-/// How the answer to one request looks.
-#[derive(Clone)]
-struct Face {
-    config: RateLimitConfig,
-    style: BodyStyle,
-    /// Whether the request itself had a say in that.
-    varies: bool,
-}
-
-impl Face {
-    fn of(req: &HttpRequest) -> Self {
-        let config = RateLimitConfig::nearest(req).clone();
-        let (style, varies) = config.body_style(req);
-        Self { config, style, varies }
-    }
-
-    /// A response whose body is to be taken for nothing else than it is.
-    fn response(&self, refusal: &Refusal<'_>) -> HttpResponse {
-        let (content_type, body) = match self.config.own_body() {
-            Some(own) => (HeaderValue::from_str(own.content_type()), own.render(refusal)),
-            None => (Ok(HeaderValue::from_static(self.style.content_type())), self.style.render(refusal)),
-        };
-        let mut response = HttpResponse::build(refusal.status);
-        response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
-        // One that is none was refused when the settings were built.
-        if let Ok(content_type) = content_type {
-            response.insert_header((CONTENT_TYPE, content_type));
-        }
-        if self.varies {
-            response.insert_header((VARY, HeaderValue::from_name(ACCEPT)));
-        }
-        if let Some(seconds) = refusal.retry_after {
-            response.insert_header((RETRY_AFTER, number(seconds)));
-        }
-        response.body(body)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use actix_web::body::{BodySize, MessageBody as _};
-    use actix_web::test::TestRequest;
+    use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
     use ratelimit_core::{Decision, Outcome, Timestamp};
 
     use super::*;
 
-    fn request() -> HttpRequest {
-        TestRequest::default().to_http_request()
-    }
-
     fn limited(decision: Decision) -> RateLimited {
         let outcome = Outcome::new(10, 1, 0, 60_000_000, decision);
         let outcome = GroupOutcome::new(Timestamp::from_micros(0), false, [outcome].as_slice().into());
-        RateLimited::new(&request(), outcome)
+        RateLimited::new(outcome, Vec::new(), RequestStyle::default())
     }
 
-    /// Status, `Retry-After` and body, after checking what every answer has.
-    fn told(error: &dyn ResponseError) -> (u16, Option<String>, String) {
+    /// Status, `Retry-After` and body, after checking what every rejection has.
+    fn response(error: &dyn ResponseError) -> (u16, Option<String>, String) {
         let response = error.error_response();
         assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), "application/json");
         assert_eq!(response.headers().get(X_CONTENT_TYPE_OPTIONS).unwrap(), "nosniff");
@@ -263,35 +263,42 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_says_when_to_come_back() {
+    fn a_denial_reports_when_to_retry() {
         let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}"#;
         let expected = (429, Some("42".into()), body.into());
-        assert_eq!(told(&limited(Decision::RetryAfterMicros(41_000_001))), expected);
+        assert_eq!(response(&limited(Decision::RetryAfterMicros(41_000_001))), expected);
     }
 
     #[test]
     fn one_second_is_singular() {
         let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 1 second.","retryAfter":1}"#;
-        assert_eq!(told(&limited(Decision::RetryAfterMicros(1))), (429, Some("1".into()), body.into()));
+        let expected = (429, Some("1".into()), body.into());
+        assert_eq!(response(&limited(Decision::RetryAfterMicros(1))), expected);
     }
 
     #[test]
-    fn a_request_that_can_never_pass_gets_no_time() {
-        let (status, retry_after, body) = told(&limited(Decision::Never));
+    fn a_request_that_can_never_pass_gets_no_retry_after() {
+        let (status, retry_after, body) = response(&limited(Decision::Never));
         assert_eq!((status, retry_after), (429, None));
         assert!(!body.contains("retryAfter") && !body.contains("again"), "{body}");
     }
 
     #[test]
-    fn an_unavailable_store_is_not_the_clients_fault() {
-        let (status, retry_after, body) = told(&Unavailable::new(&request()));
+    fn an_unavailable_store_is_not_named() {
+        let (status, retry_after, body) = response(&Unavailable::new(RequestStyle::default()));
         assert_eq!((status, retry_after.as_deref()), (503, Some("1")));
         assert!(!body.contains("store") && !body.contains("Redis"), "{body}");
     }
 
     #[test]
     fn a_missing_caller_is_a_bad_request() {
-        let (status, retry_after, _) = told(&MissingCaller::new(&request()));
+        let (status, retry_after, _) = response(&MissingCaller::new(RequestStyle::default()));
         assert_eq!((status, retry_after), (400, None));
+    }
+
+    #[test]
+    fn rejections_can_be_sent_to_another_thread() {
+        fn assert_send_sync<T: Clone + Send + Sync + 'static>() {}
+        assert_send_sync::<Rejection>();
     }
 }

@@ -176,7 +176,7 @@ fn a_type_may_come_through_a_macro() {
     let ty = Group::new(Delimiter::None, tokens("&HttpRequest"));
     let closure = quote!(by = |req: #ty| 1);
     let expanded = crate::attribute::expand(closure, tokens(super::HANDLER)).to_string();
-    assert!(expanded.contains(":: begin (") && !expanded.contains("assert_bodyless"), "{expanded}");
+    assert!(expanded.contains(":: admit (") && !expanded.contains("assert_bodyless"), "{expanded}");
     let ty = Group::new(Delimiter::None, tokens("(web::Json<u8>)"));
     let closure = quote!(by = |body: #ty| 1);
     let errors = crate::attribute::errors(closure, tokens(super::HANDLER));
@@ -366,7 +366,7 @@ fn what_is_constant_needs_no_choice() {
     ] {
         let expanded = expand(constant, super::HANDLER).to_string();
         assert!(
-            expanded.contains(":: begin (") && !expanded.contains(":: Group ::"),
+            expanded.contains(":: admit (") && !expanded.contains(":: DynamicLimits ::"),
             "{constant}: {expanded}"
         );
     }
@@ -380,7 +380,7 @@ fn what_is_constant_needs_no_choice() {
     ] {
         let expanded = expand(chosen, super::HANDLER).to_string();
         assert!(
-            !expanded.contains(":: begin (") && expanded.contains(":: Group :: new"),
+            !expanded.contains(":: admit (") && expanded.contains(":: DynamicLimits :: new"),
             "{chosen}: {expanded}"
         );
     }
@@ -392,7 +392,7 @@ fn choices_are_made_in_order_and_only_when_needed() {
     let expanded =
         expand(arguments, "#[rate_limit(skip = with(t))] async fn user() {}").to_string().replace(' ', "");
     let order = [
-        "group.applies(0){let__rate_limit_value=match__rate_limit_group.ask::<::core::primitive::bool,_,_>(s)",
+        "group.applies(0){let__rate_limit_value=match__rate_limit_group.call::<::core::primitive::bool,_,_>(s)",
         "__rate_limit_group.skip(0,",
         "group.applies(0)",
         "__rate_limit_group.by(0,",
@@ -402,7 +402,7 @@ fn choices_are_made_in_order_and_only_when_needed() {
         "__rate_limit_group.cost(0,",
         "group.applies(1)",
         "__rate_limit_group.skip(1,",
-        "__rate_limit_group.decide().await",
+        "__rate_limit_group.admit().await",
     ];
     let mut rest = expanded.as_str();
     for expected in order {

@@ -89,7 +89,7 @@ fn default_key(name: &str) -> String {
 
 /// The name that clients are told of a limit without key and name.
 fn shown(name: &str) -> String {
-    format!(".shown_as(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
+    format!(".with_public_name(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn arguments_are_extracted_in_order_and_checked_each() {
     for expected in [
         format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
         format!(
-            "letmut__rate_limit_pass=match{P}::begin(__rate_limit_request,__rate_limit_payload,\
+            "letmut__rate_limit_pass=match{P}::admit(__rate_limit_request,__rate_limit_payload,\
              &__RATE_LIMIT_LIMITS,).await"
         ),
         "let(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,)=\

@@ -2,7 +2,8 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::{number, push_parameter, seconds, window_seconds};
+use super::number::{self, number, push_parameter};
+use super::wait::{seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
 pub(super) static NAMES: [HeaderName; 4] = [LIMIT, REMAINING, RESET, POLICY];

@@ -2,7 +2,8 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::{number, seconds};
+use super::number::{self, number};
+use super::wait::seconds;
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when more is.

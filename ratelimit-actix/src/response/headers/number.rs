@@ -50,6 +50,14 @@ pub(super) fn reset(number: u64) -> HeaderValue {
     small(number).unwrap_or_else(|| RESETS.with_borrow_mut(|resets| resets.get(number)))
 }
 
+/// Appends `;name=number`, a parameter of a structured field.
+pub(super) fn push_parameter(text: &mut String, name: &str, number: u64) {
+    text.push(';');
+    text.push_str(name);
+    text.push('=');
+    text.push_str(itoa::Buffer::new().format(number));
+}
+
 fn small(number: u64) -> Option<HeaderValue> {
     let small = usize::try_from(number).ok().filter(|small| *small < SMALL)?;
     let from = 3 * small + if small < 10 { 2 } else { usize::from(small < 100) };

@@ -3,13 +3,14 @@
 use actix_web::http::header::HeaderValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
 use serde::Deserialize;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::*;
-use crate::quotas::Rule;
+use crate::quotas::{PolicyRef, Quota};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -58,7 +59,7 @@ impl Limit {
         // The instant is the group's.
         let at = Timestamp::from_micros(self.at_us);
         let outcome = GroupOutcome::new(at, true, [outcome].as_slice().into()).outcomes()[0].clone();
-        Quota::new(Rule::Shared(Arc::new(policy.clone())), &Check::new(&policy, ""), outcome)
+        Quota::new(PolicyRef::Shared(Arc::new(policy.clone())), &Check::new(&policy, ""), outcome)
     }
 }
 
