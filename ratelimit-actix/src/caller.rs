@@ -11,7 +11,7 @@ pub(crate) mod value;
 pub(crate) use self::client_ip::by_address;
 pub use self::client_ip::{client_ip, client_key};
 pub(crate) use self::into_caller::IntoKey;
-pub(crate) use self::on_missing::Nobody;
+pub(crate) use self::on_missing::MissingCallerError;
 pub use self::on_missing::OnMissing;
 pub use self::path_param::path_key;
 pub use self::principal::{Principal, principal, principal_or_address};

@@ -51,7 +51,7 @@
 //! |---|---|---|---|
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
 //! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
-//! | the store cannot answer, and the limit [denies](policy::OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
+//! | the store cannot answer, and the limit [denies](OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
 //! | nobody to count it for, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
 //! These are the defaults; a [`RateLimitConfig`] in app data chooses other fields and bodies, and whose address counts
@@ -91,17 +91,13 @@ mod quotas;
 mod response;
 mod unlimited;
 
-#[cfg(feature = "metrics")]
-pub use ratelimit_core::metrics;
+pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
     PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
-    algorithm, clock, policy, store,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
-#[cfg(feature = "test-util")]
-pub use ratelimit_core::{conformance, conformance_suite};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
@@ -114,7 +110,7 @@ pub use crate::caller::{
 };
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::handler::registry::{DeclaredLimit, limits};
-pub use crate::middleware::{RateLimit, RateLimitService};
+pub use crate::middleware::{Limit, RateLimit, RateLimitService};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Refusal, Rejection, Unavailable,

@@ -21,7 +21,7 @@ pub(crate) fn all(spec: &Spec) -> TokenStream {
     let private = spec.root.private(site);
     let limits = spec.limits.iter().map(|limit| one_limit(&spec.root, limit));
     let count = Literal::usize_unsuffixed(spec.limits.len());
-    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::Limit; #count] = [#(#limits),*];)
+    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::HandlerLimit; #count] = [#(#limits),*];)
 }
 
 fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
@@ -71,9 +71,9 @@ fn one_limit(root: &Root, limit: &Limit) -> TokenStream {
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
     let limit = if matches!(limit.max, Some(Units::Chosen(_))) {
-        quote_spanned!(span=> #private::Limit::with_dynamic_max(#rule))
+        quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
     } else {
-        quote_spanned!(span=> #private::Limit::new(#rule.build()))
+        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
     };
     quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
 }

@@ -9,7 +9,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
-    "Limit",
+    "HandlerLimit",
     "Policy",
     "Algorithm",
     "By",

@@ -11,7 +11,7 @@ impl Key {
         let mut joined = Self::encode(Kind::Parts, &[]);
         for part in parts {
             let (Some(bytes), Some(part)) = (&mut joined.0, &part.0) else {
-                return Self::nobody();
+                return Self::missing();
             };
             let mut rest = part.len();
             // Seven bits a byte, the lowest first; the last byte is the one without the top bit.
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_part_that_is_missing_is_nobody() {
-        assert!(("a", None::<u8>).into_key().is_nobody());
-        assert!((None::<u8>, "a").into_key().is_nobody());
+        assert!(("a", None::<u8>).into_key().is_missing());
+        assert!((None::<u8>, "a").into_key().is_missing());
         assert_eq!(("a", Some("b")).into_key(), ("a", "b").into_key());
     }
 

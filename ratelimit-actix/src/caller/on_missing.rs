@@ -4,7 +4,7 @@ use super::value::Key;
 
 /// There is nobody to count a request for, and the limit insists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nobody;
+pub(crate) struct MissingCallerError;
 
 /// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by. By address
 /// there is always one: all requests without an address are the same caller.
@@ -22,10 +22,10 @@ pub enum OnMissing {
 
 impl OnMissing {
     /// Whom a request counts for whose caller is `caller`; `None` when it does not.
-    pub(crate) fn known(self, caller: Key) -> Result<Option<Key>, Nobody> {
+    pub(crate) fn resolve(self, caller: Key) -> Result<Option<Key>, MissingCallerError> {
         match self {
-            _ if !caller.is_nobody() => Ok(Some(caller)),
-            Self::Reject => Err(Nobody),
+            _ if !caller.is_missing() => Ok(Some(caller)),
+            Self::Reject => Err(MissingCallerError),
             Self::Skip => Ok(None),
             Self::Anonymous => Ok(Some(Key::anonymous())),
         }

@@ -29,7 +29,7 @@ use super::value::Key;
 /// let scope = web::scope("/{tenant}").wrap(limit);
 /// ```
 pub fn path_key(req: &HttpRequest, name: &str) -> Key {
-    req.match_info().get(name).map_or(Key::nobody(), |value| {
+    req.match_info().get(name).map_or(Key::missing(), |value| {
         // What was left encoded is decoded once more, exactly as extractors do; what is not an encoding stands as it is.
         Key::text(percent_decode_str(value).decode_utf8_lossy().as_bytes())
     })
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn without_the_parameter_there_is_nobody() {
-        assert!(path_key(&TestRequest::default().to_http_request(), "id").is_nobody());
+        assert!(path_key(&TestRequest::default().to_http_request(), "id").is_missing());
     }
 
     proptest! {

@@ -66,12 +66,12 @@ impl Key {
     }
 
     /// Nobody.
-    pub(crate) const fn nobody() -> Self {
+    pub(crate) const fn missing() -> Self {
         Self(None)
     }
 
     /// Whether there is no caller.
-    pub(crate) const fn is_nobody(&self) -> bool {
+    pub(crate) const fn is_missing(&self) -> bool {
         self.0.is_none()
     }
 

@@ -31,7 +31,7 @@ impl By {
             Self::Path(name) => caller::path_key(req, name),
             Self::Header(name) => match req.headers().get(*name) {
                 Some(value) if !value.is_empty() => Key::text(value.as_bytes()),
-                _ => Key::nobody(),
+                _ => Key::missing(),
             },
             Self::Function(key) => key(req),
             Self::Parts(parts) => Key::join(parts.iter().map(|part| part.caller(req, config))),

@@ -16,10 +16,10 @@ pub struct DefaultKey {
 }
 
 /// Hexadecimal digits of the hash, after a `~`.
-const DIGITS: usize = 16;
+const HASH_DIGITS: usize = 16;
 
 /// Bytes of the path that are left room for.
-const MOST: usize = MAX_NAME_LEN - DIGITS - 1;
+const MAX_PATH_BYTES: usize = MAX_NAME_LEN - HASH_DIGITS - 1;
 
 impl DefaultKey {
     /// For this path.
@@ -30,7 +30,7 @@ impl DefaultKey {
             return key;
         }
         // What tells handlers apart for a reader is at the end.
-        let mut from = bytes.len().saturating_sub(MOST);
+        let mut from = bytes.len().saturating_sub(MAX_PATH_BYTES);
         while from < bytes.len() {
             // Of a letter of several bytes only the first is written.
             if !is_continuation(bytes[from]) {
@@ -43,7 +43,7 @@ impl DefaultKey {
         key.length += 1;
         let hash = fnv1a(bytes).to_be_bytes();
         let mut digit = 0;
-        while digit < DIGITS {
+        while digit < HASH_DIGITS {
             let byte = hash[digit / 2];
             let half = if digit.is_multiple_of(2) { byte >> 4 } else { byte & 0xf };
             key.fitted[key.length] = b"0123456789abcdef"[half as usize];

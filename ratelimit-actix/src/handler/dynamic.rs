@@ -11,7 +11,7 @@ use ratelimit_core::{Check, Decision, GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
 use super::by::By;
-use super::limit::Limit;
+use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
 use crate::caller::Key;
@@ -34,7 +34,7 @@ pub struct DynamicLimits {
 }
 
 struct DynamicLimit {
-    limit: &'static Limit,
+    limit: &'static HandlerLimit,
     skipped: bool,
     caller: Option<Key>,
     max: Option<u64>,
@@ -43,11 +43,11 @@ struct DynamicLimit {
 
 impl DynamicLimits {
     /// Without computed values. All limits are skipped if the method is not counted.
-    pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [Limit]) -> Self {
+    pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Self {
         // Only `OPTIONS` is worth looking the configuration up.
         let skipped =
             *req.method() == Method::OPTIONS && !RateLimitConfig::nearest(&req).counts(req.method());
-        let dynamic = |limit: &'static Limit| DynamicLimit {
+        let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
             skipped,
             caller: None,
@@ -167,7 +167,12 @@ impl RequestChecks for EffectiveLimits {
 }
 
 /// The rejection of a request whose `max` is 0 or invalid: no wait helps.
-fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: &'static Limit, cost: u64) -> Box<Rejection> {
+fn deny_all(
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+    limit: &'static HandlerLimit,
+    cost: u64,
+) -> Box<Rejection> {
     let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
     let outcome = GroupOutcome::new(SystemClock::new().now(), false, iter::once(outcome).collect());
     let policy = PolicyRef::Static(limit.named_policy());

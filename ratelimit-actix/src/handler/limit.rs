@@ -7,14 +7,14 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Check, Policy, PolicyBuilder};
 
 use super::by::By;
-use crate::caller::{Key, Nobody, OnMissing};
+use crate::caller::{Key, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
 use crate::quotas::NamedPolicy;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
-pub struct Limit {
+pub struct HandlerLimit {
     policy: NamedPolicy,
     /// The policy without its `max`, if `max` is computed for each request.
     template: Option<PolicyBuilder>,
@@ -28,7 +28,7 @@ pub struct Limit {
     invalid_cost: Once,
 }
 
-impl Limit {
+impl HandlerLimit {
     /// A limit by address with a cost of 1, under which every response counts.
     pub const fn new(policy: Policy) -> Self {
         Self {
@@ -118,13 +118,17 @@ impl Limit {
     }
 
     /// The caller of a request. `None` if the limit does not apply, because there is no caller.
-    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Result<Option<Key>, Nobody> {
-        self.on_missing.known(self.by.caller(req, config))
+    pub(crate) fn caller(
+        &self,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Key>, MissingCallerError> {
+        self.on_missing.resolve(self.by.caller(req, config))
     }
 
     /// [`caller`](Self::caller) for one that a closure has found.
-    pub(crate) fn resolve(&self, caller: Key) -> Result<Option<Key>, Nobody> {
-        self.on_missing.known(caller)
+    pub(crate) fn resolve(&self, caller: Key) -> Result<Option<Key>, MissingCallerError> {
+        self.on_missing.resolve(caller)
     }
 
     /// The policy with the `max` of one request. `None` if it admits no request.
@@ -172,12 +176,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "cost must be from 1 to max")]
     fn a_cost_above_max_panics() {
-        let _ = Limit::new(Policy::builder("k").max(10).build()).cost(11);
+        let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(11);
     }
 
     #[test]
     #[should_panic(expected = "cost must be from 1 to max")]
     fn a_cost_of_zero_panics() {
-        let _ = Limit::new(Policy::builder("k").max(10).build()).cost(0);
+        let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(0);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Policy};
 
-use super::limit::Limit;
+use super::limit::HandlerLimit;
 
 /// The limits of one handler, as the attribute hands them in.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Declaration {
     /// The line of its name.
     pub line: u32,
     /// Its limits.
-    pub limits: &'static [Limit],
+    pub limits: &'static [HandlerLimit],
     /// What is only in the source of each limit.
     pub texts: &'static [SourceText],
 }
@@ -45,7 +45,7 @@ inventory::collect!(Declaration);
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
-    limit: &'static Limit,
+    limit: &'static HandlerLimit,
     text: &'static SourceText,
 }
 

@@ -6,8 +6,8 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use super::bounds::Answer;
-use super::limit::Limit;
-use crate::caller::{Key, Nobody};
+use super::limit::HandlerLimit;
+use crate::caller::{Key, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
@@ -34,7 +34,7 @@ pub struct AdmittedRequest {
 pub async fn admit(
     req: HttpRequest,
     payload: web::Payload,
-    limits: &'static [Limit],
+    limits: &'static [HandlerLimit],
 ) -> Result<AdmittedRequest, HttpResponse> {
     let payload = payload.into_inner();
     let config = RateLimitConfig::nearest(&req);
@@ -45,7 +45,11 @@ pub async fn admit(
 }
 
 /// Decides about limits without values that are computed for each request.
-fn decide<'r>(req: &'r HttpRequest, config: &'r RateLimitConfig, limits: &'static [Limit]) -> Admission<'r> {
+fn decide<'r>(
+    req: &'r HttpRequest,
+    config: &'r RateLimitConfig,
+    limits: &'static [HandlerLimit],
+) -> Admission<'r> {
     if !config.counts(req.method()) {
         return Admission::NOT_COUNTED;
     }
@@ -54,14 +58,14 @@ fn decide<'r>(req: &'r HttpRequest, config: &'r RateLimitConfig, limits: &'stati
         match limit.caller(req, config) {
             Ok(Some(caller)) => callers.push((limit, caller)),
             Ok(None) => {}
-            Err(Nobody) => return Admission::missing_caller(req, config),
+            Err(MissingCallerError) => return Admission::missing_caller(req, config),
         }
     }
     Admission::decide(req, config, StaticLimits(callers))
 }
 
 /// The callers of limits without values that are computed for each request.
-struct StaticLimits(SmallVec<[(&'static Limit, Key); 2]>);
+struct StaticLimits(SmallVec<[(&'static HandlerLimit, Key); 2]>);
 
 impl RequestChecks for StaticLimits {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {

@@ -96,7 +96,7 @@ fn shown(name: &str) -> String {
 fn bare_is_one_limit_with_the_defaults_of_the_facade() {
     assert_eq!(
         expansion("", HANDLER).limits(),
-        [format!("{P}::Limit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
+        [format!("{P}::HandlerLimit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
     );
 }
 
@@ -110,7 +110,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder(\"k\").max(16u64)\
+            "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
              .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
              {{{P}::IntoKey::into_key(a::b(__rate_limit_request))}})).cost(5u64)"
@@ -121,7 +121,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder({})\
+            "{P}::HandlerLimit::new({P}::Policy::builder({})\
              .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
             default_key("user"),
             shown("user")
@@ -145,7 +145,7 @@ fn every_algorithm_has_its_variant() {
         ("token_bucket", ".algorithm(::ratelimit_actix::__private::Algorithm::TokenBucket)"),
     ] {
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
-        assert_eq!(limits, [format!("{P}::Limit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
+        assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }
 }
 
@@ -261,7 +261,7 @@ fn another_root_is_used_everywhere() {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
         assert!(!text.contains("ratelimit_actix"), "{text}");
-        assert!(text.contains(&format!("{root}::__private::Limit")), "{text}");
+        assert!(text.contains(&format!("{root}::__private::HandlerLimit")), "{text}");
     }
     let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
     assert!(!text.contains("ratelimit_actix"), "{text}");
