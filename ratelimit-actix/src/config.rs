@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, web};
 pub use self::error::RateLimitConfigError;
 use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, TrustedProxies, X_FORWARDED_FOR};
 use crate::response::{
-    BodyStyle, CustomBody, HeaderStyle, Refusal, Rejection, ResponseStyle, StyleSettings, field_names,
+    BodyStyle, CustomBody, HeaderStyle, RejectionInfo, Rejection, ResponseStyle, StyleSettings, field_names,
 };
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
@@ -213,7 +213,7 @@ impl RateLimitConfigBuilder {
     pub fn body_with(
         mut self,
         content_type: impl Into<String>,
-        body: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
+        body: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
         self.style.custom_body = Some(CustomBody::new(content_type.into(), body));
         self

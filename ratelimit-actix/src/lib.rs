@@ -41,7 +41,7 @@
 //! `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
 //! with the same `key` share a count; without `key` each has its own.
 //!
-//! [`limits`] lists every limit of the program.
+//! [`declared_limits`] lists every limit of the program.
 //!
 //! A request with several limits takes from all of them or from none. One that is denied takes nothing.
 //!
@@ -63,7 +63,7 @@
 //! connection stays open; after any other the connection is closed. `Expect: 100-continue` is answered by Actix, before any
 //! limit is asked.
 //!
-//! Whole scopes are limited with the [`RateLimit`] middleware. A handler that takes [`Quotas`] as an argument sees what is
+//! Whole scopes are limited with the [`RateLimitMiddleware`] middleware. A handler that takes [`Quotas`] as an argument sees what is
 //! left.
 //!
 //! # Features
@@ -82,7 +82,7 @@
 #[path = "private.rs"]
 pub mod __private;
 mod address;
-mod caller;
+pub mod caller;
 mod config;
 mod decision;
 mod handler;
@@ -103,16 +103,16 @@ pub use ratelimit_macros::no_rate_limit;
 pub use ratelimit_macros::rate_limit;
 
 pub use crate::address::ForwardedHeader;
-pub use crate::caller::into_caller::IntoKey;
-pub use crate::caller::value::Key;
-pub use crate::caller::{
-    OnMissing, Principal, client_ip, client_key, path_key, principal, principal_or_address,
-};
+pub use crate::caller::client_ip::client_ip;
+pub use crate::caller::into_caller::IntoCaller;
+pub use crate::caller::on_missing::OnMissing;
+pub use crate::caller::principal::Principal;
+pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::handler::registry::{DeclaredLimit, limits};
-pub use crate::middleware::{Limit, RateLimit, RateLimitService};
+pub use crate::handler::registry::{DeclaredLimit, declared_limits};
+pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::response::{
-    BodyStyle, HeaderStyle, MissingCaller, RateLimited, Refusal, Rejection, Unavailable,
+    BodyStyle, HeaderStyle, MissingCaller, RateLimited, RejectionInfo, Rejection, Unavailable,
 };
 pub use crate::unlimited::Unlimited;

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use self::filter::Filter;
 pub use self::limit::Limit;
-use crate::caller::{Key, MissingCallerError};
+use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
@@ -34,14 +34,14 @@ use crate::quotas::{PolicyRef, Quotas};
 /// use std::time::Duration;
 ///
 /// use actix_web::web;
-/// use ratelimit_actix::{Limit, Policy, RateLimit, principal_or_address};
+/// use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, caller};
 ///
 /// static BURST: Policy = Policy::new("burst", 10, Duration::from_secs(1));
 /// static DAILY: Policy = Policy::new("daily", 5000, Duration::from_secs(86_400));
 ///
 /// let api = web::scope("/api").wrap(
-///     RateLimit::new(Limit::new(&BURST).by(principal_or_address))
-///         .and(Limit::new(&DAILY).by(principal_or_address))
+///     RateLimitMiddleware::new(Limit::new(&BURST).by(caller::principal_or_ip))
+///         .and(Limit::new(&DAILY).by(caller::principal_or_ip))
 ///         .exclude_pattern("/api/health"),
 /// );
 /// ```
@@ -59,14 +59,14 @@ use crate::quotas::{PolicyRef, Quotas};
 /// but not parameters of the routes in it. Around a resource they can read all parameters.
 ///
 /// Middleware that is registered later runs earlier. For callers by [`Principal`](crate::Principal), write
-/// `.wrap(RateLimit::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read rejections.
+/// `.wrap(RateLimitMiddleware::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read rejections.
 ///
-/// `NormalizePath` may stand on either side. If it is registered before `RateLimit`, it rewrites the path only after the
+/// `NormalizePath` may stand on either side. If it is registered before `RateLimitMiddleware`, it rewrites the path only after the
 /// decision. Therefore an inclusion also matches the path with merged slashes, and with or without a slash at its end. An
 /// exclusion matches the path as it is, and does not match where merged slashes lead to a route that is not excluded.
 #[derive(Clone)]
 #[must_use = "middleware does nothing until it is given to `wrap`"]
-pub struct RateLimit(Arc<Settings>);
+pub struct RateLimitMiddleware(Arc<Settings>);
 
 #[derive(Clone)]
 struct Settings {
@@ -74,7 +74,7 @@ struct Settings {
     filter: Filter,
 }
 
-impl RateLimit {
+impl RateLimitMiddleware {
     /// Starts with one limit: a [`Limit`], or a [`Policy`](crate::Policy) for a limit by address.
     pub fn new(limit: impl Into<Limit>) -> Self {
         let limits = SmallVec::from_iter([limit.into()]);
@@ -133,9 +133,9 @@ impl RateLimit {
     }
 }
 
-impl fmt::Debug for RateLimit {
+impl fmt::Debug for RateLimitMiddleware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit")
+        f.debug_struct("RateLimitMiddleware")
             .field("limits", &self.0.limits)
             .field("filter", &self.0.filter)
             .finish_non_exhaustive()
@@ -170,7 +170,7 @@ impl Settings {
 }
 
 /// The callers of one request.
-struct Callers<'s>(SmallVec<[(&'s Limit, Key); 2]>);
+struct Callers<'s>(SmallVec<[(&'s Limit, Caller); 2]>);
 
 impl RequestChecks for Callers<'_> {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
@@ -190,31 +190,31 @@ impl RequestChecks for Callers<'_> {
     }
 }
 
-impl<S, B> Transform<S, ServiceRequest> for RateLimit
+impl<S, B> Transform<S, ServiceRequest> for RateLimitMiddleware
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
     type Response = ServiceResponse<EitherBody<B>>;
     type Error = Error;
-    type Transform = RateLimitService<S>;
+    type Transform = RateLimitMiddlewareService<S>;
     type InitError = ();
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
         let settings = Rc::new(self.0.clone_for_worker());
-        ready(Ok(RateLimitService { settings, service: Rc::new(service) }))
+        ready(Ok(RateLimitMiddlewareService { settings, service: Rc::new(service) }))
     }
 }
 
-/// The service that [`RateLimit`] makes of the one that it wraps.
+/// The service that [`RateLimitMiddleware`] makes of the one that it wraps.
 #[allow(missing_debug_implementations, reason = "the wrapped service has none")]
-pub struct RateLimitService<S> {
+pub struct RateLimitMiddlewareService<S> {
     settings: Rc<Settings>,
     service: Rc<S>,
 }
 
-impl<S, B> Service<ServiceRequest> for RateLimitService<S>
+impl<S, B> Service<ServiceRequest> for RateLimitMiddlewareService<S>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,

@@ -5,9 +5,9 @@ pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
 pub use ratelimit_core::{Algorithm, OnError, Policy};
 
-pub use crate::caller::OnMissing;
-pub use crate::caller::into_caller::IntoKey;
-pub use crate::caller::value::Key;
+pub use crate::caller::into_caller::IntoCaller;
+pub use crate::caller::on_missing::OnMissing;
+pub use crate::caller::value::Caller;
 pub use crate::decision::count::Count;
 pub use crate::handler::bounds::{
     Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor,

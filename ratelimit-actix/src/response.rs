@@ -9,7 +9,7 @@ mod rejection;
 mod style;
 
 pub(crate) use self::body::CustomBody;
-pub use self::body::{BodyStyle, Refusal};
+pub use self::body::{BodyStyle, RejectionInfo};
 pub(crate) use self::drain::drain;
 pub use self::header_style::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};

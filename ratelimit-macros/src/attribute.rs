@@ -47,7 +47,7 @@ pub(crate) fn of_a_file() -> syn::Error {
     syn::Error::new(
         Span::call_site(),
         "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an inline module \
-         around the handlers, or limit a scope with the `RateLimit` middleware",
+         around the handlers, or limit a scope with the `RateLimitMiddleware`",
     )
 }
 

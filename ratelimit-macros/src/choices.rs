@@ -98,7 +98,7 @@ fn key(root: &Root, by: &By) -> TokenStream {
             let span = located_at_start(&closure.body);
             let private = root.private(span);
             let value = code::call(root, closure, code::key_function(root, closure));
-            quote_spanned!(span=> #private::IntoKey::into_key(#value))
+            quote_spanned!(span=> #private::IntoCaller::into_caller(#value))
         }
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| match limits::by(root, part, site) {

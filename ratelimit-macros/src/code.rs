@@ -13,8 +13,8 @@ pub(crate) fn key_function(root: &Root, closure: &Closure) -> (Ident, TokenStrea
     let span = located_at_start(&closure.body);
     let private = root.private(span);
     let returned = match &closure.inputs {
-        Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoKey + '_),
-        Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoKey),
+        Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoCaller + '_),
+        Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoCaller),
     };
     function(closure, &returned)
 }

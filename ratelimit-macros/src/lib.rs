@@ -76,21 +76,21 @@ use proc_macro::TokenStream;
 /// | `global` | nobody: all callers share one |
 /// | `path("id")` | each value of a path parameter, of the route or of a scope around it |
 /// | `header("x-tenant")` | each value of a header field, of several the first. **Nobody has verified it**: who can make up values can make up quotas. An empty one is nobody |
-/// | `principal_or_address` | each account that authentication has verified, and each address without one; `principal` for accounts only |
+/// | `caller::principal_or_ip` | each account that authentication has verified, and each address without one; `principal` for accounts only |
 /// | `caller` | whatever a `fn(&HttpRequest) -> K` returns |
 /// | `\|req: &HttpRequest\| ..` | whatever a closure returns, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | whatever a closure over extractors returns, as long as they do not read the body. If one of them fails, its answer is the answer, and nothing is counted |
 /// | `(caller, path("id"), ip)` | each combination. If one part is nobody, all is |
 ///
-/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Key`, or a tuple or `Option` of these.
+/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or `Option` of these.
 /// Closures may be `async`. Their parameters need types. Extractors of the body, such as `Json` and `String`, are refused by
 /// name, since the limit is decided before the body is read.
 ///
 /// **An API key that has not been checked lets anybody choose their count.** With `by = header("x-api-key")`, or
 /// `{header:x-api-key}` in a key, a client that sends another made-up key with every request has a full quota each time and is
 /// never limited, and one that sends somebody else's key uses up the other's quota. Count by who has proved to be calling:
-/// have authentication leave a `Principal` in the request, and write `by = principal_or_address`, which counts by the
-/// address until a key was accepted, or `by = principal` where nobody else may come in. By a header alone is right only
+/// have authentication leave a `Principal` in the request, and write `by = caller::principal_or_ip`, which counts by the
+/// address until a key was accepted, or `by = caller::principal` where nobody else may come in. By a header alone is right only
 /// where a trusted proxy in front has set it and removed the client's own.
 ///
 /// A parameter of the path is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`,
@@ -155,7 +155,7 @@ use proc_macro::TokenStream;
 ///   have the same default key; give each a `key`.
 /// - Import the attribute, and route attributes below it, under their own names. One that is renamed by `use .. as ..` cannot
 ///   be found by its neighbours, and does not compile next to them.
-/// - Every limit of the program is listed by `limits()`, for a line at start or for a test.
+/// - Every limit of the program is listed by `declared_limits()`, for a line at start or for a test.
 ///
 /// # Errors
 ///

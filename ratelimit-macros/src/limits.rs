@@ -159,7 +159,7 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
             let private = root.private(span);
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
-                    #private::IntoKey::into_key(#path(__rate_limit_request))
+                    #private::IntoCaller::into_caller(#path(__rate_limit_request))
                 })
             }
         }
@@ -172,7 +172,7 @@ pub(crate) fn by(root: &Root, by: &By, span: Span) -> Option<TokenStream> {
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
                     #function
-                    #private::IntoKey::into_key(#name(#request))
+                    #private::IntoCaller::into_caller(#name(#request))
                 })
             }
         }

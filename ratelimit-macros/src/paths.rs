@@ -16,7 +16,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "OnMissing",
     "OnError",
     "Count",
-    "IntoKey",
+    "IntoCaller",
     "DefaultKey",
     "Declaration",
     "SourceText",

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::HttpRequest;
 
-use super::value::Key;
+use super::value::Caller;
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 
 use crate::config::RateLimitConfig;
@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 /// An IPv4 address that was mapped into IPv6 (`::ffff:192.0.2.1`, on a socket for both) is given as IPv4. `None` on a
 /// Unix socket, and for a test request that was not given an address.
 ///
-/// As the caller of a limit use [`client_key`]: it counts IPv6 by network, as [configured], and addresses of NAT64
+/// As the caller of a limit use [`caller::ip`](crate::caller::ip): it counts IPv6 by network, as [configured], and addresses of NAT64
 /// (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
 ///
 /// [trusted proxy]: crate::RateLimitConfigBuilder::trusted_proxies
@@ -32,7 +32,7 @@ pub fn client_ip(req: &HttpRequest) -> Option<IpAddr> {
 /// The caller of a request as `by = ip` sees it. All requests without an [address](client_ip) are one caller.
 ///
 /// For key functions that fall back to the address.
-pub fn client_key(req: &HttpRequest) -> Key {
+pub fn ip(req: &HttpRequest) -> Caller {
     by_address(req, RateLimitConfig::nearest(req))
 }
 
@@ -40,12 +40,12 @@ pub fn client_key(req: &HttpRequest) -> Key {
 ///
 /// Requests that have none share a count. They come through a Unix socket, from a test, or over a connection that ended
 /// before it was accepted: a client must not choose its own count by that, nor go uncounted.
-pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Key {
+pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller {
     let Some(address) = client_ip_by(req, config) else {
         explain_missing_peer();
-        return Key::no_address();
+        return Caller::no_address();
     };
-    Key::address(config.ipv6_prefix().group(address))
+    Caller::address(config.ipv6_prefix().group(address))
 }
 
 fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {

@@ -1,9 +1,9 @@
 //! Keys that are made of several values, and of values from other crates.
 
-use super::into_caller::IntoKey;
-use super::value::{Key, Kind};
+use super::into_caller::IntoCaller;
+use super::value::{Caller, Kind};
 
-impl Key {
+impl Caller {
     /// All of `parts` together; nobody if one of them is.
     ///
     /// Each part is written with its length before it, so that no two lists of parts are the same bytes.
@@ -34,11 +34,11 @@ const fn low_bits(number: usize) -> u8 {
 
 macro_rules! tuple {
     ($($name:ident)+) => {
-        impl<$($name: IntoKey),+> IntoKey for ($($name,)+) {
-            fn into_key(self) -> Key {
+        impl<$($name: IntoCaller),+> IntoCaller for ($($name,)+) {
+            fn into_caller(self) -> Caller {
                 #[allow(non_snake_case, reason = "the values go by the names of their types")]
                 let ($($name,)+) = self;
-                Key::join([$($name.into_key()),+])
+                Caller::join([$($name.into_caller()),+])
             }
         }
     };
@@ -52,9 +52,9 @@ tuple!(A B C D E);
 tuple!(A B C D E F);
 
 #[cfg(feature = "uuid")]
-impl IntoKey for uuid::Uuid {
-    fn into_key(self) -> Key {
-        Key::encode(Kind::Uuid, self.as_bytes())
+impl IntoCaller for uuid::Uuid {
+    fn into_caller(self) -> Caller {
+        Caller::encode(Kind::Uuid, self.as_bytes())
     }
 }
 
@@ -71,22 +71,22 @@ mod tests {
     fn different_parts_are_different_callers() {
         let long = "x".repeat(200);
         let keys = [
-            ("a:b", "c").into_key(),
-            ("a", "b:c").into_key(),
-            ("a:b:c",).into_key(),
-            "a:b:c".into_key(),
-            ("a", "b", "c").into_key(),
-            (("a", "b"), "c").into_key(),
-            ("a", ("b", "c")).into_key(),
-            ("", "ab").into_key(),
-            ("ab", "").into_key(),
-            ("ab",).into_key(),
-            ("1", 2).into_key(),
-            (1, "2").into_key(),
-            (&*long, "").into_key(),
-            ("", &*long).into_key(),
-            (&long[..128], &long[..72]).into_key(),
-            (&long[..72], &long[..128]).into_key(),
+            ("a:b", "c").into_caller(),
+            ("a", "b:c").into_caller(),
+            ("a:b:c",).into_caller(),
+            "a:b:c".into_caller(),
+            ("a", "b", "c").into_caller(),
+            (("a", "b"), "c").into_caller(),
+            ("a", ("b", "c")).into_caller(),
+            ("", "ab").into_caller(),
+            ("ab", "").into_caller(),
+            ("ab",).into_caller(),
+            ("1", 2).into_caller(),
+            (1, "2").into_caller(),
+            (&*long, "").into_caller(),
+            ("", &*long).into_caller(),
+            (&long[..128], &long[..72]).into_caller(),
+            (&long[..72], &long[..128]).into_caller(),
         ];
         let partitions: HashSet<_> = keys.iter().map(|key| key.partition().unwrap()).collect();
         assert_eq!(partitions.len(), keys.len());
@@ -96,16 +96,16 @@ mod tests {
     fn no_length_is_taken_for_a_value() {
         // Every split of one text into two parts, across the lengths at which the prefix grows.
         let text = "\u{3}".repeat(300);
-        let splits = (0..=text.len()).map(|at| (&text[..at], &text[at..]).into_key());
+        let splits = (0..=text.len()).map(|at| (&text[..at], &text[at..]).into_caller());
         let partitions: HashSet<_> = splits.map(|key| key.partition().unwrap().to_vec()).collect();
         assert_eq!(partitions.len(), text.len() + 1);
     }
 
     #[test]
     fn a_part_that_is_missing_is_nobody() {
-        assert!(("a", None::<u8>).into_key().is_missing());
-        assert!((None::<u8>, "a").into_key().is_missing());
-        assert_eq!(("a", Some("b")).into_key(), ("a", "b").into_key());
+        assert!(("a", None::<u8>).into_caller().is_missing());
+        assert!((None::<u8>, "a").into_caller().is_missing());
+        assert_eq!(("a", Some("b")).into_caller(), ("a", "b").into_caller());
     }
 
     /// A value that a key can be made of.
@@ -119,13 +119,13 @@ mod tests {
     }
 
     impl Value {
-        fn key(&self) -> Key {
+        fn key(&self) -> Caller {
             match self {
-                Self::Text(text) => Key::text(text),
-                Self::Number(number) => number.into_key(),
-                Self::Address(octets) => IpAddr::from(*octets).into_key(),
-                Self::Global => Key::global(),
-                Self::Parts(parts) => Key::join(parts.iter().map(Self::key)),
+                Self::Text(text) => Caller::text(text),
+                Self::Number(number) => number.into_caller(),
+                Self::Address(octets) => IpAddr::from(*octets).into_caller(),
+                Self::Global => Caller::global(),
+                Self::Parts(parts) => Caller::join(parts.iter().map(Self::key)),
             }
         }
     }
@@ -190,7 +190,7 @@ mod tests {
     fn a_uuid_is_its_bytes_and_not_its_spelling() {
         let uuid: uuid::Uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
         let upper: uuid::Uuid = "67E5504410B1426F9247BB680E5FE0C8".parse().unwrap();
-        assert_eq!(uuid.into_key(), upper.into_key());
-        assert_ne!(uuid.into_key(), uuid.to_string().into_key());
+        assert_eq!(uuid.into_caller(), upper.into_caller());
+        assert_ne!(uuid.into_caller(), uuid.to_string().into_caller());
     }
 }

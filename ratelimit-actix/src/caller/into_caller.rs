@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::value::{Key, Kind};
+use super::value::{Caller, Kind};
 use crate::address::Ipv6Prefix;
 
 /// What a function given as `by = ..` may return: something that tells callers apart.
@@ -16,81 +16,81 @@ use crate::address::Ipv6Prefix;
 /// | a tuple of these, of up to six | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. If one is nobody, all is |
 /// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted, unless `on_missing` says otherwise |
 /// | `uuid::Uuid`, with the feature `uuid` | its sixteen bytes |
-/// | [`Key`] | what it was made from; for a function that has keys of several kinds |
+/// | [`Caller`] | what it was made from; for a function that has keys of several kinds |
 ///
 /// # Examples
 ///
 /// ```
 /// use actix_web::HttpRequest;
-/// use ratelimit_actix::{IntoKey, Key, client_key};
+/// use ratelimit_actix::{Caller, IntoCaller, caller};
 ///
 /// /// The tenant that the authentication middleware has verified, otherwise the address.
-/// fn tenant(req: &HttpRequest) -> Key {
+/// fn tenant(req: &HttpRequest) -> Caller {
 ///     struct Tenant(u64);
 ///     # use actix_web::HttpMessage;
 ///     match req.extensions().get::<Tenant>() {
-///         Some(tenant) => tenant.0.into_key(),
-///         None => client_key(req),
+///         Some(tenant) => tenant.0.into_caller(),
+///         None => caller::ip(req),
 ///     }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not tell callers apart",
     label = "returns `{Self}`",
-    note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Key`, or a tuple or `Option` of these"
+    note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Caller`, or a tuple or `Option` of these"
 )]
-pub trait IntoKey {
+pub trait IntoCaller {
     /// The key for this value.
-    fn into_key(self) -> Key;
+    fn into_caller(self) -> Caller;
 }
 
-impl IntoKey for Key {
-    fn into_key(self) -> Key {
+impl IntoCaller for Caller {
+    fn into_caller(self) -> Caller {
         self
     }
 }
 
-impl IntoKey for &str {
-    fn into_key(self) -> Key {
-        Key::encode(Kind::Text, self.as_bytes())
+impl IntoCaller for &str {
+    fn into_caller(self) -> Caller {
+        Caller::encode(Kind::Text, self.as_bytes())
     }
 }
 
-impl IntoKey for String {
-    fn into_key(self) -> Key {
-        self.as_str().into_key()
+impl IntoCaller for String {
+    fn into_caller(self) -> Caller {
+        self.as_str().into_caller()
     }
 }
 
-impl IntoKey for &String {
-    fn into_key(self) -> Key {
-        self.as_str().into_key()
+impl IntoCaller for &String {
+    fn into_caller(self) -> Caller {
+        self.as_str().into_caller()
     }
 }
 
-impl IntoKey for Cow<'_, str> {
-    fn into_key(self) -> Key {
-        (*self).into_key()
+impl IntoCaller for Cow<'_, str> {
+    fn into_caller(self) -> Caller {
+        (*self).into_caller()
     }
 }
 
-impl IntoKey for IpAddr {
-    fn into_key(self) -> Key {
-        Key::address(Ipv6Prefix::DEFAULT.group(self))
+impl IntoCaller for IpAddr {
+    fn into_caller(self) -> Caller {
+        Caller::address(Ipv6Prefix::DEFAULT.group(self))
     }
 }
 
-impl<K: IntoKey> IntoKey for Option<K> {
-    fn into_key(self) -> Key {
-        self.map_or(Key(None), K::into_key)
+impl<K: IntoCaller> IntoCaller for Option<K> {
+    fn into_caller(self) -> Caller {
+        self.map_or(Caller(None), K::into_caller)
     }
 }
 
 macro_rules! natural {
     ($($integer:ty),*) => {$(
-        impl IntoKey for $integer {
-            fn into_key(self) -> Key {
-                Key::encode(Kind::Natural, &(self as u128).to_be_bytes())
+        impl IntoCaller for $integer {
+            fn into_caller(self) -> Caller {
+                Caller::encode(Kind::Natural, &(self as u128).to_be_bytes())
             }
         }
     )*};
@@ -98,12 +98,12 @@ macro_rules! natural {
 
 macro_rules! signed {
     ($($integer:ty),*) => {$(
-        impl IntoKey for $integer {
-            fn into_key(self) -> Key {
+        impl IntoCaller for $integer {
+            fn into_caller(self) -> Caller {
                 // A number that is not negative is the same caller whatever its type.
                 match u128::try_from(self) {
-                    Ok(natural) => natural.into_key(),
-                    Err(_) => Key::encode(Kind::Negative, &(self as i128).to_be_bytes()),
+                    Ok(natural) => natural.into_caller(),
+                    Err(_) => Caller::encode(Kind::Negative, &(self as i128).to_be_bytes()),
                 }
             }
         }
@@ -116,7 +116,7 @@ macro_rules! signed {
     reason = "`usize` has no `Into<u128>`; one spelling for all"
 )]
 mod integers {
-    use super::{IntoKey, Key, Kind};
+    use super::{IntoCaller, Caller, Kind};
 
     natural!(u8, u16, u32, u64, u128, usize);
     signed!(i8, i16, i32, i64, i128, isize);
@@ -133,16 +133,16 @@ mod tests {
     #[test]
     fn values_of_different_kinds_are_different_callers() {
         let keys = [
-            Key::global(),
-            "".into_key(),
-            "7".into_key(),
-            7_u8.into_key(),
-            (-7_i8).into_key(),
-            0_u8.into_key(),
-            IpAddr::from([0, 0, 0, 7]).into_key(),
-            IpAddr::from(Ipv6Addr::from(7_u128 << 64)).into_key(),
-            "\u{1}\0\0\0\u{7}".into_key(),
-            "0.0.0.7".into_key(),
+            Caller::global(),
+            "".into_caller(),
+            "7".into_caller(),
+            7_u8.into_caller(),
+            (-7_i8).into_caller(),
+            0_u8.into_caller(),
+            IpAddr::from([0, 0, 0, 7]).into_caller(),
+            IpAddr::from(Ipv6Addr::from(7_u128 << 64)).into_caller(),
+            "\u{1}\0\0\0\u{7}".into_caller(),
+            "0.0.0.7".into_caller(),
         ];
         let partitions: HashSet<_> = keys.iter().map(|key| key.partition().unwrap()).collect();
         assert_eq!(partitions.len(), keys.len());
@@ -150,36 +150,36 @@ mod tests {
 
     #[test]
     fn a_number_is_one_caller_whatever_its_type() {
-        assert_eq!(7_u8.into_key(), 7_i64.into_key());
-        assert_eq!(usize::MAX.into_key(), (usize::MAX as u128).into_key());
-        assert_eq!((-1_i8).into_key(), (-1_i128).into_key());
-        assert_ne!((-1_i8).into_key(), u128::MAX.into_key());
+        assert_eq!(7_u8.into_caller(), 7_i64.into_caller());
+        assert_eq!(usize::MAX.into_caller(), (usize::MAX as u128).into_caller());
+        assert_eq!((-1_i8).into_caller(), (-1_i128).into_caller());
+        assert_ne!((-1_i8).into_caller(), u128::MAX.into_caller());
     }
 
     #[test]
     fn text_is_one_caller_whatever_owns_it() {
         let long = "x".repeat(10 * INLINE);
-        assert_eq!(long.as_str().into_key(), long.clone().into_key());
-        assert_eq!(Cow::Borrowed("a").into_key(), "a".into_key());
-        assert_ne!("A".into_key(), "a".into_key());
+        assert_eq!(long.as_str().into_caller(), long.clone().into_caller());
+        assert_eq!(Cow::Borrowed("a").into_caller(), "a".into_caller());
+        assert_ne!("A".into_caller(), "a".into_caller());
     }
 
     #[test]
     fn nothing_is_nobody() {
-        assert_eq!(None::<&str>.into_key().partition(), None);
-        assert_eq!(Some(None::<u8>).into_key().partition(), None);
-        assert_eq!(Some("a").into_key(), "a".into_key());
+        assert_eq!(None::<&str>.into_caller().partition(), None);
+        assert_eq!(Some(None::<u8>).into_caller().partition(), None);
+        assert_eq!(Some("a").into_caller(), "a".into_caller());
     }
 
     #[test]
     fn debug_does_not_show_the_caller() {
-        assert_eq!(format!("{:?}", "secret".into_key()), "Key(..)");
-        assert_eq!(format!("{:?}", None::<u8>.into_key()), "Key(nobody)");
+        assert_eq!(format!("{:?}", "secret".into_caller()), "Caller(..)");
+        assert_eq!(format!("{:?}", None::<u8>.into_caller()), "Caller(nobody)");
     }
 
     #[test]
     fn an_address_is_its_bytes_and_not_its_spelling() {
         let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        assert_eq!(mapped.into_key(), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)).into_key());
+        assert_eq!(mapped.into_caller(), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)).into_caller());
     }
 }

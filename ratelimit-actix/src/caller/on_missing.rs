@@ -1,6 +1,6 @@
 //! What to do with a request without a caller.
 
-use super::value::Key;
+use super::value::Caller;
 
 /// There is nobody to count a request for, and the limit insists.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,12 @@ pub enum OnMissing {
 
 impl OnMissing {
     /// Whom a request counts for whose caller is `caller`; `None` when it does not.
-    pub(crate) fn resolve(self, caller: Key) -> Result<Option<Key>, MissingCallerError> {
+    pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
         match self {
             _ if !caller.is_missing() => Ok(Some(caller)),
             Self::Reject => Err(MissingCallerError),
             Self::Skip => Ok(None),
-            Self::Anonymous => Ok(Some(Key::anonymous())),
+            Self::Anonymous => Ok(Some(Caller::anonymous())),
         }
     }
 }

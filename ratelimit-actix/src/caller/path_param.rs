@@ -3,11 +3,11 @@
 use actix_web::HttpRequest;
 use percent_encoding::percent_decode_str;
 
-use super::value::Key;
+use super::value::Caller;
 
 /// The caller that a parameter of the path names; nobody when there is no such parameter.
 ///
-/// For key functions, such as those of the [`RateLimit`](crate::RateLimit) middleware; the attribute's `by = path("id")`
+/// For key functions, such as those of the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware; the attribute's `by = path("id")`
 /// and `key = "..{id}"` do the same. The value is the text that `web::Path<String>` extracts. `req.match_info().get(name)`
 /// is not always: in it `/`, `%` and `+` are left as the client has encoded them, so that `a+b`, `a%2Bb` and `a%2bb` would
 /// each have a count of their own although the handler takes them for one.
@@ -21,17 +21,17 @@ use super::value::Key;
 /// use std::time::Duration;
 ///
 /// use actix_web::{HttpRequest, web};
-/// use ratelimit_actix::{Policy, RateLimit, path_key};
+/// use ratelimit_actix::{Policy, RateLimitMiddleware, caller};
 ///
 /// static TENANT: Policy = Policy::new("tenant", 1000, Duration::from_secs(60));
 ///
-/// let limit = RateLimit::new(TENANT.clone()).by(|req: &HttpRequest| path_key(req, "tenant"));
+/// let limit = RateLimitMiddleware::new(TENANT.clone()).by(|req: &HttpRequest| caller::path_param(req, "tenant"));
 /// let scope = web::scope("/{tenant}").wrap(limit);
 /// ```
-pub fn path_key(req: &HttpRequest, name: &str) -> Key {
-    req.match_info().get(name).map_or(Key::missing(), |value| {
+pub fn path_param(req: &HttpRequest, name: &str) -> Caller {
+    req.match_info().get(name).map_or(Caller::missing(), |value| {
         // What was left encoded is decoded once more, exactly as extractors do; what is not an encoding stands as it is.
-        Key::text(percent_decode_str(value).decode_utf8_lossy().as_bytes())
+        Caller::text(percent_decode_str(value).decode_utf8_lossy().as_bytes())
     })
 }
 
@@ -43,11 +43,11 @@ mod tests {
     use actix_web::web::Path;
     use proptest::prelude::*;
 
-    use super::super::into_caller::IntoKey as _;
+    use super::super::into_caller::IntoCaller as _;
     use super::*;
 
     /// The key of the last segment of a path as the router has matched it, and what a handler extracts of it.
-    fn matched(segment: &str) -> (Key, String) {
+    fn matched(segment: &str) -> (Caller, String) {
         let uri = format!("/x/{segment}").parse().unwrap();
         let mut path = actix_web::dev::Path::new(Url::new(uri));
         assert!(ResourceDef::new("/x/{id}").capture_match_info(&mut path), "{segment}");
@@ -57,7 +57,7 @@ mod tests {
         }
         let request = request.to_http_request();
         let extracted = Path::<String>::from_request(&request, &mut Payload::None).into_inner().unwrap();
-        (path_key(&request, "id"), extracted.into_inner())
+        (path_param(&request, "id"), extracted.into_inner())
     }
 
     #[test]
@@ -74,21 +74,21 @@ mod tests {
             for spelling in spellings {
                 let (key, extracted) = matched(spelling);
                 assert_eq!(extracted, value, "{spelling}");
-                assert_eq!(key, value.into_key(), "{spelling}");
+                assert_eq!(key, value.into_caller(), "{spelling}");
             }
         }
     }
 
     #[test]
     fn without_the_parameter_there_is_nobody() {
-        assert!(path_key(&TestRequest::default().to_http_request(), "id").is_missing());
+        assert!(path_param(&TestRequest::default().to_http_request(), "id").is_missing());
     }
 
     proptest! {
         #[test]
         fn who_is_counted_is_what_the_handler_extracts(segment in "([a-c+]|%[0-9a-fA-F]{2}|%){1,12}") {
             let (key, extracted) = matched(&segment);
-            prop_assert_eq!(key, extracted.into_key());
+            prop_assert_eq!(key, extracted.into_caller());
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use actix_web::{HttpMessage, HttpRequest};
 
-use super::client_ip::client_key;
-use super::into_caller::IntoKey;
-use super::value::Key;
+use super::client_ip::ip;
+use super::into_caller::IntoCaller;
+use super::value::Caller;
 
 /// Who a request is from, as the authentication of the application has verified: an account, a user, the owner of an API
 /// key.
@@ -17,7 +17,7 @@ use super::value::Key;
 /// use actix_web::dev::{ServiceRequest, ServiceResponse};
 /// use actix_web::middleware::{Next, from_fn};
 /// use actix_web::{App, Error, HttpMessage, Responder, get};
-/// use ratelimit_actix::{Principal, principal_or_address, rate_limit};
+/// use ratelimit_actix::{Principal, caller, rate_limit};
 ///
 /// async fn authenticate(
 ///     req: ServiceRequest,
@@ -30,7 +30,7 @@ use super::value::Key;
 /// }
 /// # fn account_of(key: Option<&actix_web::http::header::HeaderValue>) -> Option<u64> { Some(7) }
 ///
-/// #[rate_limit(max = 100, window = "1m", by = principal_or_address)]
+/// #[rate_limit(max = 100, window = "1m", by = caller::principal_or_ip)]
 /// #[get("/orders")]
 /// async fn orders() -> impl Responder {
 ///     "orders"
@@ -39,29 +39,29 @@ use super::value::Key;
 /// let app = App::new().wrap(from_fn(authenticate)).service(orders);
 /// ```
 ///
-/// An attribute sees what every middleware has left; the [`RateLimit`](crate::RateLimit) middleware sees what was left
+/// An attribute sees what every middleware has left; the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware sees what was left
 /// by middleware that is wrapped around it, that is, registered after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal(Key);
+pub struct Principal(Caller);
 
 impl Principal {
     /// The principal with this identifier: an account number rather than the secret that stands for it.
-    pub fn new(identifier: impl IntoKey) -> Self {
-        Self(identifier.into_key())
+    pub fn new(identifier: impl IntoCaller) -> Self {
+        Self(identifier.into_caller())
     }
 }
 
 /// The [`Principal`] of a request as the caller of a limit; nobody when there is none.
-pub fn principal(req: &HttpRequest) -> Key {
+pub fn principal(req: &HttpRequest) -> Caller {
     let principal = req.extensions().get::<Principal>().map(|principal| principal.0.clone());
-    principal.into_key()
+    principal.into_caller()
 }
 
-/// The [`Principal`] of a request as the caller of a limit, and the [address](client_key) when there is none: for
+/// The [`Principal`] of a request as the caller of a limit, and the [address](crate::caller::ip) when there is none: for
 /// endpoints that can be used without an account, and so that wrong credentials are counted as well.
-pub fn principal_or_address(req: &HttpRequest) -> Key {
+pub fn principal_or_ip(req: &HttpRequest) -> Caller {
     let principal = principal(req);
-    if principal.partition().is_some() { principal } else { client_key(req) }
+    if principal.partition().is_some() { principal } else { ip(req) }
 }
 
 #[cfg(test)]
@@ -75,11 +75,11 @@ mod tests {
         let peer = "192.0.2.1:1".parse().unwrap();
         let req = TestRequest::default().peer_addr(peer).insert_header(("x-api-key", "7")).to_http_request();
         assert_eq!(principal(&req).partition(), None);
-        assert_eq!(principal_or_address(&req), client_key(&req));
+        assert_eq!(principal_or_ip(&req), ip(&req));
         req.extensions_mut().insert(Principal::new(7_u64));
-        assert_eq!(principal(&req), 7_u64.into_key());
-        assert_eq!(principal_or_address(&req), 7_u64.into_key());
+        assert_eq!(principal(&req), 7_u64.into_caller());
+        assert_eq!(principal_or_ip(&req), 7_u64.into_caller());
         req.extensions_mut().insert(Principal::new(None::<u64>));
-        assert_eq!(principal_or_address(&req), client_key(&req));
+        assert_eq!(principal_or_ip(&req), ip(&req));
     }
 }

@@ -28,12 +28,12 @@ pub(super) enum Kind {
 
 /// Whom a request is counted for, or nobody.
 ///
-/// Made by [`IntoKey`]. Two keys are equal only when they were made from equal values of one kind: the text `"7"` and
+/// Made by [`IntoCaller`]. Two keys are equal only when they were made from equal values of one kind: the text `"7"` and
 /// the number `7` are different callers. Neither `Debug` nor a log shows the value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(pub(super) Option<SmallVec<[u8; INLINE]>>);
+pub struct Caller(pub(super) Option<SmallVec<[u8; INLINE]>>);
 
-impl Key {
+impl Caller {
     /// The one caller that everybody is.
     pub(crate) fn global() -> Self {
         Self::encode(Kind::Global, &[])
@@ -88,8 +88,8 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Key(..)" } else { "Key(nobody)" })
+        f.write_str(if self.0.is_some() { "Caller(..)" } else { "Caller(nobody)" })
     }
 }

@@ -6,7 +6,7 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use super::count::Count;
-use crate::caller::Key;
+use crate::caller::Caller;
 use crate::quotas::PolicyRef;
 use crate::quotas::nearest_limiter;
 use crate::quotas::request_deadline::run_within;
@@ -15,7 +15,7 @@ use crate::quotas::request_deadline::run_within;
 pub(crate) struct EffectiveLimit {
     pub(crate) policy: PolicyRef,
     pub(crate) count: &'static Count,
-    pub(crate) caller: Key,
+    pub(crate) caller: Caller,
     pub(crate) cost: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 
-use crate::caller::{self, Key};
+use crate::caller::{self, Caller};
 use crate::config::RateLimitConfig;
 
 /// What tells the callers of a limit apart.
@@ -17,24 +17,24 @@ pub enum By {
     /// A header field, of which anybody can send any; of several the first, as `headers().get` gives it to the handler.
     Header(&'static str),
     /// What a function finds in the request.
-    Function(fn(&HttpRequest) -> Key),
+    Function(fn(&HttpRequest) -> Caller),
     /// Several of these together.
     Parts(&'static [Self]),
 }
 
 impl By {
     /// Whom a request counts for, under the settings that are nearest to it.
-    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Key {
+    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
         match self {
             Self::Ip => caller::by_address(req, config),
-            Self::Global => Key::global(),
-            Self::Path(name) => caller::path_key(req, name),
+            Self::Global => Caller::global(),
+            Self::Path(name) => caller::path_param(req, name),
             Self::Header(name) => match req.headers().get(*name) {
-                Some(value) if !value.is_empty() => Key::text(value.as_bytes()),
-                _ => Key::missing(),
+                Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
+                _ => Caller::missing(),
             },
             Self::Function(key) => key(req),
-            Self::Parts(parts) => Key::join(parts.iter().map(|part| part.caller(req, config))),
+            Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::by::By;
 use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
-use crate::caller::Key;
+use crate::caller::Caller;
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
@@ -36,7 +36,7 @@ pub struct DynamicLimits {
 struct DynamicLimit {
     limit: &'static HandlerLimit,
     skipped: bool,
-    caller: Option<Key>,
+    caller: Option<Caller>,
     max: Option<u64>,
     cost: u64,
 }
@@ -86,7 +86,7 @@ impl DynamicLimits {
     }
 
     /// The part of a caller that needs no extractor.
-    pub fn part(&self, by: By) -> Key {
+    pub fn part(&self, by: By) -> Caller {
         by.caller(&self.req, RateLimitConfig::nearest(&self.req))
     }
 
@@ -96,7 +96,7 @@ impl DynamicLimits {
     }
 
     /// Sets the value of `by`.
-    pub fn by(&mut self, position: usize, caller: Key) {
+    pub fn by(&mut self, position: usize, caller: Caller) {
         self.limits[position].caller = Some(caller);
     }
 
@@ -181,6 +181,6 @@ fn deny_all(
 }
 
 /// The caller that consists of all `parts`.
-pub fn join<const N: usize>(parts: [Key; N]) -> Key {
-    Key::join(parts)
+pub fn join<const N: usize>(parts: [Caller; N]) -> Caller {
+    Caller::join(parts)
 }

@@ -7,7 +7,7 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Check, Policy, PolicyBuilder};
 
 use super::by::By;
-use crate::caller::{Key, MissingCallerError, OnMissing};
+use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
 use crate::quotas::NamedPolicy;
@@ -122,12 +122,12 @@ impl HandlerLimit {
         &self,
         req: &HttpRequest,
         config: &RateLimitConfig,
-    ) -> Result<Option<Key>, MissingCallerError> {
+    ) -> Result<Option<Caller>, MissingCallerError> {
         self.on_missing.resolve(self.by.caller(req, config))
     }
 
     /// [`caller`](Self::caller) for one that a closure has found.
-    pub(crate) fn resolve(&self, caller: Key) -> Result<Option<Key>, MissingCallerError> {
+    pub(crate) fn resolve(&self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
         self.on_missing.resolve(caller)
     }
 

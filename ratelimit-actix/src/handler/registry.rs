@@ -156,7 +156,7 @@ impl fmt::Display for DeclaredLimit {
 ///
 /// ```
 /// use actix_web::get;
-/// use ratelimit_actix::{limits, rate_limit};
+/// use ratelimit_actix::{declared_limits, rate_limit};
 ///
 /// #[rate_limit(max = 10, window = "60s", key = "user-api")]
 /// #[get("/user/{user_id}")]
@@ -164,13 +164,13 @@ impl fmt::Display for DeclaredLimit {
 ///     "user"
 /// }
 ///
-/// for limit in limits() {
+/// for limit in declared_limits() {
 ///     println!("{limit}");
 /// }
-/// let found = limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
+/// let found = declared_limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
 /// assert_eq!((found.key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
 /// ```
-pub fn limits() -> Vec<DeclaredLimit> {
+pub fn declared_limits() -> Vec<DeclaredLimit> {
     let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declaration>()
         .flat_map(|declaration| {
             let each = declaration.limits.iter().zip(declaration.texts);

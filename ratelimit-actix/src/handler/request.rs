@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use crate::caller::{Key, MissingCallerError};
+use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
@@ -65,7 +65,7 @@ fn decide<'r>(
 }
 
 /// The callers of limits without values that are computed for each request.
-struct StaticLimits(SmallVec<[(&'static HandlerLimit, Key); 2]>);
+struct StaticLimits(SmallVec<[(&'static HandlerLimit, Caller); 2]>);
 
 impl RequestChecks for StaticLimits {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {

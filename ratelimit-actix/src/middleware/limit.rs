@@ -7,13 +7,13 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use ratelimit_core::Policy;
 
-use crate::caller::{self, IntoKey, Key, MissingCallerError, OnMissing};
+use crate::caller::{self, IntoCaller, Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 
-type CallerFn = dyn Fn(&HttpRequest) -> Key + Send + Sync;
+type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
-/// One limit of the [`RateLimit`](crate::RateLimit) middleware: a policy, what tells its callers apart, and what a request
+/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware: a policy, what tells its callers apart, and what a request
 /// costs.
 ///
 /// A [`Policy`], owned or by reference, is a limit by address with a cost of 1.
@@ -23,12 +23,12 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 /// ```
 /// use std::time::Duration;
 ///
-/// use ratelimit_actix::{Limit, OnMissing, Policy, RateLimit, principal};
+/// use ratelimit_actix::{Limit, OnMissing, Policy, RateLimitMiddleware, caller};
 ///
 /// static BURST: Policy = Policy::new("burst", 10, Duration::from_secs(1));
 /// static DAILY: Policy = Policy::new("daily", 5000, Duration::from_secs(86_400));
 ///
-/// let middleware = RateLimit::new(&BURST).and(Limit::new(&DAILY).by(principal).on_missing(OnMissing::Skip));
+/// let middleware = RateLimitMiddleware::new(&BURST).and(Limit::new(&DAILY).by(caller::principal).on_missing(OnMissing::Skip));
 /// ```
 #[derive(Clone)]
 #[must_use = "a limit does nothing until it is given to the middleware"]
@@ -59,14 +59,14 @@ impl Limit {
         }
     }
 
-    /// Counts by the caller that the function finds; see [`IntoKey`] for what it may return. A request without a caller gets
+    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
     /// 400, unless [`on_missing`](Self::on_missing) says otherwise.
     ///
     /// Only verified data may tell callers apart. If the function reads a header field that nothing has verified, such as an
-    /// API key, a client starts a new count with every request. [`principal_or_address`](crate::principal_or_address) counts
-    /// verified accounts, and addresses without one. For parameters of the path use [`path_key`](crate::path_key).
-    pub fn by<K: IntoKey>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
-        self.by = By::Function(Arc::new(move |req| caller(req).into_key()));
+    /// API key, a client starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts
+    /// verified accounts, and addresses without one. For parameters of the path use [`caller::path_param`](crate::caller::path_param).
+    pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
+        self.by = By::Function(Arc::new(move |req| caller(req).into_caller()));
         self
     }
 
@@ -117,13 +117,13 @@ impl Limit {
         &self,
         req: &HttpRequest,
         config: &RateLimitConfig,
-    ) -> Result<Option<Key>, MissingCallerError> {
+    ) -> Result<Option<Caller>, MissingCallerError> {
         if self.skip.as_ref().is_some_and(|skip| skip(req)) {
             return Ok(None);
         }
         self.on_missing.resolve(match &self.by {
             By::Ip => caller::by_address(req, config),
-            By::Global => Key::global(),
+            By::Global => Caller::global(),
             By::Function(caller) => caller(req),
         })
     }

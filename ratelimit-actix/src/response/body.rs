@@ -35,7 +35,7 @@ impl BodyStyle {
     }
 
     /// The text.
-    pub(crate) fn render(self, refusal: &Refusal<'_>) -> String {
+    pub(crate) fn render(self, refusal: &RejectionInfo<'_>) -> String {
         match self {
             Self::Json => json(refusal),
             Self::Problem => problem(refusal),
@@ -58,13 +58,13 @@ impl BodyStyle {
 
 /// What the body of a refusal can say.
 #[derive(Clone, Copy, Debug)]
-pub struct Refusal<'a> {
+pub struct RejectionInfo<'a> {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<u64>,
     pub(crate) violated: &'a [&'a str],
 }
 
-impl Refusal<'_> {
+impl RejectionInfo<'_> {
     /// 429 when a limit was exceeded, 503 when the store cannot answer, 400 when the request has no caller.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -95,7 +95,7 @@ impl Refusal<'_> {
     }
 }
 
-fn json(refusal: &Refusal<'_>) -> String {
+fn json(refusal: &RejectionInfo<'_>) -> String {
     let reason = refusal.status.canonical_reason().unwrap_or_default();
     let mut body = format!(r#"{{"error":"{reason}","message":"{}""#, refusal.message());
     if let Some(seconds) = refusal.retry_after {
@@ -106,7 +106,7 @@ fn json(refusal: &Refusal<'_>) -> String {
     body
 }
 
-fn problem(refusal: &Refusal<'_>) -> String {
+fn problem(refusal: &RejectionInfo<'_>) -> String {
     const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
     let status = refusal.status;
     let (kind, title) = match status {
@@ -134,13 +134,13 @@ fn problem(refusal: &Refusal<'_>) -> String {
 /// A body that the application writes.
 pub(crate) struct CustomBody {
     content_type: String,
-    render: Box<dyn Fn(&Refusal<'_>) -> String + Send + Sync>,
+    render: Box<dyn Fn(&RejectionInfo<'_>) -> String + Send + Sync>,
 }
 
 impl CustomBody {
     pub(crate) fn new(
         content_type: String,
-        render: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
+        render: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
         Self { content_type, render: Box::new(render) }
     }
@@ -158,7 +158,7 @@ impl CustomBody {
         &self.content_type
     }
 
-    pub(crate) fn render(&self, refusal: &Refusal<'_>) -> String {
+    pub(crate) fn render(&self, refusal: &RejectionInfo<'_>) -> String {
         (self.render)(refusal)
     }
 }
@@ -175,18 +175,18 @@ mod tests {
 
     use super::*;
 
-    const DENIED: Refusal<'static> =
-        Refusal { status: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(42), violated: &["a", "a-2"] };
+    const DENIED: RejectionInfo<'static> =
+        RejectionInfo { status: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(42), violated: &["a", "a-2"] };
 
     #[test]
     fn a_problem_names_what_was_violated() {
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Rate limit exceeded. Try again in 42 seconds.","violated-policies":["a","a-2"]}"#;
         assert_eq!(BodyStyle::Problem.render(&DENIED), expected);
         let unavailable =
-            Refusal { status: StatusCode::SERVICE_UNAVAILABLE, retry_after: Some(1), violated: &[] };
+            RejectionInfo { status: StatusCode::SERVICE_UNAVAILABLE, retry_after: Some(1), violated: &[] };
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503,"detail":"The service cannot answer right now. Try again in 1 second."}"#;
         assert_eq!(BodyStyle::Problem.render(&unavailable), expected);
-        let missing = Refusal { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
+        let missing = RejectionInfo { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
         let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not say who is calling."}"#;
         assert_eq!(BodyStyle::Problem.render(&missing), expected);
     }

@@ -14,7 +14,7 @@ use ratelimit_core::Check;
 use ratelimit_core::GroupOutcome;
 use smallvec::SmallVec;
 
-use super::body::Refusal;
+use super::body::RejectionInfo;
 use super::headers::{retry_after, retry_after_seconds, unique_names, write};
 use super::style::RequestStyle;
 #[cfg(feature = "test-util")]
@@ -124,7 +124,7 @@ impl ResponseError for RateLimited {
                 .filter(|(quota, _)| !quota.outcome().is_allowed())
                 .map(|(_, name)| name.as_ref())
                 .collect();
-            let refusal = Refusal { status: self.status_code(), retry_after, violated: &violated };
+            let refusal = RejectionInfo { status: self.status_code(), retry_after, violated: &violated };
             let mut response = self.style.render(&refusal);
             write(self.style.header_styles(), quotas, response.headers_mut());
             response
@@ -162,7 +162,7 @@ impl ResponseError for Unavailable {
 
     fn error_response(&self) -> HttpResponse {
         let retry_after = Some(RETRY_UNAVAILABLE_SECONDS);
-        self.0.render(&Refusal { status: self.status_code(), retry_after, violated: &[] })
+        self.0.render(&RejectionInfo { status: self.status_code(), retry_after, violated: &[] })
     }
 }
 
@@ -195,7 +195,7 @@ impl ResponseError for MissingCaller {
     }
 
     fn error_response(&self) -> HttpResponse {
-        self.0.render(&Refusal { status: self.status_code(), retry_after: None, violated: &[] })
+        self.0.render(&RejectionInfo { status: self.status_code(), retry_after: None, violated: &[] })
     }
 }
 

@@ -7,7 +7,7 @@ use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VA
 use actix_web::{HttpRequest, HttpResponse};
 use smallvec::SmallVec;
 
-use super::body::{BodyStyle, CustomBody, Refusal};
+use super::body::{BodyStyle, CustomBody, RejectionInfo};
 use super::header_style::HeaderStyle;
 use super::headers::number;
 
@@ -67,7 +67,7 @@ impl RequestStyle {
     }
 
     /// The response with a body, and with the fields that keep clients from misreading it.
-    pub(crate) fn render(&self, refusal: &Refusal<'_>) -> HttpResponse {
+    pub(crate) fn render(&self, refusal: &RejectionInfo<'_>) -> HttpResponse {
         let settings = &*self.style.0;
         let (content_type, body) = match &settings.custom_body {
             Some(custom) => (HeaderValue::from_str(custom.content_type()), custom.render(refusal)),

@@ -212,7 +212,7 @@ fn blocks_that_cannot_be_limited() {
 }
 
 const OF_A_FILE: &str = "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an \
-                         inline module around the handlers, or limit a scope with the `RateLimit` middleware";
+                         inline module around the handlers, or limit a scope with the `RateLimitMiddleware`";
 
 #[test]
 fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
