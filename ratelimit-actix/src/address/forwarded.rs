@@ -1,14 +1,14 @@
-//! Addresses in forwarding header fields, read from the hop that is nearest to us to the farthest.
+//! Addresses in forwarding header fields, read from the nearest hop to the farthest.
 //!
-//! A proxy appends what it knows at the right, so whatever a client made up is at the left. Reading therefore begins at
-//! the right and never looks further than it has to. Each byte is looked at a bounded number of times, at most
-//! [`MAX_HOPS`] hops of at most [`MAX_HOP`] bytes are read, and nothing is allocated.
+//! A proxy appends at the right, so data that a client made up is at the left. Reading starts at the right and stops as soon as
+//! possible. Each byte is read a bounded number of times, at most [`MAX_HOPS`] hops of at most [`MAX_HOP`] bytes are read, and
+//! nothing is allocated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Most hops that are read. No request comes through more proxies; what would be left of them is not looked at.
+/// Most hops that are read. No real request passes more proxies; hops further left are ignored.
 const MAX_HOPS: usize = 100;
 
 /// Longest hop in bytes, with all parameters of `Forwarded`. A longer one is malformed.
@@ -21,24 +21,24 @@ pub(crate) static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwa
 pub(crate) static FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 pub(crate) static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// The one header field in which the trusted proxies of a deployment say whom they forward for.
+/// The header field in which the trusted proxies of a deployment name the client.
 ///
-/// Choose the one that your proxies set, and have them remove the others: a field that they pass on untouched is the
-/// client's own.
+/// Choose the field that your proxies set, and let them remove the others: a field that they pass on unchanged comes from the
+/// client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`: a list to which every proxy appends the address that it was called from.
+    /// `X-Forwarded-For`: a list to which every proxy appends the address of its peer.
     XForwardedFor,
-    /// `Forwarded` (RFC 7239): a list of the same kind, with the address in the parameter `for`.
+    /// `Forwarded` (RFC 7239): such a list with the address in the parameter `for`.
     Forwarded,
-    /// A field with one address that the outermost proxy sets and replaces, such as `X-Real-IP`. One that occurs twice
-    /// is not believed.
+    /// A field with one address that the outermost proxy sets and replaces, such as `X-Real-IP`. It is ignored if it occurs
+    /// twice.
     Single(HeaderName),
 }
 
 impl ForwardedHeader {
-    /// The field's name.
+    /// The name of the field.
     pub(crate) fn name(&self) -> &HeaderName {
         match self {
             Self::XForwardedFor => &X_FORWARDED_FOR,
@@ -47,8 +47,8 @@ impl ForwardedHeader {
         }
     }
 
-    /// Follows the hops from `peer`, which is trusted, over all that are, to the first that is not. A hop that is
-    /// malformed or unknown ends the way at the one before it.
+    /// The first untrusted hop, starting from `peer`, which is trusted. A malformed or unknown hop ends the walk at the one
+    /// before it.
     pub(crate) fn client(
         &self,
         headers: &HeaderMap,
@@ -68,10 +68,10 @@ impl ForwardedHeader {
     }
 }
 
-/// The rest of a list, if there is one, and its last element.
+/// The rest of a list, if any, and its last element.
 type Split<'a> = (Option<&'a [u8]>, &'a [u8]);
 
-/// Takes the last element off a list.
+/// Splits the last element off a list.
 type SplitLast = fn(&[u8]) -> Option<Split<'_>>;
 
 /// The address in an element.
@@ -91,7 +91,7 @@ fn walk<'a>(
         while let Some(list) = rest {
             hops += 1;
             let hop = if hops > MAX_HOPS { None } else { split(list) };
-            // An empty hop is malformed as well: whoever wrote it did not know whom it was called by.
+            // An empty hop is malformed, too: the proxy did not know its peer.
             let parsed = hop.and_then(|(before, hop)| Some((before, parse(trim(hop))?)));
             let Some((before, address)) = parsed else { return last };
             if !is_trusted(address) {
@@ -104,7 +104,7 @@ fn walk<'a>(
     last
 }
 
-/// The last bytes of a list, of which the last element is a part.
+/// The last bytes of a list; the last element is among them.
 fn tail(list: &[u8]) -> &[u8] {
     &list[list.len().saturating_sub(MAX_HOP + 1)..]
 }
@@ -125,8 +125,8 @@ fn last_of_list(list: &[u8]) -> Option<Split<'_>> {
     split_at(list, tail(list).iter().rposition(|&byte| byte == b','))
 }
 
-/// Splits at the last comma that is not within quotes, which are found from the right as well: quotes that the client
-/// left open cannot swallow what was appended to them.
+/// Splits at the last comma outside quotes. Quotes are matched from the right, so that a quote that the client left open cannot
+/// swallow what proxies appended.
 fn last_of_quoted_list(list: &[u8]) -> Option<Split<'_>> {
     let tail = tail(list);
     let mut quoted = false;
@@ -134,7 +134,7 @@ fn last_of_quoted_list(list: &[u8]) -> Option<Split<'_>> {
     for (i, &byte) in tail.iter().enumerate().rev() {
         match byte {
             b'"' if quoted => {
-                // Runs of backslashes before different quotes do not overlap, so this stays linear.
+                // Linear: runs of backslashes before different quotes do not overlap.
                 let escapes = tail[..i].iter().rev().take_while(|&&byte| byte == b'\\').count();
                 quoted = !escapes.is_multiple_of(2);
             }
@@ -183,7 +183,7 @@ fn parameter_for(element: &[u8]) -> Option<IpAddr> {
         }
         let (value, after) = value(&rest[equals + 1..], &mut unquoted)?;
         if name.eq_ignore_ascii_case(b"for") {
-            // Given twice, nobody knows which one is meant.
+            // Given twice, it is ambiguous.
             if found.is_some() {
                 return None;
             }
@@ -196,12 +196,12 @@ fn parameter_for(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The bytes that a token may have (RFC 9110).
+/// The bytes of a token (RFC 9110).
 pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A parameter's value, if it is short enough to be an address, and what follows it.
+/// The value of a parameter, if it is short enough for an address, and the text after it.
 fn value<'t, 'v>(text: &'t [u8], buffer: &'v mut [u8; MAX_NODE]) -> Option<(Option<&'v [u8]>, &'t [u8])>
 where
     't: 'v,
@@ -226,9 +226,9 @@ where
     None
 }
 
-/// An address with or without a port; IPv6 in brackets or bare, with or without a zone; quotes around it are ignored.
+/// Parses an address with or without a port: IPv6 in brackets or bare, with or without a zone. Quotes around it are ignored.
 ///
-/// IPv4 that was mapped into IPv6 is IPv4. Names, `unknown` and other spellings of numbers are nobody.
+/// IPv4-mapped IPv6 becomes IPv4. Names, `unknown` and other spellings of numbers are malformed.
 fn node(text: &[u8]) -> Option<IpAddr> {
     if text.len() > MAX_NODE {
         return None;
@@ -252,7 +252,7 @@ fn ipv4(text: &str) -> Option<IpAddr> {
 }
 
 fn ipv6(text: &str) -> Option<IpAddr> {
-    // A zone says on which interface the proxy met the address, not whose it is.
+    // A zone names the interface of the proxy and is no part of the address.
     let address = match text.split_once('%') {
         Some((address, zone)) if !zone.is_empty() => address,
         Some(_) => return None,
@@ -261,7 +261,7 @@ fn ipv6(text: &str) -> Option<IpAddr> {
     address.parse::<Ipv6Addr>().ok().map(|address| IpAddr::V6(address).to_canonical())
 }
 
-/// A number, or a name that stands for one (RFC 7239).
+/// Whether this is a port: a number, or an obfuscated name (RFC 7239).
 fn is_port(port: &str) -> bool {
     match port.strip_prefix('_') {
         Some(name) => {

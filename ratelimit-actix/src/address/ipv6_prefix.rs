@@ -1,26 +1,26 @@
-//! Which IPv6 addresses are one caller: those of a network, and those that stand for one IPv4 address.
+//! The IPv6 addresses that count as one: those of a network, and those that translate one IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How many bits of an IPv6 address tell callers apart.
+/// The number of bits of an IPv6 address that tell callers apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ipv6Prefix {
     mask: Ipv6Addr,
 }
 
 impl Ipv6Prefix {
-    /// A subscriber gets a /64 at least, and chooses addresses in it at will.
+    /// A subscriber has at least a /64, and can use any address in it.
     pub(crate) const DEFAULT: Self = Self { mask: Ipv6Addr::from_bits(u128::MAX << 64) };
 
-    /// From 32 to 128 bits.
+    /// A prefix of 32 to 128 bits.
     pub(crate) fn new(bits: u8) -> Option<Self> {
         let mask = u128::MAX.checked_shl(128 - u32::from(bits.clamp(32, 128)))?;
         (32..=128).contains(&bits).then_some(Self { mask: Ipv6Addr::from_bits(mask) })
     }
 
-    /// The one address that stands for all that are the same caller.
+    /// The address that represents all addresses of the same caller.
     pub(crate) fn group(self, address: IpAddr) -> IpAddr {
-        // First the fold, then the mask: masked as it stands, every IPv4-mapped address would be in one network.
+        // Unmap before masking: masked as they are, all IPv4-mapped addresses would be in one network.
         match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
             IpAddr::V6(address) => {
@@ -30,15 +30,15 @@ impl Ipv6Prefix {
     }
 }
 
-/// The IPv4 address for which an IPv6 address of a well-known translation stands.
+/// The IPv4 address in an IPv6 address of NAT64 or 6to4.
 ///
-/// In front of a service without IPv4, NAT64 makes a part of one /64 of every IPv4 address, so that by network all of them
-/// would be one caller. In 6to4 the holder of one IPv4 address has a whole /48, that is 65,536 callers by network. Neither
-/// can be taken by who does not hold the IPv4 address: the answers to its connections go there.
+/// In front of a service without IPv4, NAT64 maps all IPv4 addresses into one /64, which would be one caller by network. With
+/// 6to4, the holder of one IPv4 address has a /48, which would be 65,536 callers. A client can use neither without holding the
+/// IPv4 address: the replies to its connections go there.
 ///
-/// Only for counting. Whether a proxy is trusted is asked about the address as it stands: what a translator writes must not
-/// turn into an address of the network inside. Other translations, also those of `64:ff9b:1::/48`, have the address at
-/// places that only their operators know.
+/// This is for counting only. Proxies are trusted by the address as it is, because a translator must not be able to produce an
+/// address of the internal network. Other translations, also of `64:ff9b:1::/48`, place the address where only their operators
+/// know.
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
@@ -68,12 +68,12 @@ mod tests {
         assert_eq!(grouped("2001:db8::1"), "2001:db8::");
         assert_eq!(grouped("2001:DB8:0:0:ffff::2"), "2001:db8::");
         assert_eq!(grouped("2001:db8:0:1::1"), "2001:db8:0:1::");
-        // Looks like IPv4 at its end, and is not.
+        // The end looks like IPv4.
         assert_eq!(grouped("2001:db8::192.0.2.1"), "2001:db8::");
     }
 
     #[test]
-    fn an_address_that_was_translated_is_the_one_that_it_was() {
+    fn a_translated_address_counts_as_its_ipv4_address() {
         for (address, expected) in [
             ("64:ff9b::192.0.2.1", "192.0.2.1"),
             ("64:FF9B:0:0:0:0:c000:201", "192.0.2.1"),
@@ -81,14 +81,14 @@ mod tests {
             ("2002:c000:201::", "192.0.2.1"),
             ("2002:c000:201:ffff:1:2:3:4", "192.0.2.1"),
             ("2002:c000:202::1", "192.0.2.2"),
-            // Not of the translation, or of one whose layout nobody but its operator knows.
+            // No translation, or one whose layout only its operator knows.
             ("64:ff9b::1:c000:201", "64:ff9b::"),
             ("64:ff9b:0:1::c000:201", "64:ff9b:0:1::"),
             ("64:ff9b:1::c000:201", "64:ff9b:1::"),
             ("2001:c000:201::1", "2001:c000:201::"),
         ] {
             assert_eq!(grouped(address), expected, "{address}");
-            // However many bits of other addresses count.
+            // Independent of the prefix for other addresses.
             let translated = expected.parse::<Ipv4Addr>().is_ok();
             for bits in [32, 128] {
                 let prefix = Ipv6Prefix::new(bits).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_of_ipv6_can_be_larger_and_smaller() {
+    fn the_prefix_is_configurable() {
         let grouped = |bits| Ipv6Prefix::new(bits).unwrap().group("2001:db8:1:2:3:4:5:6".parse().unwrap());
         assert_eq!(grouped(32).to_string(), "2001:db8::");
         assert_eq!(grouped(48).to_string(), "2001:db8:1::");

@@ -1,4 +1,4 @@
-//! Which peers are believed when they say whom they forward for.
+//! The peers whose forwarding header fields are trusted.
 
 use std::net::IpAddr;
 
@@ -18,23 +18,23 @@ pub(crate) enum NetworkError {
 }
 
 impl TrustedProxies {
-    /// Networks like `10.0.0.0/8`, and single addresses. Bits after the prefix do not matter.
+    /// Parses networks such as `10.0.0.0/8`, and single addresses. Bits after the prefix are ignored.
     pub(crate) fn parse<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Self, NetworkError> {
         let parse = |text| network(text).ok_or_else(|| NetworkError::Malformed(String::from(text)));
         let networks: Vec<_> = networks.into_iter().map(parse).collect::<Result<_, _>>()?;
-        // Two halves of everything are everything as well.
+        // Aggregated, because two halves cover everything as well.
         if IpNet::aggregate(&networks).iter().any(|network| network.prefix_len() == 0) {
             return Err(NetworkError::CoversEveryAddress);
         }
         Ok(Self(networks))
     }
 
-    /// Whether nobody is trusted.
+    /// Whether no peer is trusted.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is the address of a proxy; IPv4 must not be mapped into IPv6.
+    /// Whether this is the address of a proxy. Expects IPv4 unmapped.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
@@ -47,7 +47,7 @@ fn network(text: &str) -> Option<IpNet> {
         Err(_) => text.parse::<IpNet>().ok()?,
     };
     let mapped = match network {
-        // Addresses are compared after IPv4 was taken out of IPv6, and so must the networks be.
+        // Addresses are compared unmapped, so networks must be unmapped, too.
         IpNet::V6(network) if network.prefix_len() >= 96 => {
             network.addr().to_ipv4_mapped().zip(Some(network))
         }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_and_addresses_are_understood() {
+    fn networks_and_addresses_are_parsed() {
         let cases = [
             ("10.0.0.0/8", "10.255.0.1", true),
             ("10.0.0.0/8", "11.0.0.1", false),
@@ -89,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_trust_everybody() {
-        let everybody: [&[&str]; 7] = [
+    fn networks_that_cover_every_address_are_rejected() {
+        let everything: [&[&str]; 7] = [
             &["0.0.0.0/0"],
             &["::/0"],
             &["192.0.2.1/0"],
@@ -99,14 +99,14 @@ mod tests {
             &["0.0.0.0/1", "128.0.0.0/1"],
             &["::/1", "8000::/1"],
         ];
-        for networks in everybody {
+        for networks in everything {
             let error = parse(networks).unwrap_err();
             assert!(matches!(error, NetworkError::CoversEveryAddress), "{networks:?}: {error:?}");
         }
     }
 
     #[test]
-    fn what_is_not_a_network_is_named() {
+    fn the_error_names_the_malformed_network() {
         for text in
             ["", "10.0.0.0/33", "10.0.0/8", "10.0.0.0/", "*", "localhost", "2001:db8::/129", "10.0.0.1:80"]
         {

@@ -1,7 +1,7 @@
-//! Who is calling, when nothing else is asked for: the address of the client.
+//! The address of the client: the default caller.
 //!
-//! That is the peer's, unless the peer is one of the trusted proxies of the [`RateLimitConfig`]. Anybody can send
-//! forwarding headers, and whoever believes them hands out a fresh quota for every made-up address.
+//! It is the peer's address, unless the peer is one of the trusted proxies of the [`RateLimitConfig`]. Any client can send
+//! forwarding header fields, and a server that trusts them grants a new quota for every made-up address.
 
 use std::net::IpAddr;
 use std::sync::Once;
@@ -14,14 +14,13 @@ use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 
 use crate::config::RateLimitConfig;
 
-/// The address of the client: of the peer that made the connection or, if that is a [trusted proxy], of whom it
-/// forwards for.
+/// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards for.
 ///
-/// An IPv4 address that was mapped into IPv6 (`::ffff:192.0.2.1`, on a socket for both) is given as IPv4. `None` on a
-/// Unix socket, and for a test request that was not given an address.
+/// An IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.1`, on a dual-stack socket) is returned as IPv4. `None` on a Unix
+/// socket, and for a test request without an address.
 ///
-/// As the caller of a limit use [`caller::ip`](crate::caller::ip): it counts IPv6 by network, as [configured], and addresses of NAT64
-/// (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
+/// As the caller of a limit, use [`caller::ip`](crate::caller::ip): it counts IPv6 by network, as [configured], and addresses
+/// of NAT64 (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
 ///
 /// [trusted proxy]: crate::RateLimitConfigBuilder::trusted_proxies
 /// [configured]: crate::RateLimitConfigBuilder::ipv6_prefix
@@ -29,20 +28,20 @@ pub fn client_ip(req: &HttpRequest) -> Option<IpAddr> {
     client_ip_by(req, RateLimitConfig::nearest(req))
 }
 
-/// The caller of a request as `by = ip` sees it. All requests without an [address](client_ip) are one caller.
+/// The address as the caller, as with `by = ip`. All requests without an [address](crate::client_ip) are the same caller.
 ///
-/// For key functions that fall back to the address.
+/// For functions that fall back to the address.
 pub fn ip(req: &HttpRequest) -> Caller {
     by_address(req, RateLimitConfig::nearest(req))
 }
 
-/// The caller of a limit that counts by address.
+/// [`ip`] under a configuration that is already looked up.
 ///
-/// Requests that have none share a count. They come through a Unix socket, from a test, or over a connection that ended
-/// before it was accepted: a client must not choose its own count by that, nor go uncounted.
+/// Requests without an address share a count. They come through a Unix socket, from a test, or over a connection that ended
+/// before it was accepted. A client must not get a count of its own that way, nor go uncounted.
 pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller {
     let Some(address) = client_ip_by(req, config) else {
-        explain_missing_peer();
+        warn_about_missing_peer();
         return Caller::no_address();
     };
     Caller::address(config.ipv6_prefix().group(address))
@@ -54,7 +53,7 @@ fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
     if proxies.contains(peer) {
         return Some(config.forwarded().client(req.headers(), peer, |hop| proxies.contains(hop)));
     }
-    let unheeded = || {
+    let has_ignored_header = || {
         if proxies.is_empty() {
             [&X_FORWARDED_FOR, &FORWARDED, &X_REAL_IP]
                 .into_iter()
@@ -63,17 +62,17 @@ fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
             req.headers().contains_key(config.forwarded().name())
         }
     };
-    if !WARNED.load(Ordering::Relaxed) && unheeded() && !WARNED.swap(true, Ordering::Relaxed) {
-        explain_untrusted_peer();
+    if !WARNED.load(Ordering::Relaxed) && has_ignored_header() && !WARNED.swap(true, Ordering::Relaxed) {
+        warn_about_untrusted_peer();
     }
     Some(peer)
 }
 
-/// Whether a forwarding header from a peer that is not trusted has been reported.
+/// Whether a forwarding header field of an untrusted peer has been logged.
 static WARNED: AtomicBool = AtomicBool::new(false);
 
 #[cold]
-fn explain_untrusted_peer() {
+fn warn_about_untrusted_peer() {
     tracing::warn!(
         "a request has a forwarding header, but its peer is not a trusted proxy, so the header is ignored and the peer \
          is counted; if the peer is your proxy, list it with `RateLimitConfig::builder().trusted_proxies(..)`"
@@ -81,7 +80,7 @@ fn explain_untrusted_peer() {
 }
 
 #[cold]
-fn explain_missing_peer() {
+fn warn_about_missing_peer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_translated_address_is_not_trusted_for_the_one_that_it_was() {
+    fn a_translated_address_is_not_trusted_as_the_ipv4_address_in_it() {
         let config = RateLimitConfig::builder()
             .trusted_proxies(["10.0.0.0/8"], crate::ForwardedHeader::XForwardedFor)
             .build()
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_headers_are_not_believed() {
+    fn forwarded_headers_are_not_trusted_by_default() {
         let req = TestRequest::default()
             .peer_addr("[::ffff:192.0.2.1]:5000".parse().unwrap())
             .insert_header(("x-forwarded-for", "203.0.113.9"))

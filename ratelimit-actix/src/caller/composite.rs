@@ -1,12 +1,12 @@
-//! Keys that are made of several values, and of values from other crates.
+//! Callers that consist of several values, and of values from other crates.
 
 use super::into_caller::IntoCaller;
 use super::value::{Caller, Kind};
 
 impl Caller {
-    /// All of `parts` together; nobody if one of them is.
+    /// All of `parts` together. No caller if one part is missing.
     ///
-    /// Each part is written with its length before it, so that no two lists of parts are the same bytes.
+    /// Each part follows its length, so that different lists of parts are different bytes.
     pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut joined = Self::encode(Kind::Parts, &[]);
         for part in parts {
@@ -14,7 +14,7 @@ impl Caller {
                 return Self::missing();
             };
             let mut rest = part.len();
-            // Seven bits a byte, the lowest first; the last byte is the one without the top bit.
+            // Seven bits per byte, the lowest first. The last byte has no top bit.
             while rest >= 0x80 {
                 bytes.push(0x80 | low_bits(rest));
                 rest >>= 7;
@@ -36,7 +36,7 @@ macro_rules! tuple {
     ($($name:ident)+) => {
         impl<$($name: IntoCaller),+> IntoCaller for ($($name,)+) {
             fn into_caller(self) -> Caller {
-                #[allow(non_snake_case, reason = "the values go by the names of their types")]
+                #[allow(non_snake_case, reason = "the values are named after their types")]
                 let ($($name,)+) = self;
                 Caller::join([$($name.into_caller()),+])
             }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn different_parts_are_different_callers() {
         let long = "x".repeat(200);
-        let keys = [
+        let callers = [
             ("a:b", "c").into_caller(),
             ("a", "b:c").into_caller(),
             ("a:b:c",).into_caller(),
@@ -88,27 +88,27 @@ mod tests {
             (&long[..128], &long[..72]).into_caller(),
             (&long[..72], &long[..128]).into_caller(),
         ];
-        let partitions: HashSet<_> = keys.iter().map(|key| key.partition().unwrap()).collect();
-        assert_eq!(partitions.len(), keys.len());
+        let partitions: HashSet<_> = callers.iter().map(|caller| caller.partition().unwrap()).collect();
+        assert_eq!(partitions.len(), callers.len());
     }
 
     #[test]
-    fn no_length_is_taken_for_a_value() {
+    fn a_length_never_passes_for_a_value() {
         // Every split of one text into two parts, across the lengths at which the prefix grows.
         let text = "\u{3}".repeat(300);
         let splits = (0..=text.len()).map(|at| (&text[..at], &text[at..]).into_caller());
-        let partitions: HashSet<_> = splits.map(|key| key.partition().unwrap().to_vec()).collect();
+        let partitions: HashSet<_> = splits.map(|caller| caller.partition().unwrap().to_vec()).collect();
         assert_eq!(partitions.len(), text.len() + 1);
     }
 
     #[test]
-    fn a_part_that_is_missing_is_nobody() {
+    fn a_missing_part_makes_the_caller_missing() {
         assert!(("a", None::<u8>).into_caller().is_missing());
         assert!((None::<u8>, "a").into_caller().is_missing());
         assert_eq!(("a", Some("b")).into_caller(), ("a", "b").into_caller());
     }
 
-    /// A value that a key can be made of.
+    /// A value that a caller can be made of.
     #[derive(Clone, Debug, PartialEq)]
     enum Value {
         Text(Vec<u8>),
@@ -119,18 +119,18 @@ mod tests {
     }
 
     impl Value {
-        fn key(&self) -> Caller {
+        fn caller(&self) -> Caller {
             match self {
                 Self::Text(text) => Caller::text(text),
                 Self::Number(number) => number.into_caller(),
                 Self::Address(octets) => IpAddr::from(*octets).into_caller(),
                 Self::Global => Caller::global(),
-                Self::Parts(parts) => Caller::join(parts.iter().map(Self::key)),
+                Self::Parts(parts) => Caller::join(parts.iter().map(Self::caller)),
             }
         }
     }
 
-    /// Values that are easily taken for one another: few different bytes, among them those that keys are written with.
+    /// Values that are easily confused: few different bytes, among them those of the encoding.
     fn value() -> impl Strategy<Value = Value> {
         let byte = prop_oneof![0_u8..9, Just(b':'), Just(b'a')];
         let leaf = prop_oneof![
@@ -142,8 +142,8 @@ mod tests {
         leaf.prop_recursive(3, 12, 3, |inner| proptest::collection::vec(inner, 1..4).prop_map(Value::Parts))
     }
 
-    /// What a key was made of, read back from its bytes: if that always works, no two values have the same.
-    fn read(bytes: &[u8]) -> Option<Value> {
+    /// Decodes the bytes of a caller. If that always works, no two values have the same bytes.
+    fn decode(bytes: &[u8]) -> Option<Value> {
         let (kind, value) = bytes.split_first()?;
         Some(match *kind {
             0 if value.is_empty() => Value::Global,
@@ -165,7 +165,7 @@ mod tests {
                     }
                     let (part, after) = rest.split_at_checked(length)?;
                     rest = after;
-                    parts.push(read(part)?);
+                    parts.push(decode(part)?);
                 }
                 Value::Parts(parts)
             }
@@ -175,19 +175,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_key_was_made_of_can_be_read_back(value in value()) {
-            prop_assert_eq!(read(value.key().partition().unwrap()), Some(value));
+        fn the_value_of_a_caller_can_be_decoded(value in value()) {
+            prop_assert_eq!(decode(value.caller().partition().unwrap()), Some(value));
         }
 
         #[test]
-        fn only_equal_values_are_one_caller(one in value(), other in value()) {
-            prop_assert_eq!(one.key() == other.key(), one == other);
+        fn only_equal_values_are_the_same_caller(one in value(), other in value()) {
+            prop_assert_eq!(one.caller() == other.caller(), one == other);
         }
     }
 
     #[cfg(feature = "uuid")]
     #[test]
-    fn a_uuid_is_its_bytes_and_not_its_spelling() {
+    fn a_uuid_is_one_caller_in_every_spelling() {
         let uuid: uuid::Uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
         let upper: uuid::Uuid = "67E5504410B1426F9247BB680E5FE0C8".parse().unwrap();
         assert_eq!(uuid.into_caller(), upper.into_caller());

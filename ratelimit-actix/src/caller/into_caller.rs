@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use super::value::{Caller, Kind};
 use crate::address::Ipv6Prefix;
 
-/// What a function given as `by = ..` may return: something that tells callers apart.
+/// A value that tells callers apart: what a function given as `by = ..` may return.
 ///
-/// | value | counted for |
+/// | value | caller |
 /// |---|---|
 /// | `String`, `&str`, `Cow<str>` | the text, byte for byte |
 /// | an integer | the number, whatever its type: `7_u8` and `7_i64` are one caller |
 /// | [`IpAddr`] | the address: IPv4-mapped IPv6, NAT64 and 6to4 are IPv4, other IPv6 counts by its /64 network |
-/// | a tuple of these, of up to six | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. If one is nobody, all is |
-/// | `Option` of these | `None` is nobody: the request is answered with 400 and not counted, unless `on_missing` says otherwise |
+/// | a tuple of one to six of these | all of them together: `("a:b", "c")` and `("a", "b:c")` are different callers. Without one part there is no caller |
+/// | `Option` of these | `None` is no caller: the request is rejected with 400 and not counted, unless `on_missing` says otherwise |
 /// | `uuid::Uuid`, with the feature `uuid` | its sixteen bytes |
-/// | [`Caller`] | what it was made from; for a function that has keys of several kinds |
+/// | [`Caller`] | itself; for a function that returns callers of several kinds |
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use crate::address::Ipv6Prefix;
     note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Caller`, or a tuple or `Option` of these"
 )]
 pub trait IntoCaller {
-    /// The key for this value.
+    /// Converts the value.
     fn into_caller(self) -> Caller;
 }
 
@@ -100,7 +100,7 @@ macro_rules! signed {
     ($($integer:ty),*) => {$(
         impl IntoCaller for $integer {
             fn into_caller(self) -> Caller {
-                // A number that is not negative is the same caller whatever its type.
+                // A non-negative number is the same caller in every type.
                 match u128::try_from(self) {
                     Ok(natural) => natural.into_caller(),
                     Err(_) => Caller::encode(Kind::Negative, &(self as i128).to_be_bytes()),
@@ -113,10 +113,10 @@ macro_rules! signed {
 #[allow(
     clippy::cast_lossless,
     clippy::unnecessary_cast,
-    reason = "`usize` has no `Into<u128>`; one spelling for all"
+    reason = "`usize` has no `Into<u128>`, and the macros have one form for all types"
 )]
 mod integers {
-    use super::{IntoCaller, Caller, Kind};
+    use super::{Caller, IntoCaller, Kind};
 
     natural!(u8, u16, u32, u64, u128, usize);
     signed!(i8, i16, i32, i64, i128, isize);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn values_of_different_kinds_are_different_callers() {
-        let keys = [
+        let callers = [
             Caller::global(),
             "".into_caller(),
             "7".into_caller(),
@@ -144,12 +144,12 @@ mod tests {
             "\u{1}\0\0\0\u{7}".into_caller(),
             "0.0.0.7".into_caller(),
         ];
-        let partitions: HashSet<_> = keys.iter().map(|key| key.partition().unwrap()).collect();
-        assert_eq!(partitions.len(), keys.len());
+        let partitions: HashSet<_> = callers.iter().map(|caller| caller.partition().unwrap()).collect();
+        assert_eq!(partitions.len(), callers.len());
     }
 
     #[test]
-    fn a_number_is_one_caller_whatever_its_type() {
+    fn a_number_is_one_caller_in_every_type() {
         assert_eq!(7_u8.into_caller(), 7_i64.into_caller());
         assert_eq!(usize::MAX.into_caller(), (usize::MAX as u128).into_caller());
         assert_eq!((-1_i8).into_caller(), (-1_i128).into_caller());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_one_caller_whatever_owns_it() {
+    fn text_is_one_caller_in_every_type() {
         let long = "x".repeat(10 * INLINE);
         assert_eq!(long.as_str().into_caller(), long.clone().into_caller());
         assert_eq!(Cow::Borrowed("a").into_caller(), "a".into_caller());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_nobody() {
+    fn none_is_no_caller() {
         assert_eq!(None::<&str>.into_caller().partition(), None);
         assert_eq!(Some(None::<u8>).into_caller().partition(), None);
         assert_eq!(Some("a").into_caller(), "a".into_caller());
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn debug_does_not_show_the_caller() {
         assert_eq!(format!("{:?}", "secret".into_caller()), "Caller(..)");
-        assert_eq!(format!("{:?}", None::<u8>.into_caller()), "Caller(nobody)");
+        assert_eq!(format!("{:?}", None::<u8>.into_caller()), "Caller(missing)");
     }
 
     #[test]
-    fn an_address_is_its_bytes_and_not_its_spelling() {
+    fn an_address_is_one_caller_in_every_spelling() {
         let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
         assert_eq!(mapped.into_caller(), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)).into_caller());
     }

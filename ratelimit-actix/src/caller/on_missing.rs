@@ -2,26 +2,27 @@
 
 use super::value::Caller;
 
-/// There is nobody to count a request for, and the limit insists.
+/// A request has no caller, and the limit requires one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissingCallerError;
 
-/// What becomes of a request for which a limit finds no caller, such as one without the header that it counts by. By address
-/// there is always one: all requests without an address are the same caller.
+/// What to do with a request for which a limit finds no caller, such as one without the header field that `by` reads.
+///
+/// A limit by address always finds a caller: all requests without an address are the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {
-    /// It is answered with 400, and not counted.
+    /// Rejects the request with 400. It is charged to no limit.
     #[default]
     Reject,
-    /// It is not counted under this limit.
+    /// Does not apply this limit to the request.
     Skip,
-    /// All such requests are one caller.
+    /// Counts all such requests as one caller.
     Anonymous,
 }
 
 impl OnMissing {
-    /// Whom a request counts for whose caller is `caller`; `None` when it does not.
+    /// The caller to count. `None` if the limit does not apply to the request.
     pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
         match self {
             _ if !caller.is_missing() => Ok(Some(caller)),

@@ -1,19 +1,19 @@
-//! Parameters of the path as callers: by their value, however it was spelled.
+//! Path parameters as callers: by their value, in every spelling.
 
 use actix_web::HttpRequest;
 use percent_encoding::percent_decode_str;
 
 use super::value::Caller;
 
-/// The caller that a parameter of the path names; nobody when there is no such parameter.
+/// The value of a path parameter as the caller. No caller if there is no such parameter.
 ///
-/// For key functions, such as those of the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware; the attribute's `by = path("id")`
-/// and `key = "..{id}"` do the same. The value is the text that `web::Path<String>` extracts. `req.match_info().get(name)`
-/// is not always: in it `/`, `%` and `+` are left as the client has encoded them, so that `a+b`, `a%2Bb` and `a%2bb` would
-/// each have a count of their own although the handler takes them for one.
+/// For functions that find a caller, such as those of [`Limit::by`](crate::Limit::by). The attribute's `by = path("id")` and
+/// `key = "..{id}"` do the same. The value is the text that `web::Path<String>` extracts. `req.match_info().get(name)` may
+/// differ: it leaves `/`, `%` and `+` as the client encoded them. `a+b`, `a%2Bb` and `a%2bb` would have a count each, although
+/// the handler extracts the same value.
 ///
-/// Text is not a number: `7`, `07` and `+7` are three callers here, but one `u64` in the handler. Count numbers by their
-/// value, with `by = |id: web::Path<u64>| *id`.
+/// Text is not a number: `7`, `07` and `+7` are three callers here, but one `u64` in the handler. Count numbers by value, with
+/// `by = |id: web::Path<u64>| *id`.
 ///
 /// # Examples
 ///
@@ -21,16 +21,16 @@ use super::value::Caller;
 /// use std::time::Duration;
 ///
 /// use actix_web::{HttpRequest, web};
-/// use ratelimit_actix::{Policy, RateLimitMiddleware, caller};
+/// use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, caller};
 ///
 /// static TENANT: Policy = Policy::new("tenant", 1000, Duration::from_secs(60));
 ///
-/// let limit = RateLimitMiddleware::new(TENANT.clone()).by(|req: &HttpRequest| caller::path_param(req, "tenant"));
-/// let scope = web::scope("/{tenant}").wrap(limit);
+/// let limit = Limit::new(&TENANT).by(|req: &HttpRequest| caller::path_param(req, "tenant"));
+/// let scope = web::scope("/{tenant}").wrap(RateLimitMiddleware::new(limit));
 /// ```
 pub fn path_param(req: &HttpRequest, name: &str) -> Caller {
     req.match_info().get(name).map_or(Caller::missing(), |value| {
-        // What was left encoded is decoded once more, exactly as extractors do; what is not an encoding stands as it is.
+        // Decodes what the router left encoded, exactly as extractors do. Invalid encodings stay as they are.
         Caller::text(percent_decode_str(value).decode_utf8_lossy().as_bytes())
     })
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::super::into_caller::IntoCaller as _;
     use super::*;
 
-    /// The key of the last segment of a path as the router has matched it, and what a handler extracts of it.
+    /// The caller from the last segment of a path as the router matches it, and the value that a handler extracts.
     fn matched(segment: &str) -> (Caller, String) {
         let uri = format!("/x/{segment}").parse().unwrap();
         let mut path = actix_web::dev::Path::new(Url::new(uri));
@@ -72,23 +72,23 @@ mod tests {
         ];
         for (spellings, value) in cases {
             for spelling in spellings {
-                let (key, extracted) = matched(spelling);
+                let (caller, extracted) = matched(spelling);
                 assert_eq!(extracted, value, "{spelling}");
-                assert_eq!(key, value.into_caller(), "{spelling}");
+                assert_eq!(caller, value.into_caller(), "{spelling}");
             }
         }
     }
 
     #[test]
-    fn without_the_parameter_there_is_nobody() {
+    fn without_the_parameter_there_is_no_caller() {
         assert!(path_param(&TestRequest::default().to_http_request(), "id").is_missing());
     }
 
     proptest! {
         #[test]
-        fn who_is_counted_is_what_the_handler_extracts(segment in "([a-c+]|%[0-9a-fA-F]{2}|%){1,12}") {
-            let (key, extracted) = matched(&segment);
-            prop_assert_eq!(key, extracted.into_caller());
+        fn the_caller_is_the_value_that_the_handler_extracts(segment in "([a-c+]|%[0-9a-fA-F]{2}|%){1,12}") {
+            let (caller, extracted) = matched(&segment);
+            prop_assert_eq!(caller, extracted.into_caller());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Callers that have proved who they are.
+//! Callers that the application has authenticated.
 
 use actix_web::{HttpMessage, HttpRequest};
 
@@ -6,11 +6,10 @@ use super::client_ip::ip;
 use super::into_caller::IntoCaller;
 use super::value::Caller;
 
-/// Who a request is from, as the authentication of the application has verified: an account, a user, the owner of an API
-/// key.
+/// The authenticated origin of a request: an account, a user, or the owner of an API key. Request extensions hold it.
 ///
-/// Put it into the request when, and only when, the credentials were checked; what a client merely claims must not
-/// choose the count, or a new claim with every request would never be limited. Limits then find it:
+/// Insert it if, and only if, the credentials were verified. An unverified claim must not choose the count: a client could
+/// send a new claim with every request, and would never be limited. Limits then find it:
 ///
 /// ```
 /// use actix_web::body::MessageBody;
@@ -39,26 +38,26 @@ use super::value::Caller;
 /// let app = App::new().wrap(from_fn(authenticate)).service(orders);
 /// ```
 ///
-/// An attribute sees what every middleware has left; the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware sees what was left
-/// by middleware that is wrapped around it, that is, registered after it.
+/// An attribute sees a principal of any middleware. The [`RateLimitMiddleware`](crate::RateLimitMiddleware) sees that of
+/// middleware that is registered after it, and therefore runs before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(Caller);
 
 impl Principal {
-    /// The principal with this identifier: an account number rather than the secret that stands for it.
+    /// The principal with this identifier. Use an account number rather than the secret that proves it.
     pub fn new(identifier: impl IntoCaller) -> Self {
         Self(identifier.into_caller())
     }
 }
 
-/// The [`Principal`] of a request as the caller of a limit; nobody when there is none.
+/// The [`Principal`] of a request as the caller. No caller without one.
 pub fn principal(req: &HttpRequest) -> Caller {
     let principal = req.extensions().get::<Principal>().map(|principal| principal.0.clone());
     principal.into_caller()
 }
 
-/// The [`Principal`] of a request as the caller of a limit, and the [address](crate::caller::ip) when there is none: for
-/// endpoints that can be used without an account, and so that wrong credentials are counted as well.
+/// The [`Principal`] of a request as the caller, or the [address](crate::caller::ip) without one. For endpoints that need no
+/// account, and to count requests with wrong credentials as well.
 pub fn principal_or_ip(req: &HttpRequest) -> Caller {
     let principal = principal(req);
     if principal.partition().is_some() { principal } else { ip(req) }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_verified_is_a_caller_of_its_own() {
+    fn only_a_verified_principal_is_a_caller() {
         let peer = "192.0.2.1:1".parse().unwrap();
         let req = TestRequest::default().peer_addr(peer).insert_header(("x-api-key", "7")).to_http_request();
         assert_eq!(principal(&req).partition(), None);

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-/// Keys up to this many bytes need no allocation; a UUID in text is one of them.
+/// Callers up to this many bytes need no allocation; a UUID as text fits.
 pub(super) const INLINE: usize = 40;
 
-/// Each kind of key begins with a byte of its own, so that no text can pass for an address or a number.
+/// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a number.
 ///
-/// Counts in a shared store depend on these: they may be added to, but not changed.
+/// Counts in a shared store depend on these numbers: new ones may be added, but none may change.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Global = 0,
@@ -26,20 +26,21 @@ pub(super) enum Kind {
     NoAddress = 9,
 }
 
-/// Whom a request is counted for, or nobody.
+/// What a request is counted for: a value that tells callers apart, or none.
 ///
-/// Made by [`IntoCaller`]. Two keys are equal only when they were made from equal values of one kind: the text `"7"` and
-/// the number `7` are different callers. Neither `Debug` nor a log shows the value.
+/// There is no constructor: [`IntoCaller`] makes one from a value, and the functions in [`caller`](crate::caller) find one in a
+/// request. Two are equal only if they were made from equal values of one kind: the text `"7"` and the number `7` are
+/// different callers. Neither `Debug` nor a log shows the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller(pub(super) Option<SmallVec<[u8; INLINE]>>);
 
 impl Caller {
-    /// The one caller that everybody is.
+    /// The same caller for all requests.
     pub(crate) fn global() -> Self {
         Self::encode(Kind::Global, &[])
     }
 
-    /// An address, as it stands.
+    /// An address, without grouping by network.
     pub(crate) fn address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(address) => {
@@ -50,22 +51,22 @@ impl Caller {
         }
     }
 
-    /// The one caller that all requests without a caller are, where a limit says so.
+    /// The same caller for all requests without one, under [`OnMissing::Anonymous`](crate::OnMissing::Anonymous).
     pub(crate) fn anonymous() -> Self {
         Self::encode(Kind::Anonymous, &[])
     }
 
-    /// The one caller that all requests without an address are.
+    /// The same caller for all requests without an address.
     pub(crate) fn no_address() -> Self {
         Self::encode(Kind::NoAddress, &[])
     }
 
-    /// Text that need not be UTF-8, such as a header's value.
+    /// Text, also if it is not UTF-8, such as the value of a header field.
     pub(crate) fn text(value: &[u8]) -> Self {
         Self::encode(Kind::Text, value)
     }
 
-    /// Nobody.
+    /// No caller.
     pub(crate) const fn missing() -> Self {
         Self(None)
     }
@@ -75,7 +76,7 @@ impl Caller {
         self.0.is_none()
     }
 
-    /// What the store is told; `None` for nobody.
+    /// The partition for the store. `None` without a caller.
     pub(crate) fn partition(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
@@ -90,6 +91,6 @@ impl Caller {
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Caller(..)" } else { "Caller(nobody)" })
+        f.write_str(if self.0.is_some() { "Caller(..)" } else { "Caller(missing)" })
     }
 }

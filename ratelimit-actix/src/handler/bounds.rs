@@ -1,9 +1,9 @@
-//! What arguments and return values of a limited handler have to be; with messages of their own, since the bounds that
-//! really fail are deep inside of Actix.
+//! Bounds on arguments and return values of a limited handler, with error messages of their own: the bounds that really fail
+//! are deep inside Actix.
 
 use actix_web::{FromRequest, Responder};
 
-/// An argument.
+/// An argument of a handler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a rate-limited handler",
     label = "not an extractor",
@@ -14,7 +14,7 @@ pub trait Extractor {}
 
 impl<T: FromRequest> Extractor for T {}
 
-/// Fails to compile, at the argument's own type, for what is not an extractor.
+/// Fails to compile, at the argument's type, if that is not an extractor.
 pub const fn assert_extractor<T: Extractor>() {}
 
 /// An argument of a closure in the attribute.
@@ -27,10 +27,10 @@ pub trait BodylessExtractor {}
 
 impl<T: FromRequest> BodylessExtractor for T {}
 
-/// Fails to compile, at the argument's own type, for what is not an extractor.
+/// Fails to compile, at the argument's type, if that is not an extractor.
 pub const fn assert_bodyless_extractor<T: BodylessExtractor>() {}
 
-/// A return value.
+/// The return value of a handler.
 #[diagnostic::on_unimplemented(
     message = "a rate-limited handler cannot return `{Self}`",
     label = "not a response",

@@ -10,20 +10,20 @@ use crate::config::RateLimitConfig;
 pub enum By {
     /// The client's address.
     Ip,
-    /// Nothing: all share one count.
+    /// Nothing: all requests share one count.
     Global,
-    /// A parameter of the path, as extractors decode it.
+    /// A path parameter, decoded as by extractors.
     Path(&'static str),
-    /// A header field, of which anybody can send any; of several the first, as `headers().get` gives it to the handler.
+    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get` returns it.
     Header(&'static str),
-    /// What a function finds in the request.
+    /// The caller that a function finds.
     Function(fn(&HttpRequest) -> Caller),
-    /// Several of these together.
+    /// All of these together.
     Parts(&'static [Self]),
 }
 
 impl By {
-    /// Whom a request counts for, under the settings that are nearest to it.
+    /// The caller of a request under `config`, the nearest configuration.
     pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
         match self {
             Self::Ip => caller::by_address(req, config),
@@ -33,7 +33,7 @@ impl By {
                 Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
                 _ => Caller::missing(),
             },
-            Self::Function(key) => key(req),
+            Self::Function(caller) => caller(req),
             Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
         }
     }

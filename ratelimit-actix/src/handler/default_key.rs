@@ -1,38 +1,38 @@
-//! The key of a limit that is given none: where its handler stands, made to fit what a key may be.
+//! The key of a limit without `key`: the path of its handler, made to fit the rules of keys.
 
 use ratelimit_core::policy::MAX_NAME_LEN;
 
 /// The path of a handler as a key.
 ///
-/// Nobody chose it for a key, so it may be longer than one, or have letters that one cannot have. It then has `_` for each
-/// such letter, loses its beginning, and ends in a hash of the whole, which keeps it apart from others that look alike.
-/// The same path is the same key in every build: counts in a shared store depend on it.
+/// A path may be too long for a key, or contain characters that a key cannot have. Such characters become `_`, the start of a
+/// long path is cut off, and a hash of the whole path at the end keeps similar paths apart. The same path gives the same key in
+/// every build: counts in a shared store depend on it.
 #[derive(Debug)]
 pub struct DefaultKey {
     path: &'static str,
     fitted: [u8; MAX_NAME_LEN],
-    /// Bytes of `fitted`; none when the path fits as it is.
+    /// Bytes used in `fitted`; 0 if the path is a key as it is.
     length: usize,
 }
 
-/// Hexadecimal digits of the hash, after a `~`.
+/// Hexadecimal digits of the hash, which follows a `~`.
 const HASH_DIGITS: usize = 16;
 
-/// Bytes of the path that are left room for.
+/// Most bytes of the path in front of the hash.
 const MAX_PATH_BYTES: usize = MAX_NAME_LEN - HASH_DIGITS - 1;
 
 impl DefaultKey {
-    /// For this path.
+    /// The key for this path.
     pub const fn new(path: &'static str) -> Self {
         let mut key = Self { path, fitted: [0; MAX_NAME_LEN], length: 0 };
         let bytes = path.as_bytes();
         if fits(bytes) {
             return key;
         }
-        // What tells handlers apart for a reader is at the end.
+        // The end of a path identifies the handler to readers.
         let mut from = bytes.len().saturating_sub(MAX_PATH_BYTES);
         while from < bytes.len() {
-            // Of a letter of several bytes only the first is written.
+            // One `_` for a character of several bytes.
             if !is_continuation(bytes[from]) {
                 key.fitted[key.length] = if is_allowed(bytes[from]) { bytes[from] } else { b'_' };
                 key.length += 1;
@@ -57,19 +57,19 @@ impl DefaultKey {
     ///
     /// # Panics
     ///
-    /// Never: what has been written is ASCII.
+    /// Never: the key is ASCII.
     pub const fn as_str(&'static self) -> &'static str {
         if self.length == 0 {
             return self.path;
         }
         match str::from_utf8(self.fitted.split_at(self.length).0) {
             Ok(key) => key,
-            Err(_) => panic!("what has been written is ASCII"),
+            Err(_) => panic!("the key is ASCII"),
         }
     }
 }
 
-/// Whether this can be a key as it is.
+/// Whether the path is a key as it is.
 const fn fits(path: &[u8]) -> bool {
     let mut at = 0;
     while at < path.len() {
@@ -85,7 +85,7 @@ const fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}' | b'"' | b'\\')
 }
 
-/// Whether this is a byte of a letter, but not its first.
+/// Whether this is a byte of a UTF-8 character other than its first.
 const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -122,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn other_letters_are_replaced_and_told_apart_by_the_hash() {
+    fn invalid_characters_are_replaced_and_the_hash_keeps_paths_apart() {
         assert_eq!(key("app::größe"), "app::gr__e~9a9b96673db1ced1");
-        let like = ["app::größe", "app::grüße", "app::gröse", "app::gr__e", "app::gr{}e"];
-        let keys: HashSet<&str> = like.into_iter().map(key).collect();
-        assert_eq!(keys.len(), like.len(), "{keys:?}");
+        let similar = ["app::größe", "app::grüße", "app::gröse", "app::gr__e", "app::gr{}e"];
+        let keys: HashSet<&str> = similar.into_iter().map(key).collect();
+        assert_eq!(keys.len(), similar.len(), "{keys:?}");
     }
 
     #[test]
-    fn a_long_path_keeps_its_end_and_a_hash_of_all() {
+    fn a_long_path_keeps_its_end_and_gets_a_hash() {
         let path = |first: char| format!("{first}{}::user#2", "::module".repeat(20));
         let (one, other) = (key(&path('a')), key(&path('b')));
         assert_eq!((one.len(), other.len()), (MAX_NAME_LEN, MAX_NAME_LEN));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_one_for_a_policy_wherever_a_letter_is_cut() {
+    fn every_default_key_is_valid_wherever_a_character_is_cut() {
         for letter in ["a", "é", "語", "🦀", "\"", "{", "\u{0}"] {
             for length in 1..=200 {
                 let path = letter.repeat(length);

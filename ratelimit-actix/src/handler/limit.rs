@@ -143,7 +143,7 @@ impl HandlerLimit {
                     policy = self.policy().name(),
                     max,
                     %error,
-                    "the `max` that was chosen for a request is out of its bounds; such requests are denied"
+                    "the `max` that was computed for a request is out of its bounds; such requests are denied"
                 );
             });
         }
@@ -157,7 +157,7 @@ impl HandlerLimit {
                 tracing::error!(
                     policy = self.policy().name(),
                     cost,
-                    "the `cost` that was chosen for a request is above 10^12, more than any limit; such requests are denied"
+                    "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
                 );
             });
         }

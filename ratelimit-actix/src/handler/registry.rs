@@ -1,4 +1,4 @@
-//! Every limit that is written down in the program, to be printed at start, served as a table or asserted in a test.
+//! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,41 +7,39 @@ use ratelimit_core::{Algorithm, Policy};
 
 use super::limit::HandlerLimit;
 
-/// The limits of one handler, as the attribute hands them in.
+/// The limits of one handler, as the attribute registers them.
 #[derive(Debug)]
 pub struct Declaration {
-    /// The handler's name; with the type's for an associated function.
+    /// The name of the handler, with the type for an associated function.
     pub handler: &'static str,
-    /// The module that it is in.
+    /// The module of the handler.
     pub module: &'static str,
-    /// Its source file.
+    /// The source file.
     pub file: &'static str,
-    /// The line of its name.
+    /// The line of the name.
     pub line: u32,
-    /// Its limits.
+    /// The limits.
     pub limits: &'static [HandlerLimit],
-    /// What is only in the source of each limit.
+    /// What only the source of each limit says.
     pub texts: &'static [SourceText],
 }
 
-/// What is only in the source of a limit.
+/// What only the source of a limit says.
 #[derive(Debug)]
 pub struct SourceText {
-    /// Who is limited.
+    /// What tells callers apart.
     pub by: &'static str,
-    /// Which answers count.
+    /// Which responses count.
     pub count: &'static str,
-    /// Whether the cost is chosen for each request.
+    /// Whether the cost is computed for each request.
     pub has_dynamic_cost: bool,
-    /// Whether some requests are let off.
+    /// Whether `skip` is set.
     pub skips: bool,
 }
 
 inventory::collect!(Declaration);
 
-/// One `#[rate_limit]` of the program.
-///
-/// `Display` writes it on one line.
+/// One `#[rate_limit]` of the program. `Display` writes it on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
@@ -50,68 +48,68 @@ pub struct DeclaredLimit {
 }
 
 impl DeclaredLimit {
-    /// The handler's name, such as `user`, or `Api::list` for an associated function.
+    /// The name of the handler, such as `user`, or `Api::list` for an associated function.
     pub const fn handler(&self) -> &'static str {
         self.declaration.handler
     }
 
-    /// The path of the module that the handler is in.
+    /// The path of the module of the handler.
     pub const fn module(&self) -> &'static str {
         self.declaration.module
     }
 
-    /// The handler's source file, as the compiler was given it.
+    /// The source file of the handler, as passed to the compiler.
     pub const fn file(&self) -> &'static str {
         self.declaration.file
     }
 
-    /// The line of the handler's name in its source file.
+    /// The line of the handler's name in the source file.
     pub const fn line(&self) -> u32 {
         self.declaration.line
     }
 
-    /// The name under which calls are counted; limits with the same key, algorithm and window share their counts.
+    /// The key under which requests are counted. Limits with the same key, algorithm and window share their counts.
     pub fn key(&self) -> &'static str {
         self.policy().key()
     }
 
-    /// What the limit is called in metrics, and in header fields and bodies unless it is the handler's path: these then have
-    /// the function's name alone.
+    /// The name of the limit in metrics. Header fields and bodies have it, too, unless it is the path of the handler: these then
+    /// have the name of the function only.
     pub fn name(&self) -> &'static str {
         self.policy().name()
     }
 
-    /// Units per window; `None` when that is chosen for each request.
+    /// Units per window. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
         if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
     }
 
-    /// The window.
+    /// The length of the window, from 1 ms to 366 days.
     pub const fn window(&self) -> Duration {
         self.limit.policy().window()
     }
 
-    /// How units are counted.
+    /// The algorithm that counts units.
     pub const fn algorithm(&self) -> Algorithm {
         self.limit.policy().algorithm()
     }
 
-    /// Units that a request costs; `None` when that is chosen for each request.
+    /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
         if self.text.has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
     }
 
-    /// Who is limited, as it is written: `ip`, `path("id")`, the placeholders of a template or the code of a closure.
+    /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
     pub const fn by(&self) -> &'static str {
         self.text.by
     }
 
-    /// Which answers count, as it is written: `all`, `failures`, `successes` or the code of a closure.
+    /// Which responses count, as in the source: `all`, `failures`, `successes`, or the code of a closure.
     pub const fn count(&self) -> &'static str {
         self.text.count
     }
 
-    /// Whether some requests are let off with `skip`.
+    /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
         self.text.skips
     }
@@ -145,14 +143,13 @@ impl fmt::Display for DeclaredLimit {
     }
 }
 
-/// Every `#[rate_limit]` that is linked into the program, in the order of modules and lines.
+/// Lists every `#[rate_limit]` that is linked into the program, in the order of modules and lines.
 ///
-/// Handlers that are never mounted are listed as well, and a generic handler once. Nothing has to be called or
-/// registered for it: the list is made when the program is linked.
+/// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the linker makes the list.
 ///
 /// # Examples
 ///
-/// A line for each at start, and a test that nothing was forgotten:
+/// A line for each limit at start, and a test that a handler has its limit:
 ///
 /// ```
 /// use actix_web::get;

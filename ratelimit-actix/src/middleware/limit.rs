@@ -7,14 +7,13 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use ratelimit_core::Policy;
 
-use crate::caller::{self, IntoCaller, Caller, MissingCallerError, OnMissing};
+use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
-/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware) middleware: a policy, what tells its callers apart, and what a request
-/// costs.
+/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
 ///
 /// A [`Policy`], owned or by reference, is a limit by address with a cost of 1.
 ///
@@ -62,9 +61,9 @@ impl Limit {
     /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
     /// 400, unless [`on_missing`](Self::on_missing) says otherwise.
     ///
-    /// Only verified data may tell callers apart. If the function reads a header field that nothing has verified, such as an
-    /// API key, a client starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts
-    /// verified accounts, and addresses without one. For parameters of the path use [`caller::path_param`](crate::caller::path_param).
+    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as an API key, a client
+    /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
+    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
     pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
         self.by = By::Function(Arc::new(move |req| caller(req).into_caller()));
         self

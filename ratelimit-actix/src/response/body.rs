@@ -1,4 +1,4 @@
-//! Bodies of refusals. Nothing that the client sent is in them.
+//! Bodies of responses to rejected requests. None contains data that the client sent.
 
 use std::fmt::{self, Write as _};
 
@@ -8,7 +8,7 @@ use actix_web::http::header::{HeaderMap, HeaderValue};
 use super::accept;
 use crate::address::is_token;
 
-/// What the body of a refusal is.
+/// The body of the response to a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyStyle {
@@ -25,7 +25,7 @@ pub enum BodyStyle {
 impl BodyStyle {
     const ALL: [Self; 3] = [Self::Json, Self::Problem, Self::Text];
 
-    /// Its media type.
+    /// The media type of the body.
     pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -34,16 +34,16 @@ impl BodyStyle {
         }
     }
 
-    /// The text.
-    pub(crate) fn render(self, refusal: &RejectionInfo<'_>) -> String {
+    /// The text of the body.
+    pub(crate) fn render(self, info: &RejectionInfo<'_>) -> String {
         match self {
-            Self::Json => json(refusal),
-            Self::Problem => problem(refusal),
-            Self::Text => format!("{}\n", refusal.message()),
+            Self::Json => json(info),
+            Self::Problem => problem(info),
+            Self::Text => format!("{}\n", info.message()),
         }
     }
 
-    /// The style that the client likes best, and of equals this one.
+    /// The style with the highest quality in `Accept`; among equals this one.
     pub(crate) fn by_accept(self, headers: &HeaderMap) -> Self {
         let mut best = (0, self);
         for style in [self].into_iter().chain(Self::ALL) {
@@ -56,7 +56,9 @@ impl BodyStyle {
     }
 }
 
-/// What the body of a refusal can say.
+/// What the body of a rejection can say: the argument of [`body_with`](crate::RateLimitConfigBuilder::body_with).
+///
+/// The function that renders a body gets one for each rejected request. It contains no data that the client sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RejectionInfo<'a> {
     pub(crate) status: StatusCode,
@@ -65,22 +67,22 @@ pub struct RejectionInfo<'a> {
 }
 
 impl RejectionInfo<'_> {
-    /// 429 when a limit was exceeded, 503 when the store cannot answer, 400 when the request has no caller.
+    /// 429 if a limit denied the request, 503 if the store did not answer, 400 if the request has no caller.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The seconds in `Retry-After`, at least 1; `None` when there is no point in trying again.
+    /// The value of `Retry-After` in seconds, at least 1. `None` if another attempt is pointless.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
 
-    /// The names of the policies that the request violates, as the header fields call them.
+    /// The names of the policies that denied the request, as in the header fields.
     pub fn violated_policies(&self) -> &[&str] {
         self.violated
     }
 
-    /// One or two sentences for a person.
+    /// One or two sentences for human readers.
     pub fn message(&self) -> String {
         let first = match self.status {
             StatusCode::TOO_MANY_REQUESTS => "Rate limit exceeded.",
@@ -95,10 +97,10 @@ impl RejectionInfo<'_> {
     }
 }
 
-fn json(refusal: &RejectionInfo<'_>) -> String {
-    let reason = refusal.status.canonical_reason().unwrap_or_default();
-    let mut body = format!(r#"{{"error":"{reason}","message":"{}""#, refusal.message());
-    if let Some(seconds) = refusal.retry_after {
+fn json(info: &RejectionInfo<'_>) -> String {
+    let reason = info.status.canonical_reason().unwrap_or_default();
+    let mut body = format!(r#"{{"error":"{reason}","message":"{}""#, info.message());
+    if let Some(seconds) = info.retry_after {
         // Writing to a `String` cannot fail.
         let _ = write!(body, r#","retryAfter":{seconds}"#);
     }
@@ -106,15 +108,15 @@ fn json(refusal: &RejectionInfo<'_>) -> String {
     body
 }
 
-fn problem(refusal: &RejectionInfo<'_>) -> String {
+fn problem(info: &RejectionInfo<'_>) -> String {
     const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
-    let status = refusal.status;
+    let status = info.status;
     let (kind, title) = match status {
         StatusCode::TOO_MANY_REQUESTS => (Some("quota-exceeded"), "Quota exceeded"),
         StatusCode::SERVICE_UNAVAILABLE => {
             (Some("temporary-reduced-capacity"), "Temporarily reduced capacity")
         }
-        // Without a type of its own a problem is called what its status is called.
+        // RFC 9457: the title of a problem without a type is the reason phrase of its status.
         _ => (None, status.canonical_reason().unwrap_or_default()),
     };
     let mut body = match kind {
@@ -122,16 +124,16 @@ fn problem(refusal: &RejectionInfo<'_>) -> String {
         None => String::from(r#"{"type":"about:blank""#),
     };
     let code = status.as_u16();
-    let _ = write!(body, r#","title":"{title}","status":{code},"detail":"{}""#, refusal.message());
-    if !refusal.violated.is_empty() {
-        // Names of policies have no quotes, backslashes and control characters.
-        let _ = write!(body, r#","violated-policies":["{}"]"#, refusal.violated.join(r#"",""#));
+    let _ = write!(body, r#","title":"{title}","status":{code},"detail":"{}""#, info.message());
+    if !info.violated.is_empty() {
+        // Names of policies contain no quotes, backslashes or control characters.
+        let _ = write!(body, r#","violated-policies":["{}"]"#, info.violated.join(r#"",""#));
     }
     body.push('}');
     body
 }
 
-/// A body that the application writes.
+/// A body that the application renders.
 pub(crate) struct CustomBody {
     content_type: String,
     render: Box<dyn Fn(&RejectionInfo<'_>) -> String + Send + Sync>,
@@ -158,8 +160,8 @@ impl CustomBody {
         &self.content_type
     }
 
-    pub(crate) fn render(&self, refusal: &RejectionInfo<'_>) -> String {
-        (self.render)(refusal)
+    pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> String {
+        (self.render)(info)
     }
 }
 
@@ -175,11 +177,14 @@ mod tests {
 
     use super::*;
 
-    const DENIED: RejectionInfo<'static> =
-        RejectionInfo { status: StatusCode::TOO_MANY_REQUESTS, retry_after: Some(42), violated: &["a", "a-2"] };
+    const DENIED: RejectionInfo<'static> = RejectionInfo {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        retry_after: Some(42),
+        violated: &["a", "a-2"],
+    };
 
     #[test]
-    fn a_problem_names_what_was_violated() {
+    fn a_problem_names_the_violated_policies() {
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Rate limit exceeded. Try again in 42 seconds.","violated-policies":["a","a-2"]}"#;
         assert_eq!(BodyStyle::Problem.render(&DENIED), expected);
         let unavailable =
@@ -192,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn text_is_the_message() {
+    fn the_text_body_is_the_message() {
         assert_eq!(BodyStyle::Text.render(&DENIED), "Rate limit exceeded. Try again in 42 seconds.\n");
     }
 
     #[test]
-    fn the_client_chooses_by_accept() {
+    fn accept_selects_the_style() {
         use BodyStyle::{Json, Problem, Text};
         let cases = [
             ("", Json),

@@ -1,4 +1,4 @@
-//! What becomes of the body of a request that is refused.
+//! Draining the body of a rejected request, so that its connection stays usable.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,20 +12,20 @@ use actix_web::rt::time::timeout;
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
 
-/// Largest body, in bytes, that is read to be thrown away.
+/// Largest body, in bytes, that is read and dropped.
 const MAX_DRAIN_BYTES: usize = 16 * 1024;
 
-/// Longest wait for it.
+/// Longest time to read it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is left of a body that is not read to its end.
+/// The payload of a body that was not read to its end.
 pub(crate) struct UnreadPayload(Payload);
 
-/// Reads a small body to its end, and drops it, so that the connection can be used for the next request.
+/// Reads a small body to its end and drops it, so that the connection can carry the next request.
 ///
-/// Actix closes a connection on which a part of a body was not read. For a large one that is right, as it may never end.
-/// For a small one, which is here already, another connection costs both sides more. A declared length that is larger is
-/// believed. HTTP/2 can end a stream without the connection.
+/// Actix closes a connection with an unread body. That is right for a large body, which may never end. A small body has usually
+/// arrived, and a new connection would cost both sides more. A declared length above the maximum is not read. HTTP/2 can end a
+/// stream without closing the connection.
 pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<UnreadPayload> {
     if req.version() > Version::HTTP_11 {
         return None;
@@ -38,22 +38,22 @@ pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Unr
     }
     let read =
         timeout(DRAIN_TIMEOUT, body::to_bytes_limited(BodyStream::new(&mut payload), MAX_DRAIN_BYTES)).await;
-    // Whatever goes wrong, the request is refused all the same.
+    // Errors do not matter: the request is rejected anyway.
     let is_ended = matches!(read, Ok(Ok(Ok(_))));
     (is_chunked && !is_ended).then_some(UnreadPayload(payload))
 }
 
 impl UnreadPayload {
-    /// Has the connection closed after `response`.
+    /// Closes the connection after `response`.
     ///
-    /// A body in chunks that nobody holds on to is read and dropped by Actix for as long as the client sends, so it is held
-    /// until the response is written.
+    /// If the payload of a chunked body is dropped, Actix reads and drops chunks as long as the client sends them. Therefore the
+    /// response holds the payload until it is written.
     pub(crate) fn close_after(self, response: HttpResponse) -> HttpResponse {
         response.map_body(|_, body| BoxBody::new(BodyWithPayload { body, _payload: self.0 }))
     }
 }
 
-/// The body of a response, with what it answers.
+/// The body of a response that keeps the payload of its request.
 struct BodyWithPayload {
     body: BoxBody,
     _payload: Payload,

@@ -1,4 +1,4 @@
-//! The header fields that report a quota.
+//! The choice of header fields that report a quota.
 
 /// The header fields that report a quota to the client.
 ///

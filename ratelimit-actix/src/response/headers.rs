@@ -1,4 +1,4 @@
-//! Header fields from quotas: pure functions, one for each style, without a request and without a clock.
+//! Header fields from quotas: pure functions, one for each style, that need no request and no clock.
 
 mod draft_06;
 mod draft_11;
@@ -24,10 +24,9 @@ pub(crate) fn field_names(style: HeaderStyle) -> &'static [HeaderName] {
     }
 }
 
-/// Sets the fields of `styles`. Those of the same name that are there already are replaced: they would contradict what
-/// is counted.
+/// Sets the fields of `styles`. Existing fields of the same names are replaced: they would contradict what is counted.
 pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
-    // A table that grows moves all its fields, which are large.
+    // A table that grows moves all its fields, and they are large.
     headers.reserve(styles.iter().map(|style| field_names(*style).len()).sum());
     let mut set = |name, value| {
         headers.insert(name, value);

@@ -124,8 +124,8 @@ impl ResponseError for RateLimited {
                 .filter(|(quota, _)| !quota.outcome().is_allowed())
                 .map(|(_, name)| name.as_ref())
                 .collect();
-            let refusal = RejectionInfo { status: self.status_code(), retry_after, violated: &violated };
-            let mut response = self.style.render(&refusal);
+            let info = RejectionInfo { status: self.status_code(), retry_after, violated: &violated };
+            let mut response = self.style.render(&info);
             write(self.style.header_styles(), quotas, response.headers_mut());
             response
         })

@@ -67,13 +67,13 @@ impl RequestStyle {
     }
 
     /// The response with a body, and with the fields that keep clients from misreading it.
-    pub(crate) fn render(&self, refusal: &RejectionInfo<'_>) -> HttpResponse {
+    pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> HttpResponse {
         let settings = &*self.style.0;
         let (content_type, body) = match &settings.custom_body {
-            Some(custom) => (HeaderValue::from_str(custom.content_type()), custom.render(refusal)),
-            None => (Ok(HeaderValue::from_static(self.body.content_type())), self.body.render(refusal)),
+            Some(custom) => (HeaderValue::from_str(custom.content_type()), custom.render(info)),
+            None => (Ok(HeaderValue::from_static(self.body.content_type())), self.body.render(info)),
         };
-        let mut response = HttpResponse::build(refusal.status);
+        let mut response = HttpResponse::build(info.status);
         response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
         // The configuration accepts valid content types only.
         if let Ok(content_type) = content_type {
@@ -82,7 +82,7 @@ impl RequestStyle {
         if settings.body_by_accept {
             response.insert_header((VARY, HeaderValue::from_name(ACCEPT)));
         }
-        if let Some(seconds) = refusal.retry_after {
+        if let Some(seconds) = info.retry_after {
             response.insert_header((RETRY_AFTER, number(seconds)));
         }
         response.body(body)

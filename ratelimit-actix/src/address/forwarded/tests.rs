@@ -1,4 +1,4 @@
-//! What is read out of forwarding fields, by tables.
+//! Tables of forwarding header fields and the addresses in them.
 
 use proptest::prelude::*;
 
@@ -6,11 +6,11 @@ use super::*;
 
 const PEER: &str = "10.0.0.1";
 
-/// Who the client is, seen from a trusted peer; all of `10.0.0.0/8` and `2001:db8:a::/48` is trusted.
+/// The client behind a trusted peer. All of `10.0.0.0/8` and `2001:db8:a::/48` is trusted.
 fn client(header: &ForwardedHeader, lines: &[&[u8]]) -> String {
     let mut headers = HeaderMap::new();
     for line in lines {
-        // Rules for header bytes are HTTP's business; what they forbid never arrives here.
+        // HTTP rejects invalid bytes before they arrive here.
         if let Ok(value) = HeaderValue::from_bytes(line) {
             headers.append(header.name().clone(), value);
         }
@@ -55,7 +55,7 @@ fn x_forwarded_for_is_read_from_the_right_over_trusted_hops() {
 }
 
 #[test]
-fn an_address_is_read_in_every_spelling_that_is_one_and_in_no_other() {
+fn only_valid_spellings_of_an_address_are_read() {
     let cases = [
         ("1.2.3.4:80", "1.2.3.4"),
         ("1.2.3.4:65535", "1.2.3.4"),
@@ -106,7 +106,7 @@ fn an_address_is_read_in_every_spelling_that_is_one_and_in_no_other() {
 }
 
 #[test]
-fn forwarded_is_read_by_rfc_7239() {
+fn forwarded_is_read_as_in_rfc_7239() {
     let cases = [
         ("for=203.0.113.9", "203.0.113.9"),
         ("For=203.0.113.9;proto=https;by=10.0.0.1", "203.0.113.9"),
@@ -119,11 +119,11 @@ fn forwarded_is_read_by_rfc_7239() {
         (";for=203.0.113.9;", "203.0.113.9"),
         ("host=\"a,b;for=1.2.3.4\";for=203.0.113.9", "203.0.113.9"),
         ("for=1.2.3.4, host=\"a\\\",b\";for=203.0.113.9", "203.0.113.9"),
-        // Quotes that were left open at the left do not swallow what a proxy appended.
+        // A quote that the client left open does not swallow what a proxy appended.
         ("for=\"1.2.3.4, for=203.0.113.9", "203.0.113.9"),
         ("for=1.2.3.4;by=\", for=\"[2001:db8::9]\"", "2001:db8::9"),
         ("for=\"1.2.3.4\\, for=203.0.113.9", "203.0.113.9"),
-        // Nobody.
+        // No address.
         ("for=unknown", PEER),
         ("for=_hidden", PEER),
         ("for=\"_SEVKISEK\"", PEER),
@@ -151,7 +151,7 @@ fn several_lines_are_one_list() {
 }
 
 #[test]
-fn a_single_address_must_be_single() {
+fn a_single_address_that_occurs_twice_is_ignored() {
     let header = ForwardedHeader::Single(HeaderName::from_static("x-real-ip"));
     let cases: [(&[&[u8]], &str); 6] = [
         (&[b"203.0.113.9"], "203.0.113.9"),
@@ -167,7 +167,7 @@ fn a_single_address_must_be_single() {
 }
 
 #[test]
-fn only_a_bounded_part_is_read() {
+fn only_a_bounded_part_of_a_value_is_read() {
     let trusted = |hops| vec!["10.0.0.2"; hops].join(",");
     assert_eq!(x_forwarded_for(&format!("203.0.113.9,{}", trusted(99))), "203.0.113.9");
     assert_eq!(x_forwarded_for(&format!("203.0.113.9,{}", trusted(100))), "10.0.0.2");
@@ -179,8 +179,8 @@ fn only_a_bounded_part_is_read() {
     assert_eq!(forwarded(&format!("for=1.2.3.4;host=\"{}\"", "\\".repeat(1 << 20))), PEER);
 }
 
-/// A value of 1 MiB and 10,000 hops costs as much as a short one. The limit is several times what reading the bounded part
-/// 20,000 times takes without optimization, and a fraction of what reading all of it would take with it.
+/// A value of 1 MiB and 10,000 hops costs as much as a short one. The limit is several times as long as 20,000 reads of the
+/// bounded part take without optimization, and a fraction of the time for the whole value with optimization.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "this is about time")]
 fn a_long_value_takes_no_longer_than_a_short_one() {
@@ -212,7 +212,7 @@ fn a_long_value_takes_no_longer_than_a_short_one() {
     }
 }
 
-/// Pseudo-random bytes by xorshift, of those that the grammar knows every other time.
+/// Pseudo-random bytes by xorshift; every other one is part of the grammar.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move || {
@@ -237,7 +237,7 @@ fn a_million_random_bytes_do_no_harm() {
             ForwardedHeader::Forwarded => (last_of_quoted_list, parameter_for),
             _ => (last_of_list, node),
         };
-        // As one value, whatever HTTP may say about some of the bytes, and in pieces of every kind.
+        // As one value, although HTTP forbids some of the bytes, and in pieces of every kind.
         walk([noise.as_slice()].into_iter(), PEER.parse().unwrap(), |_| true, split, parse);
         for size in [1, 7, 40, 128, 1025] {
             for piece in noise.chunks(size) {

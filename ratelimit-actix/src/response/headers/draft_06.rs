@@ -1,4 +1,4 @@
-//! The fields of draft-ietf-httpapi-ratelimit-headers-06, which some clients still read.
+//! The fields of draft-ietf-httpapi-ratelimit-headers-06, for clients that still read them.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
@@ -13,7 +13,7 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The tightest limit in three numbers, and the quotas of all with their windows.
+/// Three numbers of the tightest limit, and the quotas and windows of all limits.
 pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderValue)) {
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();

@@ -1,9 +1,9 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: structured fields (RFC 9651) in canonical form.
 //!
-//! `t` is how long `r` has to last: until one more unit passes where nothing is left, otherwise until the full quota is
-//! back, and then at most a window, although a sliding one takes longer to forget all. For a violated limit it is when the
-//! request passes. The draft wants `Retry-After` not to be earlier than any `t`; of the limits that were not violated, those
-//! for which it would be therefore have none.
+//! `t` is the time for which `r` units have to last. For a limit that denied the request, it is the wait until the request
+//! passes. With nothing left, it is the wait for one more unit. Otherwise it is the wait for the full quota, at most one window,
+//! although a sliding window takes longer to forget all units. The draft requires that `Retry-After` is not earlier than any
+//! `t`, so an admitting limit with a later one has no `t`.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
@@ -42,14 +42,14 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
             push_parameter(&mut policies, "w", window);
         }
     }
-    // Names of policies are printable ASCII, so these cannot fail.
+    // Cannot fail: names of policies are printable ASCII.
     if let (Ok(limits), Ok(policies)) = (HeaderValue::try_from(limits), HeaderValue::try_from(policies)) {
         set(LIMIT, limits);
         set(POLICY, policies);
     }
 }
 
-/// Begins the next member of the list. A policy's name has no quotes and backslashes, so nothing is escaped.
+/// Starts the next member of a list. Names of policies contain no quotes or backslashes, so nothing needs escaping.
 fn push_name(list: &mut String, name: &str) {
     if !list.is_empty() {
         list.push_str(", ");

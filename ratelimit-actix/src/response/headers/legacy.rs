@@ -1,4 +1,4 @@
-//! `X-RateLimit-*`: what most services send, and no document defines; hence the two meanings of `Reset`.
+//! `X-RateLimit-*`: sent by most services and defined by no document, hence the two meanings of `Reset`.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
@@ -6,10 +6,10 @@ use super::number::{self, number};
 use super::wait::seconds;
 use crate::quotas::{Quota, tightest};
 
-/// The quota of the tightest limit, what is left of it, and when more is.
+/// The quota of the tightest limit, what is left of it, and when more is available.
 pub(super) static NAMES: [HeaderName; 3] = [LIMIT, REMAINING, RESET];
 
-// Constants, since a copy of one is made without a call.
+// Constants are copied without a call, statics are cloned.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");

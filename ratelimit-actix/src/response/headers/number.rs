@@ -1,13 +1,13 @@
-//! Numbers as header values, without an allocation for each: small ones are part of the program, and others recur.
+//! Numbers as header values with few allocations: small ones are in the binary, and others recur.
 
 use std::cell::RefCell;
 
 use actix_web::http::header::HeaderValue;
 
-/// Numbers below this are part of the program.
+/// Numbers below this are in the binary.
 const SMALL: usize = 1000;
 
-/// Their digits, three for each, padded in front.
+/// Their digits, padded to three each.
 static DIGITS: [u8; 3 * SMALL] = {
     let mut digits = [b'0'; 3 * SMALL];
     let mut number = 0;
@@ -26,26 +26,26 @@ static DIGITS: [u8; 3 * SMALL] = {
     digits
 };
 
-/// Numbers that a thread remembers: of each remainder the last, and its value once it has come again.
+/// A cache of one thread: for each remainder the last number, and its header value if the number has recurred.
 struct Remembered<const N: usize>([Option<(u64, Option<HeaderValue>)>; N]);
 
 thread_local! {
-    // The same limits are told to one client after another, and the same instants, of which there are more.
+    // Successive responses report the same limits, and the same instants, of which there are more.
     static LIMITS: RefCell<Remembered<16>> = const { RefCell::new(Remembered([const { None }; 16])) };
     static RESETS: RefCell<Remembered<64>> = const { RefCell::new(Remembered([const { None }; 64])) };
 }
 
-/// A number, in decimal.
+/// A number in decimal.
 pub(crate) fn number(number: u64) -> HeaderValue {
     small(number).unwrap_or_else(|| digits(number))
 }
 
-/// The size of a quota, in decimal.
+/// The size of a quota in decimal.
 pub(super) fn limit(number: u64) -> HeaderValue {
     small(number).unwrap_or_else(|| LIMITS.with_borrow_mut(|limits| limits.get(number)))
 }
 
-/// When a quota is back, in decimal.
+/// The instant or wait of `Reset` in decimal.
 pub(super) fn reset(number: u64) -> HeaderValue {
     small(number).unwrap_or_else(|| RESETS.with_borrow_mut(|resets| resets.get(number)))
 }
@@ -72,7 +72,7 @@ impl<const N: usize> Remembered<N> {
         match place {
             Some((known, Some(value))) if *known == number => value.clone(),
             Some((known, value)) if *known == number => value.insert(digits(number)).clone(),
-            // To be shared, a value takes one allocation more, which is too much for one that does not come again.
+            // A shared value costs one more allocation, too much for a number that does not recur.
             _ => {
                 *place = Some((number, None));
                 digits(number)
@@ -83,7 +83,7 @@ impl<const N: usize> Remembered<N> {
 
 fn digits(number: u64) -> HeaderValue {
     let digits = HeaderValue::from_str(itoa::Buffer::new().format(number));
-    // Digits always make a value.
+    // Digits are always valid.
     digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 

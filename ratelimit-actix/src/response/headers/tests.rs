@@ -1,4 +1,4 @@
-//! The styles against values worked out by hand, and read back by a structured-fields parser that is not ours.
+//! The styles against values computed by hand, and parsed by an independent parser of structured fields.
 
 use actix_web::http::header::HeaderValue;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Limit {
         let outcome = Outcome::new(policy.capacity(), 1, self.remaining, self.reset_after_us, decision);
         let next_unit_after = self.next_unit_after_us;
         let outcome = next_unit_after.map_or(outcome.clone(), |micros| outcome.with_next_unit_after(micros));
-        // The instant is the group's.
+        // The instant comes from the group.
         let at = Timestamp::from_micros(self.at_us);
         let outcome = GroupOutcome::new(at, true, [outcome].as_slice().into()).outcomes()[0].clone();
         Quota::new(PolicyRef::Shared(Arc::new(policy.clone())), &Check::new(&policy, ""), outcome)
@@ -83,7 +83,7 @@ fn style(name: &str) -> HeaderStyle {
     }
 }
 
-fn told(styles: &[HeaderStyle], quotas: &[Quota]) -> BTreeMap<String, String> {
+fn written(styles: &[HeaderStyle], quotas: &[Quota]) -> BTreeMap<String, String> {
     let mut headers = HeaderMap::new();
     write(styles, &quotas.iter().collect::<Vec<_>>(), &mut headers);
     let fields = headers.iter();
@@ -91,11 +91,11 @@ fn told(styles: &[HeaderStyle], quotas: &[Quota]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn each_style_says_what_was_worked_out_by_hand() {
+fn each_style_matches_the_golden_file() {
     let mut compared = 0;
     for (case, quotas, expected) in vectors() {
         for (name, fields) in expected {
-            assert_eq!(told(&[style(&name)], &quotas), fields, "{case}, {name}");
+            assert_eq!(written(&[style(&name)], &quotas), fields, "{case}, {name}");
             compared += 1;
         }
     }
@@ -123,12 +123,12 @@ fn draft_11_is_canonical_and_complete() {
     use sfv::FieldType as _;
 
     for (case, quotas, _) in vectors() {
-        let told = told(&[HeaderStyle::Draft11], &quotas);
-        for field in told.values() {
+        let fields = written(&[HeaderStyle::Draft11], &quotas);
+        for field in fields.values() {
             let list = Parser::new(field).parse::<List>().unwrap();
             assert_eq!(list.serialize().as_ref(), Some(field), "{case}");
         }
-        let (limits, policies) = match (told.get("ratelimit"), told.get("ratelimit-policy")) {
+        let (limits, policies) = match (fields.get("ratelimit"), fields.get("ratelimit-policy")) {
             (Some(limits), Some(policies)) => (members(limits), members(policies)),
             (None, None) if quotas.is_empty() => continue,
             other => panic!("{case}: {other:?}"),
@@ -150,24 +150,24 @@ fn draft_11_is_canonical_and_complete() {
 }
 
 #[test]
-fn several_styles_are_sent_side_by_side() {
+fn several_styles_are_written_side_by_side() {
     for (case, quotas, expected) in vectors() {
-        let both = told(&[HeaderStyle::LegacyUnix, HeaderStyle::Draft11], &quotas);
+        let both = written(&[HeaderStyle::LegacyUnix, HeaderStyle::Draft11], &quotas);
         for fields in ["legacy-unix", "draft-11"].iter().filter_map(|style| expected.get(*style)) {
             for (name, value) in fields {
                 assert_eq!(both.get(name), Some(value), "{case}");
             }
         }
-        assert_eq!(told(&[], &quotas), BTreeMap::new(), "{case}");
+        assert_eq!(written(&[], &quotas), BTreeMap::new(), "{case}");
     }
 }
 
 #[test]
-fn fields_that_are_there_are_replaced() {
+fn existing_fields_are_replaced() {
     let (_, quotas, _) = &vectors()[0];
     let mut headers = HeaderMap::new();
-    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("mine"));
-    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("and mine"));
+    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("old"));
+    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("older"));
     write(&[HeaderStyle::LegacyUnix], &quotas.iter().collect::<Vec<_>>(), &mut headers);
     assert_eq!(headers.get_all(&legacy::NAMES[0]).count(), 1);
 }
