@@ -76,7 +76,7 @@ use proc_macro::TokenStream;
 /// | `global` | nobody: all callers share one |
 /// | `path("id")` | each value of a path parameter, of the route or of a scope around it |
 /// | `header("x-tenant")` | each value of a header field, of several the first. **Nobody has verified it**: who can make up values can make up quotas. An empty one is nobody |
-/// | `caller::principal_or_ip` | each account that authentication has verified, and each address without one; `principal` for accounts only |
+/// | `caller::principal_or_ip` | each account that authentication has verified, and each address without one; `caller::principal` for accounts only |
 /// | `caller` | whatever a `fn(&HttpRequest) -> K` returns |
 /// | `\|req: &HttpRequest\| ..` | whatever a closure returns, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | whatever a closure over extractors returns, as long as they do not read the body. If one of them fails, its answer is the answer, and nothing is counted |

@@ -28,9 +28,9 @@ pub(super) enum Kind {
 
 /// What a request is counted for: a value that tells callers apart, or none.
 ///
-/// There is no constructor: [`IntoCaller`] makes one from a value, and the functions in [`caller`](crate::caller) find one in a
-/// request. Two are equal only if they were made from equal values of one kind: the text `"7"` and the number `7` are
-/// different callers. Neither `Debug` nor a log shows the value.
+/// There is no constructor: [`IntoCaller`](crate::IntoCaller) makes one from a value, and the functions in
+/// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of one kind: the text
+/// `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller(pub(super) Option<SmallVec<[u8; INLINE]>>);
 
