@@ -12,7 +12,7 @@ use tests::client;
 use tests::clock::clocked_server;
 use tests::log::Log;
 use tests::outage::{LONGEST, Outage, PROBE, SLACK, millis};
-use tests::own_process::in_own_process;
+use tests::own_process::{in_own_process, test_path};
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{server, server_with};
 use tests::tls::{Certificate, secured_server};
@@ -577,14 +577,13 @@ async fn what_a_failover_can_lose_is_what_was_not_replicated() {
 
 #[test]
 fn a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied() {
-    const NAME: &str = "a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied";
     static ONE: Policy = Policy::builder("evicted")
         .max(1)
         .window(Duration::from_secs(3600))
         .algorithm(Algorithm::SlidingWindowLog)
         .on_error(OnError::Deny)
         .build();
-    in_own_process(NAME, || {
+    in_own_process(|| {
         let Some(server) = server_with("--maxmemory 3mb --maxmemory-policy allkeys-lru") else { return };
         let log = Log::of_process();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -769,7 +768,6 @@ async fn a_server_clock_that_is_set_locks_nobody_out_for_longer_than_a_window() 
 
 #[test]
 fn the_clock_of_the_application_may_be_set_without_effect() {
-    const NAME: &str = "the_clock_of_the_application_may_be_set_without_effect";
     const URL: &str = "RATELIMIT_TESTS_CLOCK";
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     let mut held = None;
@@ -781,7 +779,7 @@ fn the_clock_of_the_application_may_be_set_without_effect() {
         held = Some((server, shim));
         Some(variables)
     };
-    tests::own_process::in_own_process_with(NAME, variables, || {
+    tests::own_process::in_own_process_with(variables, || {
         let wall = || std::time::SystemTime::now();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -821,7 +819,7 @@ fn the_clock_of_the_application_may_be_set_without_effect() {
 
 #[test]
 fn eight_processes_that_start_without_a_server_try_seldom() {
-    const NAME: &str = "eight_processes_that_start_without_a_server_try_seldom";
+    let test = test_path(module_path!(), "eight_processes_that_start_without_a_server_try_seldom");
     const URL: &str = "RATELIMIT_TESTS_STORM";
     const WATCHED: Duration = Duration::from_secs(3);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -843,7 +841,7 @@ fn eight_processes_that_start_without_a_server_try_seldom() {
         .map(|_| {
             let mut command = std::process::Command::new(std::env::current_exe().unwrap());
             command
-                .args([NAME, "--exact"])
+                .args([test.as_str(), "--exact"])
                 .env(URL, &url)
                 .stdout(std::process::Stdio::null())
                 .spawn()
@@ -869,12 +867,12 @@ fn eight_processes_that_start_without_a_server_try_seldom() {
 
 #[test]
 fn a_flapping_server_leaves_nothing_behind() {
-    in_own_process("a_flapping_server_leaves_nothing_behind", || tests::flapping::flap(3));
+    in_own_process(|| tests::flapping::flap(3));
 }
 
 #[test]
 fn a_flood_of_callers_does_not_fill_the_memory_and_frees_nobody() {
-    in_own_process("a_flood_of_callers_does_not_fill_the_memory_and_frees_nobody", || {
+    in_own_process(|| {
         tests::flood::flood(300_000);
     });
 }

@@ -425,7 +425,7 @@ mod callers {
 
     #[test]
     fn requests_without_an_address_are_one_caller_and_one_warning_says_so() {
-        in_own_process("callers::requests_without_an_address_are_one_caller_and_one_warning_says_so", || {
+        in_own_process(|| {
             let log = Log::of_process();
             actix_web::rt::System::new().block_on(async {
                 let app = service!(fresh(), ip);
@@ -707,7 +707,7 @@ mod limiters {
 
     #[test]
     fn without_a_limiter_the_limit_holds_and_one_warning_names_the_fix() {
-        in_own_process("limiters::without_a_limiter_the_limit_holds_and_one_warning_names_the_fix", || {
+        in_own_process(|| {
             let log = Log::of_process();
             actix_web::rt::System::new().block_on(async {
                 for status in [200, 429] {
@@ -724,7 +724,7 @@ mod limiters {
 
     #[test]
     fn an_installed_limiter_counts_for_handlers_that_find_no_other() {
-        in_own_process("limiters::an_installed_limiter_counts_for_handlers_that_find_no_other", || {
+        in_own_process(|| {
             let log = Log::of_process();
             let (limiter, watch) = watched();
             limiter.install().unwrap();
@@ -791,7 +791,7 @@ mod limiters {
 
     #[test]
     fn an_outage_is_logged_when_it_begins_and_when_it_ends() {
-        in_own_process("limiters::an_outage_is_logged_when_it_begins_and_when_it_ends", || {
+        in_own_process(|| {
             let log = Log::of_process();
             actix_web::rt::System::new().block_on(async {
                 let (limiter, watch) = watched();

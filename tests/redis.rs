@@ -13,6 +13,7 @@ use ratelimit_core::{
 };
 use redis::AsyncCommands;
 use tests::outage::SLACK;
+use tests::own_process::test_path;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tests::{ALGORITHMS, START};
@@ -82,9 +83,10 @@ async fn the_server_clock_decides() {
 
 #[test]
 fn a_test_without_its_server_is_skipped_visibly_and_fails_where_one_is_required() {
+    let name = test_path(module_path!(), "the_server_clock_decides");
     let run = |required: bool| {
         let mut test = Command::new(std::env::current_exe().unwrap());
-        test.args(["--exact", "the_server_clock_decides"]).env("REDIS_SERVER", "/no/such/server");
+        test.args(["--exact", &name]).env("REDIS_SERVER", "/no/such/server");
         if required {
             test.env("REDIS_REQUIRED", "1");
         } else {
@@ -95,7 +97,7 @@ fn a_test_without_its_server_is_skipped_visibly_and_fails_where_one_is_required(
     let skipped = run(false);
     let told = String::from_utf8_lossy(&skipped.stderr).into_owned();
     assert!(
-        skipped.status.success() && told.contains("skipped: the_server_clock_decides needs redis-server"),
+        skipped.status.success() && told.contains(&format!("skipped: {name} needs redis-server")),
         "{told}"
     );
     let failed = run(true);

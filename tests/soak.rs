@@ -17,7 +17,7 @@ use tests::redis::server;
 #[test]
 #[ignore = "takes five minutes"]
 fn a_server_that_flaps_for_five_minutes_leaves_nothing_behind() {
-    in_own_process("a_server_that_flaps_for_five_minutes_leaves_nothing_behind", || {
+    in_own_process(|| {
         tests::flapping::flap(150);
     });
 }
@@ -39,7 +39,7 @@ async fn a_server_that_hangs_for_half_a_minute_is_used_again_when_it_goes_on() {
 #[test]
 #[ignore = "only worth it in release mode"]
 fn ten_million_callers_do_not_fill_the_memory_and_free_nobody() {
-    in_own_process("ten_million_callers_do_not_fill_the_memory_and_free_nobody", || flood(10_000_000));
+    in_own_process(|| flood(10_000_000));
 }
 
 /// The service at a thousand requests a second: everybody gets an answer, in time, whatever happens to the server.

@@ -184,8 +184,7 @@ fn a_server_that_is_late_half_of_the_time_is_an_outage() {
 #[test]
 fn a_value_that_is_not_ours_is_no_outage() {
     static ONE: Policy = Policy::builder("one").max(1000).window(Duration::from_secs(3600)).build();
-    const NAME: &str = "a_value_that_is_not_ours_is_no_outage";
-    in_own_process(NAME, || {
+    in_own_process(|| {
         let Some(server) = server() else { return };
         let log = Log::of_process();
         let proxy = Proxy::before(server.port());
@@ -229,8 +228,7 @@ fn a_server_that_hangs_is_not_ready() {
 
 #[test]
 fn a_log_that_panics_does_not_end_the_connection() {
-    const NAME: &str = "a_log_that_panics_does_not_end_the_connection";
-    in_own_process(NAME, || {
+    in_own_process(|| {
         let Some(mut server) = server() else { return };
         let panics = Log::that_panics_once_at("no longer serves");
         let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
@@ -287,7 +285,7 @@ fn told(url: &str, log: &Log) -> (String, String) {
 
 #[test]
 fn what_has_to_be_set_up_is_named() {
-    in_own_process("what_has_to_be_set_up_is_named", || {
+    in_own_process(|| {
         let Some(server) = server() else { return };
         let Some(cluster) = block_on(cluster(false)) else { return };
         let log = Log::of_process();
@@ -336,8 +334,7 @@ fn warnings(url: &str, log: &Log) -> Vec<String> {
 
 #[test]
 fn what_is_wrong_with_a_server_is_told_at_the_start_with_its_remedy() {
-    const NAME: &str = "what_is_wrong_with_a_server_is_told_at_the_start_with_its_remedy";
-    in_own_process(NAME, || {
+    in_own_process(|| {
         let Some(healthy) = server() else { return };
         let log = Log::of_process();
         let expect_one = |warnings: Vec<String>, words: &[&str]| {

@@ -143,22 +143,19 @@ mod maxima {
 
     #[test]
     fn a_maximum_out_of_bounds_denies_with_one_line_in_the_log() {
-        tests::own_process::in_own_process(
-            "choices::maxima::a_maximum_out_of_bounds_denies_with_one_line_in_the_log",
-            || {
-                let log = Log::of_process();
-                actix_web::rt::System::new().block_on(async {
-                    for n in [1_000_000_000_001, u64::MAX] {
-                        let answer = ask(n).await;
-                        assert_eq!((answer.status, answer.header("retry-after")), (429, None));
-                    }
-                    assert_eq!(ask(1_000_000_000_000).await.status, 200);
-                });
-                let errors = log.at(Level::ERROR);
-                assert_eq!(errors.len(), 1, "{errors:?}");
-                assert!(errors[0].contains("out of its bounds"), "{errors:?}");
-            },
-        );
+        tests::own_process::in_own_process(|| {
+            let log = Log::of_process();
+            actix_web::rt::System::new().block_on(async {
+                for n in [1_000_000_000_001, u64::MAX] {
+                    let answer = ask(n).await;
+                    assert_eq!((answer.status, answer.header("retry-after")), (429, None));
+                }
+                assert_eq!(ask(1_000_000_000_000).await.status, 200);
+            });
+            let errors = log.at(Level::ERROR);
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(errors[0].contains("out of its bounds"), "{errors:?}");
+        });
     }
 
     #[rate_limit(max = with(number), by = global, algorithm = "token_bucket", window = "1h")]
@@ -214,7 +211,7 @@ mod costs {
 
 #[test]
 fn a_cost_out_of_bounds_is_one_line_in_the_log() {
-    tests::own_process::in_own_process("choices::a_cost_out_of_bounds_is_one_line_in_the_log", || {
+    tests::own_process::in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
             let app = service!(fresh(), costs::closure);

@@ -197,7 +197,7 @@ mod concurrent {
 
 #[test]
 fn a_refund_that_fails_leaves_the_charge_and_says_so() {
-    in_own_process("counting::a_refund_that_fails_leaves_the_charge_and_says_so", || {
+    in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
             let (limiter, watch) = watched();

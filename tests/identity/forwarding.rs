@@ -145,7 +145,7 @@ proptest! {
 
 #[test]
 fn a_header_that_is_not_believed_is_reported_once() {
-    in_own_process("forwarding::a_header_that_is_not_believed_is_reported_once", || {
+    in_own_process(|| {
         let log = Log::of_process();
         let config = behind(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
         client(&config, "10.0.0.1:1", "x-forwarded-for", b"203.0.113.9");
