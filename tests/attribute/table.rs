@@ -1,8 +1,6 @@
 //! Every row of the argument table, over real connections, with the counts in memory and in Redis.
 
-#[path = "table/handlers.rs"]
 mod handlers;
-#[path = "table/stage.rs"]
 mod stage;
 
 use std::time::Duration;

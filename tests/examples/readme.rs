@@ -109,7 +109,7 @@ fn a_variable_that_cannot_be_meant_is_a_clear_error() {
 
 // ---- The README -------------------------------------------------------------------------------------------------
 
-const README: &str = include_str!("../examples/README.md");
+const README: &str = include_str!("../../examples/README.md");
 
 /// What the README says about one example.
 struct Section {
@@ -237,7 +237,7 @@ fn the_demo_prints_the_lines_of_its_section() {
 
 #[test]
 fn the_first_page_shows_what_the_demo_answers() {
-    const PAGE: &str = include_str!("../README.md");
+    const PAGE: &str = include_str!("../../README.md");
     let text = PAGE.split_once("\n## What the client sees\n").unwrap().1.split_once("\n## ").unwrap().0;
     answers_as_it_says(&Section { name: "api", text }, API, &[]);
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
-#[path = "middleware/callers.rs"]
 mod callers;
 
 use std::time::Duration;

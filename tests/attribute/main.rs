@@ -3,21 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 #![allow(clippy::unused_async, reason = "handlers are async, and these have nothing to wait for")]
 
-#[path = "attribute/blocks.rs"]
 mod blocks;
-#[path = "attribute/callers.rs"]
 mod callers;
-#[path = "attribute/choices.rs"]
 mod choices;
-#[path = "attribute/counting.rs"]
 mod counting;
-#[path = "attribute/listing.rs"]
 mod listing;
-#[path = "attribute/served.rs"]
 mod served;
-#[path = "attribute/shared.rs"]
 mod shared;
-#[path = "attribute/table.rs"]
 mod table;
 
 /// A service of these handlers over one limiter.

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
-#[path = "headers/waiting.rs"]
 mod waiting;
 
 use std::net::SocketAddr;

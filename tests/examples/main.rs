@@ -1,0 +1,3 @@
+//! The programs of `examples/`, run as processes of their own.
+
+mod readme;
