@@ -3,10 +3,8 @@
 use actix_web::{App, web};
 use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, statuses};
-use tests::send;
 use tests::store::{fresh, watched};
-
-use crate::service;
+use tests::{send, service};
 
 #[rate_limit(max = 1, by = global)]
 mod api {

@@ -8,10 +8,8 @@ use actix_web::{
 };
 use ratelimit_actix::{client_ip, rate_limit};
 use tests::answer::{by, get as from_client};
-use tests::send;
 use tests::store::{fresh, watched};
-
-use crate::service;
+use tests::{send, service};
 
 /// Whether each of these requests passes, one after the other.
 macro_rules! passes {

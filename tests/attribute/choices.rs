@@ -10,10 +10,8 @@ use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, request};
 use tests::log::Log;
 use tests::store::{fresh, watched};
-use tests::{Answer, send};
+use tests::{Answer, send, service};
 use tracing::Level;
-
-use crate::service;
 
 /// The number at the end of the path.
 fn number(req: &HttpRequest) -> u64 {

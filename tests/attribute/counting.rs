@@ -10,11 +10,9 @@ use ratelimit_actix::rate_limit;
 use tests::answer::get as from_client;
 use tests::log::Log;
 use tests::own_process::in_own_process;
-use tests::send;
 use tests::store::{START, clocked, fresh, watched};
+use tests::{send, service};
 use tracing::Level;
-
-use crate::service;
 
 /// A handler that answers with the status in the path.
 macro_rules! handlers {

@@ -11,13 +11,3 @@ mod listing;
 mod served;
 mod shared;
 mod table;
-
-/// A service of these handlers over one limiter.
-macro_rules! service {
-    ($limiter:expr, $($handler:expr),+ $(,)?) => {
-        actix_web::test::init_service(
-            actix_web::App::new().app_data(actix_web::web::Data::new($limiter.clone()))$(.service($handler))+
-        ).await
-    };
-}
-use service;

@@ -5,9 +5,7 @@ use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse, Responder, get};
 use ratelimit_actix::rate_limit;
 use tests::answer::get as from_client;
-use tests::{redis, send};
-
-use crate::service;
+use tests::{redis, send, service};
 
 #[rate_limit(max = 1, window = "1h", key = "pair:{a}:{b}")]
 #[get("/template/{a}/{b}")]

@@ -1,7 +1,5 @@
 //! The examples, started and asked what their README says.
 
-#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
-
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! Limits and what lies between a client and a handler: connections, HTTP/2, CORS and compression.
 
-#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! What clients are told, over real connections: every style and body, for every way a request can end.
 
-#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
-
 mod waiting;
 
 use std::net::SocketAddr;

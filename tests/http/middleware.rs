@@ -1,7 +1,5 @@
 //! The `RateLimit` middleware, around apps, scopes and resources, with and without limits of the handlers in it.
 
-#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
-
 mod callers;
 
 use std::time::Duration;

@@ -45,3 +45,13 @@ impl Drop for Service {
         drop(self.handle.stop(false));
     }
 }
+
+/// A service in the process of the test, of these handlers over one limiter.
+#[macro_export]
+macro_rules! service {
+    ($limiter:expr, $($handler:expr),+ $(,)?) => {
+        actix_web::test::init_service(
+            actix_web::App::new().app_data(actix_web::web::Data::new($limiter.clone()))$(.service($handler))+
+        ).await
+    };
+}
