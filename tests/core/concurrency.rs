@@ -18,6 +18,7 @@ use futures_util::future::join_all;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter};
 use tests::contention::{self, CALLERS, COUNTS};
+use tests::random::Random;
 use tests::redis::Server;
 use tests::timed::{MIDNIGHT, Timed, report};
 
@@ -71,18 +72,6 @@ fn passed(limiter: &RateLimiter, policy: &Policy, requests: u64, cost: u64) -> u
     passed.into_iter().sum()
 }
 
-/// Random numbers, the same each time: a xorshift generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % n).unwrap()
-    }
-}
-
 /// What a task took of each policy from each caller, less what it gave back.
 type Taken = HashMap<(usize, usize), u64>;
 
@@ -90,9 +79,8 @@ type Taken = HashMap<(usize, usize), u64>;
 async fn take_groups(limiter: RateLimiter, policies: [Policy; 5], mut random: Random) -> Taken {
     let mut taken = Taken::new();
     for _ in 0..60 {
-        let limits: Vec<(usize, usize, u64)> = (0..=random.below(5))
-            .map(|_| (random.below(5), random.below(4), random.below(3) as u64))
-            .collect();
+        let limits: Vec<(usize, usize, u64)> =
+            (0..=random.index(5)).map(|_| (random.index(5), random.index(4), random.below(3))).collect();
         let callers = ["a", "b", "c", "d"];
         let checks =
             limits.iter().map(|&(policy, c, cost)| Check::new(&policies[policy], callers[c]).cost(cost));
@@ -178,8 +166,8 @@ fn groups_without_room_in_memory_wait_for_nobody_and_share_the_limit() {
         async move {
             let mut taken = [0; 5];
             for _ in 0..60 {
-                let picks: Vec<(usize, String)> = (0..=random.below(4))
-                    .map(|_| (random.below(5), random.below(1_000).to_string()))
+                let picks: Vec<(usize, String)> = (0..=random.index(4))
+                    .map(|_| (random.index(5), random.below(1_000).to_string()))
                     .collect();
                 let checks = picks.iter().map(|(policy, caller)| Check::new(&policies[*policy], caller));
                 let group: Vec<Check<'_>> = checks.collect();

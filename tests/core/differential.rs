@@ -4,7 +4,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use futures_util::future::maybe_done;
 use futures_util::poll;
@@ -13,38 +12,12 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
-use tests::{ALGORITHMS, START};
+use tests::START;
+use tests::strategies::{self, policy, step_back, step_forward};
 
-/// Random cases; the environment can ask for more.
+/// Random cases; the environment can set another number.
 fn cases() -> u32 {
-    std::env::var("DIFFERENTIAL_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
-}
-
-fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop::sample::select(&ALGORITHMS[..]);
-    let max = prop_oneof![4 => 1u64..8, 3 => 1u64..200, 1 => 1u64..100_000, 1 => 999_999_999_000u64..=1_000_000_000_000];
-    let window = prop_oneof![
-        3 => (1u64..20).prop_map(|n| n * 1000),
-        2 => (1u64..100).prop_map(|n| n * 1_000_000),
-        1 => 1000u64..10_000_000,
-        1 => (1u64..=366).prop_map(|n| n * 86_400_000_000),
-    ];
-    (algorithm, max, window, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
-        |(algorithm, max, window, sub_windows, burst, shape, key)| {
-            // A multiple of the sub-windows, and at most 366 days.
-            let window = if window >= 60_000 { window - window % sub_windows } else { window * sub_windows };
-            let builder = Policy::builder(["a", "b"][key])
-                .max(max)
-                .algorithm(algorithm)
-                .window(Duration::from_micros(window.max(1000)));
-            let shaped = match algorithm {
-                Algorithm::SlidingWindowCounter if shape => builder.sub_windows(sub_windows).try_build(),
-                Algorithm::TokenBucket if shape => builder.burst(burst).try_build(),
-                _ => builder.try_build(),
-            };
-            shaped.or_else(|_| builder.try_build()).unwrap()
-        },
-    )
+    strategies::cases("DIFFERENTIAL_CASES", 10_000)
 }
 
 /// One thing that happens: some time passes, and a group is judged.
@@ -68,7 +41,7 @@ enum Action {
 }
 
 fn event(policies: usize) -> impl Strategy<Value = Event> {
-    let step = prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260, 1 => -150i64..0];
+    let step = prop_oneof![15 => step_forward(), 1 => step_back()];
     let cost = prop_oneof![8 => Just(1u64), 4 => 0u64..6, 1 => 0u64..200_000, 1 => Just(u64::MAX)];
     let group = prop_oneof![
         3 => prop::collection::vec((0..policies, 0u8..2, cost.clone()), 1..=1),

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
-use tests::ALGORITHMS;
+use tests::random::Random;
+use tests::strategies::{cases, policy, step_back, step_forward};
 use tests::timed::{MIDNIGHT, Timed, report};
 
 /// A limit in a group: number of its policy, number of the caller, cost.
@@ -43,38 +44,6 @@ struct Case {
     future: Vec<Event>,
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop::sample::select(&ALGORITHMS[..]);
-    let max = prop_oneof![
-        4 => 1u64..8,
-        3 => 1u64..200,
-        1 => 1u64..100_000,
-        1 => 999_999_999_000u64..=1_000_000_000_000,
-    ];
-    let window = prop_oneof![
-        3 => (1u64..20).prop_map(|n| n * 1000),
-        2 => (1u64..100).prop_map(|n| n * 1_000_000),
-        1 => 1000u64..10_000_000,
-        1 => (1u64..=366).prop_map(|n| n * 86_400_000_000),
-    ];
-    (algorithm, max, window, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
-        |(algorithm, max, window, sub_windows, burst, shaped, key)| {
-            let builder = Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm);
-            let plain = builder.window(Duration::from_micros(window));
-            let shaped = match algorithm {
-                Algorithm::SlidingWindowCounter if shaped => {
-                    let whole = (window - window % sub_windows).max(1000 * sub_windows);
-                    builder.window(Duration::from_micros(whole)).sub_windows(sub_windows)
-                }
-                Algorithm::TokenBucket if shaped => plain.burst(burst),
-                _ => plain,
-            };
-            // A bucket may take too long to refill.
-            shaped.try_build().or_else(|_| plain.try_build()).unwrap()
-        },
-    )
-}
-
 fn group(policies: usize, sizes: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<Limit>> {
     let cost = prop_oneof![
         6 => (0u64..4).prop_map(Cost::Units),
@@ -84,10 +53,9 @@ fn group(policies: usize, sizes: std::ops::RangeInclusive<usize>) -> impl Strate
 }
 
 fn events(policies: usize, back: bool) -> impl Strategy<Value = Vec<Event>> {
-    let forward = prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260];
     let step = prop_oneof![
-        15 => forward,
-        u32::from(back) => -150i64..0,
+        15 => step_forward(),
+        u32::from(back) => step_back(),
     ];
     let event = (step, -2i64..3, prop_oneof![2 => group(policies, 1..=1), 1 => group(policies, 1..=4)]);
     let event = event.prop_map(move |(step, jitter, group)| Event {
@@ -176,15 +144,15 @@ fn earlier(wait: Duration) -> Duration {
 /// Tries a property on many cases; it says whether the case was one that could tell, and enough have to be.
 fn each_case(
     store: &Timed,
-    cases: impl Strategy<Value = Case>,
+    strategy: impl Strategy<Value = Case>,
     at_least: f64,
     property: impl Fn(&Play<'_>) -> bool,
 ) {
-    let wanted = std::env::var("ORACLE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000);
+    let wanted = cases("ORACLE_CASES", 2_000);
     let config = Config { cases: wanted, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let (id, told) = (Cell::new(0u64), Cell::new(0u32));
-    let result = runner.run(&cases, |case| {
+    let result = runner.run(&strategy, |case| {
         id.set(id.get() + 1);
         let play = Play { store, case: &case, now: Cell::new(0), id: id.get() };
         play.go(MIDNIGHT.as_micros() + 123_456);
@@ -552,7 +520,7 @@ fn drain(
     // So long that the bucket, which holds less than one token, is at most full after it.
     let longest = u64::try_from(u128::from(burst - 1) * u128::from(window) / u128::from(max)).unwrap();
     let start = MIDNIGHT.as_micros() + 1;
-    let (mut admitted, mut micros, mut random) = (0, 0, 1u64);
+    let (mut admitted, mut micros, mut random) = (0, 0, Random(1));
     for _ in 0..steps {
         let due = admitted_by(rate, micros);
         if due - admitted < burst {
@@ -568,9 +536,7 @@ fn drain(
         if micros >= span {
             break;
         }
-        // A linear congruential generator (Knuth's MMIX) is random enough for odd instants.
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        micros += longest - (random >> 33) % (longest / 2 + 1);
+        micros += longest - random.below(longest / 2 + 1);
     }
     admitted
 }

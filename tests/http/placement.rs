@@ -4,7 +4,7 @@ use std::fmt;
 
 use actix_web::http::Method;
 use actix_web::web::{self, Path};
-use actix_web::{FromRequest, get, post, routes};
+use actix_web::{FromRequest, get, routes};
 use ratelimit_actix::rate_limit;
 use tests::answer::{get, request, statuses};
 use tests::store::fresh;

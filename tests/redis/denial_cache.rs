@@ -1,5 +1,4 @@
 //! Who was denied is denied without asking the server again, exactly until his wait is over.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use ratelimit_core::{
 };
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
-use tests::{ALGORITHMS, START};
+use tests::{ALGORITHMS, clock_at_start};
 
 const MICRO: Duration = Duration::from_micros(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -19,10 +18,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
     let window = Duration::from_millis(window_ms);
     Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
-}
-
-fn clock() -> FakeClock {
-    FakeClock::at(Timestamp::from_micros(START))
 }
 
 /// How often the server was asked to decide.
@@ -40,7 +35,7 @@ async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller:
 #[tokio::test]
 async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, 400);
@@ -70,7 +65,7 @@ async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
 #[tokio::test]
 async fn a_refusal_is_known_at_once_and_nothing_else() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, 400);
@@ -101,7 +96,7 @@ fn micros(duration: Duration) -> u64 {
 #[tokio::test]
 async fn a_refusal_lives_no_longer_than_it_may() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let hourly = policy(Algorithm::SlidingWindowLog, 1, 3_600_000);
     for (longest, caller) in [(Duration::from_secs(1), "a"), (Duration::from_millis(20), "b")] {
         let store = server.builder_at(&clock).longest_refusal(longest).build().unwrap();
@@ -125,7 +120,7 @@ async fn a_refusal_lives_no_longer_than_it_may() {
 #[tokio::test]
 async fn only_the_same_question_is_refused() {
     let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock());
+    let limiter = server.limiter_at(&clock_at_start());
     let log = policy(Algorithm::SlidingWindowLog, 2, 60_000);
     assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
@@ -144,7 +139,7 @@ async fn only_the_same_question_is_refused() {
 async fn a_denial_of_any_cost_is_repeated_without_the_server() {
     let Some(server) = server() else { return };
     for algorithm in ALGORITHMS {
-        let clock = clock();
+        let clock = clock_at_start();
         let limiter = server.limiter_at(&clock);
         let ten = policy(algorithm, 10, 60_000);
         let caller = algorithm.as_str();
@@ -170,7 +165,7 @@ async fn a_denial_of_any_cost_is_repeated_without_the_server() {
 #[tokio::test]
 async fn a_request_of_this_process_that_passes_ends_the_denial_of_a_larger_cost() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     let log = policy(Algorithm::SlidingWindowLog, 3, 60_000);
     assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
@@ -187,7 +182,7 @@ async fn a_request_of_this_process_that_passes_ends_the_denial_of_a_larger_cost(
 #[tokio::test]
 async fn a_reset_or_refund_ends_the_denial_of_every_group_with_that_count() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     let short = policy(Algorithm::SlidingWindowLog, 1, 10_000);
     let long = Policy::builder("long").algorithm(Algorithm::SlidingWindowLog).max(1);
@@ -213,7 +208,7 @@ async fn a_reset_or_refund_ends_the_denial_of_every_group_with_that_count() {
 #[tokio::test]
 async fn a_group_is_refused_as_a_whole() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     let (short, long) = (
         policy(Algorithm::FixedWindow, 2, 500),
@@ -239,7 +234,7 @@ async fn a_group_is_refused_as_a_whole() {
 #[tokio::test]
 async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_second() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let (limiter, other) = (server.limiter_at(&clock), server.limiter_at(&clock));
     let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
     let group = [Check::new(&log, "a")];
@@ -260,7 +255,7 @@ async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_seco
 #[tokio::test]
 async fn a_reset_that_nobody_waits_for_is_seen_as_well() {
     let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock());
+    let limiter = server.limiter_at(&clock_at_start());
     let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
     assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
@@ -293,7 +288,7 @@ async fn until_held<F: Future<Output = Result<Outcome, StoreError>>>(mut denied:
 #[tokio::test]
 async fn a_wait_begins_when_the_question_is_asked_however_late_the_answer_comes() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, 400);
@@ -314,7 +309,7 @@ async fn a_wait_begins_when_the_question_is_asked_however_late_the_answer_comes(
 #[tokio::test]
 async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
     let Some(server) = server() else { return };
-    let clock = clock();
+    let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
     let witness = server.asking_limiter_at(&clock);
     for (algorithm, resets) in
@@ -348,7 +343,7 @@ async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
 #[tokio::test]
 async fn a_flood_of_refused_callers_takes_bounded_room_and_frees_nobody() {
     let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock());
+    let limiter = server.limiter_at(&clock_at_start());
     let one = policy(Algorithm::FixedWindow, 1, 3_600_000);
     for passes in [true, false] {
         for i in 0..20_000 {
@@ -376,7 +371,7 @@ async fn an_overload_is_refused_here() {
             |server: &Server, clock: &FakeClock| server.limiter_at(clock),
         ]
         .map(|make| {
-            let clock = clock();
+            let clock = clock_at_start();
             (make(&server, &clock), clock)
         }) {
             let caller = format!("{algorithm} {}", passed.len());

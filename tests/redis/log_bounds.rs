@@ -1,6 +1,5 @@
 //! A sliding window log in Redis, as long as it may get: it decides what the specification decides, and no call does more
 //! work for a long log than for a short one, whatever is stored and whatever is asked.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use ratelimit_core::{
 };
 use redis::aio::MultiplexedConnection;
 use tests::START;
+use tests::random::Random;
 use tests::redis::{Server, server};
 
 /// Entries of a node, and nodes below one, as the script has them.
@@ -31,24 +31,6 @@ fn log(key: &'static str, max: u64) -> Policy {
         .window(Duration::from_micros(WINDOW))
         .on_error(OnError::Deny)
         .build()
-}
-
-/// The same numbers at each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        // splitmix64
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
-    }
 }
 
 /// A log in Redis beside the specification.
@@ -97,7 +79,8 @@ impl Twins {
     ) {
         for _ in 0..entries {
             self.go(self.now + 1 + random.below(STEP));
-            let cost = if policy.max() > 1_000_000 { random.of(&[1, 1, 300, 70_000, 20_000_000]) } else { 1 };
+            let cost =
+                if policy.max() > 1_000_000 { random.pick(&[1, 1, 300, 70_000, 20_000_000]) } else { 1 };
             taken.extend(self.check(&[vec![Check::new(policy, "a").cost(cost)]]).await);
         }
     }
@@ -176,23 +159,23 @@ async fn whatever_happens_to_a_long_log_it_decides_what_the_model_decides() {
             match random.below(10) {
                 0..3 if !taken.is_empty() => {
                     let last = taken.len() - 1;
-                    let which = random.of(&[0, last, last - last.min(3), last / 2, last * 9 / 10]);
+                    let which = random.pick(&[0, last, last - last.min(3), last / 2, last * 9 / 10]);
                     let reservation =
                         if random.below(3) == 0 { taken[which].clone() } else { taken.remove(which) };
                     twins.refund(reservation).await;
                 }
-                3 => twins.peek(&one, random.of(&[0, 1, max / 2, max, max + 1])).await,
+                3 => twins.peek(&one, random.pick(&[0, 1, max / 2, max, max + 1])).await,
                 4 if event % 7 == 0 => {
                     for limiter in [&twins.redis, &twins.model] {
                         limiter.reset(&other, "a").await.unwrap();
                     }
                 }
                 _ => {
-                    let rush = random.of(&[1, 1, 1, 3, 20]);
+                    let rush = random.pick(&[1, 1, 1, 3, 20]);
                     let groups: Vec<Vec<Check<'_>>> = (0..rush)
                         .map(|_| {
-                            let cost = random.of(&[1, 1, 1, 2, 0, 300, max / 3, max - 1, max, max + 1]);
-                            let check = Check::new(&one, random.of(&["a", "a", "a", "b"])).cost(cost);
+                            let cost = random.pick(&[1, 1, 1, 2, 0, 300, max / 3, max - 1, max, max + 1]);
+                            let check = Check::new(&one, random.pick(&["a", "a", "a", "b"])).cost(cost);
                             if random.below(5) == 0 {
                                 vec![check, Check::new(&other, "a").cost(random.below(3)), check]
                             } else {
@@ -436,11 +419,11 @@ async fn a_damaged_log_fails_as_a_value_that_is_not_ours_and_charges_nothing_the
         match random.below(6) {
             0 => value = Vec::new(),
             1 => value.truncate(usize::try_from(random.below(value.len() as u64)).unwrap()),
-            2 => value.extend([random.of(&[0, 1, 255]); 12]),
+            2 => value.extend([random.pick(&[0, 1, 255]); 12]),
             _ => {
                 for _ in 0..=random.below(4) {
                     let at = usize::try_from(random.below(value.len().min(64) as u64)).unwrap();
-                    value[at] = random.of(&[0, 1, 2, 16, 61, 127, 255]);
+                    value[at] = random.pick(&[0, 1, 2, 16, 61, 127, 255]);
                 }
             }
         }
@@ -456,14 +439,14 @@ async fn a_damaged_log_fails_as_a_value_that_is_not_ours_and_charges_nothing_the
             1 => (entry(entries + 1), &full, 1),
             2 => (entry(entries + 1), &full, entries),
             3 => (entry(entries + 1), &full, random.below(entries)),
-            4 => (entry(random.below(entries)) + WINDOW, &full, random.of(&[1, entries, entries / 2])),
-            5 => (entry(random.below(entries)), &full, random.of(&[1, entries])),
+            4 => (entry(random.below(entries)) + WINDOW, &full, random.pick(&[1, entries, entries / 2])),
+            5 => (entry(random.below(entries)), &full, random.pick(&[1, entries])),
             6 => (entry(entries), &roomy, 70_000),
             _ => (entry(entries + 1) + WINDOW, &full, 1),
         };
         let group = [Check::new(policy, "a").cost(cost)];
         let reservation = if random.below(4) == 0 {
-            let at = entry(random.of(&[1, ENTRIES, ENTRIES + 1, entries / 2, entries]));
+            let at = entry(random.pick(&[1, ENTRIES, ENTRIES + 1, entries / 2, entries]));
             clock.set(Timestamp::from_micros(at));
             let elsewhere = RateLimiter::with_memory(MemoryStore::new().with_clock(clock.clone()));
             elsewhere.check_all(&group).await.unwrap().reservation(&group)

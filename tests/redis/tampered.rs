@@ -1,6 +1,5 @@
 //! Whatever somebody else has left at the keys: requests that reach Redis in one call are decided as if each had come by
 //! itself, and leave the same behind; and whatever fails is told to be a value that is not ours, to its own caller.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,19 +10,19 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, StoreError, Timestamp};
 use redis::aio::MultiplexedConnection;
-use tests::{ALGORITHMS, START};
+use tests::START;
+use tests::strategies::{self, step_back, step_forward};
 
-/// Random cases; the environment can ask for more.
+/// Random cases; the environment can set another number.
 fn cases() -> u32 {
-    std::env::var("TAMPERED_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+    strategies::cases("TAMPERED_CASES", 300)
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let algorithm = prop::sample::select(&ALGORITHMS[..]);
     let max = prop_oneof![3 => 1u64..8, 2 => 1u64..200, 1 => 999_999_999_000u64..=1_000_000_000_000];
     let window = prop_oneof![Just(2_520u64), Just(60_480_000), Just(31_622_400_000_000)];
     let sub_windows = prop_oneof![Just(1u64), 2u64..=10, Just(60)];
-    (algorithm, max, window, sub_windows).prop_map(|(algorithm, max, window, sub_windows)| {
+    (strategies::algorithm(), max, window, sub_windows).prop_map(|(algorithm, max, window, sub_windows)| {
         let builder = Policy::builder("k")
             .algorithm(algorithm)
             .max(max)
@@ -76,8 +75,7 @@ struct Rush {
 }
 
 fn rush(policies: usize) -> impl Strategy<Value = Rush> {
-    let step =
-        prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260, 2 => -150i64..0, 1 => Just(100_000)];
+    let step = prop_oneof![15 => step_forward(), 2 => step_back(), 1 => Just(100_000)];
     let cost = prop_oneof![8 => Just(1u64), 4 => 0u64..6, 1 => 999_999_999_990u64..=1_000_000_000_001, 1 => Just(u64::MAX)];
     let limit = || (0..policies, 0usize..4, cost.clone());
     let group = prop_oneof![

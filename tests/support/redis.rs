@@ -279,6 +279,11 @@ impl Server {
         assert!(!answer.starts_with('-'), "{command}: {answer}");
     }
 
+    /// Closes all connections of ordinary clients.
+    pub fn kill_clients(&self) {
+        self.must("CLIENT KILL TYPE normal SKIPME yes");
+    }
+
     /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server, and those that a
     /// topology needs as well.
     pub fn make_documented_user(&self, more: Option<Topology>) {

@@ -82,7 +82,7 @@ impl Row {
     pub const fn elsewhere(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::RedisDead => Some((
-                "by `tests/faults.rs`, `under_a_thousand_requests_a_second_a_kill_and_a_hang_delay_nobody_for_long` \
+                "by `tests/outages/faults/load.rs`, `under_a_thousand_requests_a_second_a_kill_and_a_hang_delay_nobody_for_long` \
                  and the recoveries around it",
                 "by tests",
             )),

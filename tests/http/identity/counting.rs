@@ -10,7 +10,7 @@ use tests::log::Log;
 use tests::send;
 use tests::store::{fresh, watched};
 
-use crate::forwarding::behind;
+use super::forwarding::behind;
 
 #[rate_limit(max = 1)]
 async fn index() -> &'static str {

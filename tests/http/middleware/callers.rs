@@ -11,7 +11,7 @@ use tests::answer::{get, statuses};
 use tests::send;
 use tests::store::fresh;
 
-use crate::{FIVE, TWO, ok};
+use super::{FIVE, TWO, ok};
 
 #[actix_web::test]
 async fn parameters_of_the_scope_can_be_callers_and_those_of_the_resource_around_it() {
