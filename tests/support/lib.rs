@@ -41,6 +41,7 @@ pub mod random;
 pub mod redis;
 pub mod sentinel;
 pub mod service;
+mod slots;
 pub mod store;
 pub mod strategies;
 pub mod timed;

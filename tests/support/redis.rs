@@ -8,12 +8,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
+
+use crate::slots::Slot;
 
 /// Set by `run.sh`: whatever a test lacks is a failure then, not a reason to skip it.
 const REQUIRED: &str = "REDIS_REQUIRED";
@@ -38,6 +40,7 @@ pub struct Server {
     variables: Vec<(String, OsString)>,
     /// A folder with what its options name; goes with it.
     owned: Option<PathBuf>,
+    _slot: Arc<Slot>,
 }
 
 /// Starts a server, or says on the terminal that this test is skipped, and why.
@@ -206,6 +209,7 @@ impl Server {
             options: options.to_vec(),
             variables: variables.to_vec(),
             owned: None,
+            _slot: Slot::of_this_test(),
         };
         server.spawn().then_some(server)
     }
