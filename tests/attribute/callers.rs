@@ -59,7 +59,7 @@ async fn both() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_placeholder_is_the_caller_whoever_sends_the_request() {
+async fn a_placeholder_names_the_caller_whatever_the_client_address() {
     let app = service!(fresh(), of_user, file);
     let requests = passes!(
         app,
@@ -74,7 +74,7 @@ async fn a_placeholder_is_the_caller_whoever_sends_the_request() {
 }
 
 #[actix_web::test]
-async fn placeholders_do_not_run_into_each_other() {
+async fn values_of_neighbouring_placeholders_stay_apart() {
     let app = service!(fresh(), pair);
     let requests = passes!(
         app,
@@ -87,7 +87,7 @@ async fn placeholders_do_not_run_into_each_other() {
 }
 
 #[actix_web::test]
-async fn a_header_and_the_address_are_the_caller_together() {
+async fn a_header_and_the_address_together_name_the_caller() {
     let app = service!(fresh(), key_and_address);
     let request = |peer, key: &'static str| by(peer, "/key").insert_header(("x-api-key", key));
     let requests = passes!(
@@ -181,7 +181,7 @@ fn keyed(path: &str, key: &'static str) -> actix_web::test::TestRequest {
 }
 
 #[actix_web::test]
-async fn every_form_of_by_tells_its_callers_apart() {
+async fn every_form_of_by_distinguishes_its_callers() {
     let app = service!(
         fresh(),
         by_header,
@@ -215,7 +215,7 @@ async fn global_and_a_constant_are_one_caller() {
 }
 
 #[actix_web::test]
-async fn an_extractor_that_fails_answers_for_itself_and_the_store_is_not_asked() {
+async fn a_failing_extractor_sends_its_own_error_without_a_store_call() {
     let (limiter, watch) = watched();
     let app = service!(limiter, by_extractor, by_extractors);
     let answer = send(&app, from_client("/user")).await;
@@ -237,7 +237,7 @@ async fn by_request_data() -> &'static str {
 }
 
 #[actix_web::test]
-async fn extractors_of_actix_are_callers() {
+async fn extractors_of_actix_can_name_the_caller() {
     let app = service!(fresh(), by_query, by_request_data);
     let requests = passes!(
         app,

@@ -90,7 +90,7 @@ mod maxima {
     }
 
     #[actix_web::test]
-    async fn every_form_chooses_and_the_count_is_one_whatever_the_maximum() {
+    async fn every_form_chooses_the_maximum_and_all_maxima_share_a_count() {
         let app = service!(
             fresh(),
             closure,
@@ -130,7 +130,7 @@ mod maxima {
     }
 
     #[actix_web::test]
-    async fn a_maximum_of_zero_denies_and_takes_from_no_other_limit() {
+    async fn a_maximum_of_zero_denies_and_charges_no_other_limit() {
         let (limiter, watch) = watched();
         let app = service!(limiter, bounds);
         let answer = send(&app, from_client("/bounds/0")).await;
@@ -140,7 +140,7 @@ mod maxima {
     }
 
     #[test]
-    fn a_maximum_out_of_bounds_denies_with_one_line_in_the_log() {
+    fn a_maximum_out_of_bounds_denies_and_logs_one_line() {
         tests::own_process::in_own_process(|| {
             let log = Log::of_process();
             actix_web::rt::System::new().block_on(async {
@@ -163,7 +163,7 @@ mod maxima {
     }
 
     #[actix_web::test]
-    async fn a_token_bucket_is_another_one_for_each_maximum() {
+    async fn each_maximum_has_a_token_bucket_of_its_own() {
         let app = service!(fresh(), bucket);
         let mut statuses = Vec::new();
         for path in ["/bucket/1", "/bucket/1", "/bucket/2", "/bucket/2", "/bucket/2"] {
@@ -183,7 +183,7 @@ mod costs {
     }
 
     #[actix_web::test]
-    async fn a_cost_is_taken_and_none_takes_nothing() {
+    async fn a_cost_is_charged_and_a_cost_of_zero_charges_nothing() {
         let app = service!(fresh(), closure, function, constant);
         for path in ["closure", "function"] {
             let mut left = Vec::new();
@@ -208,7 +208,7 @@ mod costs {
 }
 
 #[test]
-fn a_cost_out_of_bounds_is_one_line_in_the_log() {
+fn a_cost_out_of_bounds_logs_one_line() {
     tests::own_process::in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
@@ -253,7 +253,7 @@ mod skipping {
     }
 
     #[actix_web::test]
-    async fn a_skipped_limit_is_not_checked_and_chooses_nothing() {
+    async fn a_skipped_limit_is_not_checked_and_calls_no_other_function() {
         let (limiter, watch) = watched();
         let app = service!(limiter, skip, closure, later);
         let internal = |path| from_client(path).insert_header(("x-internal", "1"));
@@ -273,7 +273,7 @@ mod skipping {
     }
 
     #[actix_web::test]
-    async fn app_data_decides() {
+    async fn app_data_can_choose_the_maximum() {
         for (exempt, expected) in [(true, 200), (false, 429)] {
             let app = actix_web::test::init_service(
                 App::new()
@@ -295,7 +295,7 @@ mod skipping {
     }
 
     #[actix_web::test]
-    async fn of_a_group_only_the_skipped_one_is_left_out() {
+    async fn skip_removes_only_its_own_limit_from_a_group() {
         let app = service!(fresh(), group);
         let internal = || from_client("/group").insert_header(("x-internal", "1"));
         let answer = send(&app, internal()).await;

@@ -39,7 +39,7 @@ handlers! {
 }
 
 #[actix_web::test]
-async fn only_the_answers_that_count_are_charged() {
+async fn only_responses_that_count_are_charged() {
     let app = service!(fresh(), all, failures, successes, closure, function);
     for (path, left) in [
         ("all", [2, 1, 0]),
@@ -57,7 +57,7 @@ async fn only_the_answers_that_count_are_charged() {
 }
 
 #[actix_web::test]
-async fn failures_run_out_and_then_successes_are_denied_as_well() {
+async fn exhausted_failures_deny_successes_as_well() {
     let app = service!(fresh(), failures);
     for status in [200, 401, 200, 401, 200, 401] {
         assert_eq!(send(&app, from_client(&format!("/failures/{status}"))).await.status, status);
@@ -66,7 +66,7 @@ async fn failures_run_out_and_then_successes_are_denied_as_well() {
 }
 
 #[actix_web::test]
-async fn what_is_told_after_a_refund_is_what_holds() {
+async fn headers_after_a_refund_show_the_refunded_quota() {
     let (limiter, clock) = clocked();
     let app = service!(limiter, failures);
     // Nothing is taken: the full quota is there now.
@@ -82,7 +82,7 @@ async fn what_is_told_after_a_refund_is_what_holds() {
 }
 
 #[actix_web::test]
-async fn chosen_numbers_are_given_back_as_they_were_taken() {
+async fn a_refund_returns_the_cost_that_was_chosen() {
     let app = service!(fresh(), chosen);
     for (status, left) in [(200, 3), (200, 3), (404, 1), (200, 1)] {
         let answer = send(&app, from_client(&format!("/chosen/{status}"))).await;
@@ -102,7 +102,7 @@ async fn body(_body: Json<u8>) -> Result<&'static str, actix_web::Error> {
 }
 
 #[actix_web::test]
-async fn an_extractors_error_and_the_handlers_are_failures() {
+async fn errors_of_extractors_and_of_the_handler_count_as_failures() {
     for (payload, status) in [("nonsense", 400), ("1", 418)] {
         let app = service!(fresh(), body);
         let request = || {
@@ -123,7 +123,7 @@ async fn group(status: Path<u16>) -> impl Responder {
 }
 
 #[actix_web::test]
-async fn of_a_group_only_the_limit_that_does_not_count_gives_back() {
+async fn only_the_limit_that_does_not_count_refunds_in_a_group() {
     let (limiter, watch) = watched();
     let app = service!(limiter, group);
     let mut left = Vec::new();
@@ -139,7 +139,7 @@ async fn of_a_group_only_the_limit_that_does_not_count_gives_back() {
 }
 
 #[actix_web::test]
-async fn all_answers_are_asked_for_nothing_and_kept_for_nothing() {
+async fn count_all_refunds_nothing() {
     let (limiter, watch) = watched();
     let app = service!(limiter, all);
     for status in [200, 500] {
@@ -165,7 +165,7 @@ mod concurrent {
     }
 
     #[actix_web::test]
-    async fn while_the_handler_runs_its_request_is_charged() {
+    async fn a_request_is_charged_while_its_handler_runs() {
         let app = service!(fresh(), slow);
         let first = send(&app, from_client("/slow"));
         let second = async {
@@ -185,7 +185,7 @@ mod concurrent {
     }
 
     #[actix_web::test]
-    async fn a_request_that_is_dropped_stays_charged() {
+    async fn a_dropped_request_stays_charged() {
         let app = service!(fresh(), dropped);
         let request = send(&app, from_client("/dropped"));
         let _ = tokio::time::timeout(Duration::from_millis(1), request).await;
@@ -194,7 +194,7 @@ mod concurrent {
 }
 
 #[test]
-fn a_refund_that_fails_leaves_the_charge_and_says_so() {
+fn a_failed_refund_keeps_the_charge_and_is_logged() {
     in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {

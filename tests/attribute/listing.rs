@@ -70,7 +70,7 @@ fn every_limit_is_listed_once() {
 }
 
 #[test]
-fn a_bare_limit_says_its_defaults() {
+fn a_bare_limit_lists_its_defaults() {
     let [limit] = of("bare")[..] else { panic!() };
     assert_eq!(limit.key(), concat!(module_path!(), "::declared::bare"));
     assert_eq!(limit.name(), limit.key());
@@ -84,7 +84,7 @@ fn a_bare_limit_says_its_defaults() {
 }
 
 #[test]
-fn what_is_chosen_is_said_to_be() {
+fn values_chosen_per_request_are_listed_as_chosen() {
     let [fixed, chosen] = of("several")[..] else { panic!() };
     assert_eq!((fixed.key(), fixed.name(), fixed.by()), ("user:<id>", "user", "path(\"id\")"));
     assert_eq!((fixed.max(), fixed.cost(), fixed.window()), (Some(10), Some(2), Duration::from_secs(5400)));
@@ -94,7 +94,7 @@ fn what_is_chosen_is_said_to_be() {
 }
 
 #[test]
-fn each_is_one_line_of_text() {
+fn each_limit_displays_as_one_line() {
     let text = of("Api::list")[0].to_string();
     let begin =
         concat!(module_path!(), "::declared::Api::list: 8 per 60s by global, SlidingWindowCounter, key ");
@@ -106,7 +106,7 @@ fn each_is_one_line_of_text() {
 }
 
 #[test]
-fn they_are_in_the_order_of_the_source() {
+fn limits_are_listed_in_source_order() {
     let places: Vec<_> = limits().iter().map(|limit| (limit.module(), limit.file(), limit.line())).collect();
     assert!(places.is_sorted());
     assert!(places.len() > 50, "{}", places.len());

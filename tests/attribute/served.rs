@@ -70,7 +70,7 @@ fn at_once(count: usize, address: SocketAddr, path: &str, account: &str) -> Vec<
 }
 
 #[test]
-fn requests_side_by_side_cannot_pass_the_limit_together() {
+fn concurrent_requests_cannot_exceed_the_limit() {
     served(|address| {
         // Each of them would be a failure, and only so many may try.
         let statuses = at_once(12, address, "/login/401", "one");

@@ -33,7 +33,7 @@ async fn counted(status: Path<u16>, _req: HttpRequest) -> impl Responder {
 }
 
 #[actix_web::test]
-async fn through_redis_it_is_the_same() {
+async fn redis_counts_parts_chosen_maxima_and_refunds_as_memory_does() {
     let Some(server) = redis::server() else { return };
     let limiter = server.limiter();
     let app = service!(limiter, template, tuple, chosen, counted);

@@ -35,12 +35,12 @@ const ROWS: [Row; 15] = [
 ];
 
 #[test]
-fn every_argument_does_in_memory_what_the_table_says() {
+fn every_argument_works_in_memory_as_the_table_describes() {
     play(&in_memory());
 }
 
 #[test]
-fn every_argument_does_in_redis_what_the_table_says() {
+fn every_argument_works_in_redis_as_the_table_describes() {
     if let Some(stage) = in_redis() {
         play(&stage);
     }
@@ -56,7 +56,7 @@ fn play(stage: &Stage) {
 /// The tables of the README and of the documentation have these rows, and both show each argument in code, which the
 /// tests of the documentation compile.
 #[test]
-fn the_tables_have_these_rows_and_code_for_each() {
+fn the_published_tables_have_these_rows_and_an_example_for_each() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(here.join(path)).unwrap();
     for (table, code) in [

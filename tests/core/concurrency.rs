@@ -4,7 +4,7 @@
 //! The usual run of the processes is a small one. The full one is
 //!
 //! ```text
-//! CONTENTION=full cargo test --release -p tests --test concurrency processes
+//! CONTENTION=full cargo test --release -p tests --test core many_concurrent_processes
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
@@ -121,21 +121,21 @@ fn take_groups_from_many_tasks(limiter: &RateLimiter, left: impl Fn(&Policy, &st
 }
 
 tests::on_both_stores! {
-    fn exactly_the_limit_passes_when_64_tasks_ask_at_once(store: &Timed) {
+    fn sixty_four_concurrent_tasks_pass_exactly_the_limit(store: &Timed) {
         for policy in every_algorithm("tasks", 1_000) {
             assert_eq!(passed(&store.limiter, &policy, 25, 1), 1_000, "{}", policy.algorithm());
             assert_eq!(store.peek(&policy, "a").remaining(), 0);
         }
     }
 
-    fn costs_that_do_not_divide_the_limit_leave_a_rest(store: &Timed) {
+    fn a_cost_that_does_not_divide_the_limit_leaves_a_remainder(store: &Timed) {
         for policy in every_algorithm("costs", 1_000) {
             assert_eq!(passed(&store.limiter, &policy, 8, 3), 333, "{}", policy.algorithm());
             assert_eq!(store.peek(&policy, "a").remaining(), 1);
         }
     }
 
-    fn exactly_what_the_previous_window_leaves_passes(store: &Timed) {
+    fn requests_pass_exactly_up_to_what_the_previous_window_leaves(store: &Timed) {
         for policy in every_algorithm("previous", 1_000) {
             store.set(MIDNIGHT.as_micros());
             assert!(store.check_all(&[Check::new(&policy, "a").cost(600)]).is_allowed());
@@ -148,13 +148,13 @@ tests::on_both_stores! {
         }
     }
 
-    fn groups_in_any_order_are_charged_in_whole_or_not_at_all(store: &Timed) {
+    fn groups_in_any_order_are_charged_as_a_whole_or_not_at_all(store: &Timed) {
         take_groups_from_many_tasks(&store.limiter, |policy, caller| store.peek(policy, caller).remaining());
     }
 }
 
 #[test]
-fn groups_without_room_in_memory_wait_for_nobody_and_share_the_limit() {
+fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     let store = MemoryStore::with_max_callers(1).with_clock(FakeClock::at(MIDNIGHT));
     let limiter = RateLimiter::with_memory(store);
     let policies = every_algorithm("groups", 150);
@@ -246,7 +246,7 @@ fn time(store: &Timed, server: &Server) -> u64 {
 }
 
 #[test]
-fn exactly_the_limit_passes_when_many_processes_ask_at_once() {
+fn many_concurrent_processes_pass_exactly_the_limit() {
     let Some(store) = tests::timed::redis() else { return };
     let server = store.server().unwrap();
     let (processes, tasks, decisions) = size_of_the_run();

@@ -174,7 +174,7 @@ fn the_redis_store_decides_what_the_model_decides() {
 }
 
 #[test]
-fn the_redis_store_refuses_by_itself_only_what_the_model_refuses() {
+fn the_denial_cache_denies_only_what_the_model_denies() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     // A server that is not asked does not note what expires, so that after a step back it may count again.
@@ -246,7 +246,7 @@ async fn play_rushes(
 }
 
 #[test]
-fn requests_that_reach_redis_in_one_call_are_decided_in_their_order() {
+fn requests_in_one_redis_batch_are_decided_in_their_order() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     let limiter = server.asking_limiter_at(&clock);

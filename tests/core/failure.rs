@@ -22,7 +22,7 @@ fn one_of_four() -> RateLimiter {
 }
 
 #[tokio::test]
-async fn a_process_admits_its_part_of_the_limit_and_shows_the_whole() {
+async fn a_process_admits_its_share_of_the_limit_and_reports_the_whole() {
     for algorithm in ALGORITHMS {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
         for left in [2, 1, 0] {
@@ -36,7 +36,7 @@ async fn a_process_admits_its_part_of_the_limit_and_shows_the_whole() {
 }
 
 #[tokio::test]
-async fn a_burst_is_divided_as_well() {
+async fn a_burst_is_divided_among_processes() {
     let limiter = one_of_four();
     let bucket = Policy::builder("p").algorithm(Algorithm::TokenBucket).max(4).burst(20);
     let bucket = bucket.window(Duration::from_secs(3600)).build();
@@ -48,7 +48,7 @@ async fn a_burst_is_divided_as_well() {
 }
 
 #[tokio::test]
-async fn a_cost_above_the_part_of_a_process_is_never_told_that_it_cannot_pass() {
+async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
     for algorithm in ALGORITHMS {
         let ten = policy(algorithm, 10);
         for (costs, passes) in
@@ -71,7 +71,7 @@ async fn a_cost_above_the_part_of_a_process_is_never_told_that_it_cannot_pass() 
 }
 
 #[tokio::test]
-async fn what_was_taken_in_an_outage_is_given_back_to_the_count_that_was_charged() {
+async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
     for algorithm in ALGORITHMS {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
         let group = [Check::new(&ten, "a").cost(5)];
@@ -82,7 +82,7 @@ async fn what_was_taken_in_an_outage_is_given_back_to_the_count_that_was_charged
 }
 
 #[tokio::test]
-async fn reset_forgets_what_was_counted_in_an_outage() {
+async fn reset_clears_the_fallback_count() {
     for algorithm in ALGORITHMS {
         let (builder, watch) = watched_builder();
         let (limiter, two) = (builder.build(), policy(algorithm, 2));
@@ -124,7 +124,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
 }
 
 #[tokio::test]
-async fn refunds_that_fail_are_logged_once_a_second_at_most() {
+async fn failed_refunds_are_logged_at_most_once_a_second() {
     let (log, _guard) = Log::of_thread();
     let (builder, watch) = watched_builder();
     let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000));

@@ -208,7 +208,7 @@ tests::on_both_stores! {
         });
     }
 
-    fn remaining_is_how_many_unit_requests_pass_now(store: &Timed) {
+    fn remaining_is_the_number_of_unit_requests_that_pass_now(store: &Timed) {
         each_case(store, case(true), 0.5, |play| {
             let callers = play.callers("");
             play.live(&play.case.past, &callers);
@@ -256,7 +256,7 @@ tests::on_both_stores! {
         });
     }
 
-    fn a_peek_foretells_the_check_and_changes_nothing(store: &Timed) {
+    fn a_peek_predicts_the_check_and_changes_nothing(store: &Timed) {
         each_case(store, case(true), 0.5, |play| {
             let (peeking, twin) = (play.callers("peeking"), play.callers("twin"));
             let mut denied = false;
@@ -304,7 +304,7 @@ tests::on_both_stores! {
         });
     }
 
-    fn a_refund_at_once_is_as_if_nothing_had_been_taken(store: &Timed) {
+    fn an_immediate_refund_restores_the_state_before_the_charge(store: &Timed) {
         each_case(store, case(true), 0.3, |play| {
             let (refunded, twin) = (play.callers("refunded"), play.callers("twin"));
             for event in &play.case.past {
@@ -332,7 +332,7 @@ tests::on_both_stores! {
         });
     }
 
-    fn a_refund_gives_back_what_still_counts_and_no_more(store: &Timed) {
+    fn a_refund_returns_only_what_still_counts(store: &Timed) {
         each_case(store, case(false), 0.1, |play| {
             // The twin never takes what the other gives back, and otherwise takes the same.
             let (refunding, twin) = (play.callers("refunding"), play.callers("twin"));
@@ -394,7 +394,7 @@ tests::on_both_stores! {
         });
     }
 
-    fn a_bucket_that_refilled_meanwhile_is_not_given_the_same_tokens_again(store: &Timed) {
+    fn a_refund_adds_no_tokens_that_were_already_refilled(store: &Timed) {
         let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
         let policy = builder.window(Duration::from_secs(1)).burst(10).build();
         let group = [Check::new(&policy, "a").cost(5)];
@@ -406,7 +406,7 @@ tests::on_both_stores! {
         assert!(store.peek(&policy, "a").remaining() <= 1, "ten in all at one instant");
     }
 
-    fn a_refund_finds_what_was_taken_at_either_end_of_a_sub_window(store: &Timed) {
+    fn a_refund_reaches_charges_at_both_ends_of_a_sub_window(store: &Timed) {
         let window = Duration::from_secs(60);
         let policy = Policy::builder("refund").max(10).window(window).sub_windows(6).build();
         let length = u64::try_from(window.as_micros()).unwrap() / 6;
@@ -427,7 +427,7 @@ tests::on_both_stores! {
         }
     }
 
-    fn what_a_group_took_twice_is_given_back_once(store: &Timed) {
+    fn a_group_that_charged_a_count_twice_refunds_it_exactly(store: &Timed) {
         let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
         let policy = builder.window(Duration::from_secs(1)).burst(10).build();
         let group = [Check::new(&policy, "a").cost(3), Check::new(&policy, "a").cost(3)];
@@ -438,7 +438,7 @@ tests::on_both_stores! {
         assert_eq!(store.peek(&policy, "a").remaining(), 10);
     }
 
-    fn a_long_log_waits_for_the_right_entry_and_drops_just_what_is_over(store: &Timed) {
+    fn a_long_log_waits_for_the_right_entry_and_drops_only_expired_ones(store: &Timed) {
         // More entries than the script reads at a time, at odd places: the square of their number.
         let (max, window) = (350, Duration::from_secs(60));
         let policy =
@@ -588,7 +588,7 @@ fn longest_life(policy: &Policy) -> u128 {
 const SLACK: u64 = 20_000;
 
 #[test]
-fn a_key_in_redis_lives_as_long_as_it_says_something_and_not_longer() {
+fn a_key_in_redis_lives_exactly_as_long_as_it_matters() {
     let Some(store) = tests::timed::redis() else { return };
     let mut connection = store.run(store.server().unwrap().raw());
     // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one cannot.

@@ -57,14 +57,14 @@ const ALGORITHMS: [&str; 4] =
     ["fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"];
 
 #[test]
-fn of_twelve_requests_ten_pass_with_every_algorithm() {
+fn ten_of_twelve_requests_pass_with_every_algorithm() {
     for algorithm in ALGORITHMS {
         twelve_requests(algorithm, || None);
     }
 }
 
 #[test]
-fn of_twelve_requests_ten_pass_through_redis_as_well() {
+fn ten_of_twelve_requests_pass_through_redis() {
     let Some(mut server) = redis::server() else { return };
     for algorithm in ALGORITHMS {
         twelve_requests(algorithm, || {
@@ -90,7 +90,7 @@ fn two_services_on_one_redis_are_limited_as_one() {
 }
 
 #[test]
-fn while_redis_is_down_limits_hold_in_process_and_then_are_shared_again() {
+fn limits_hold_in_process_while_redis_is_down_and_are_shared_again_after() {
     let Some(mut server) = redis::server() else { return };
     let demo = Demo::start(DEMO, &[("REDIS_URL", &server.url()), ("RUST_LOG", "off")]);
     let demo = connected(demo, &server.url());
@@ -133,7 +133,7 @@ fn every_endpoint_has_its_own_limit() {
 }
 
 #[test]
-fn only_a_known_api_key_is_a_caller_of_its_own() {
+fn only_a_known_api_key_has_a_count_of_its_own() {
     within_one_minute(|| {
         let demo = Demo::start(DEMO, &[]);
         let ask = |key: &str| status(&demo, "GET", "/api/protected", &[&format!("X-API-Key: {key}")]);
@@ -162,14 +162,14 @@ fn a_denied_upload_is_answered_without_waiting_for_it() {
 }
 
 #[test]
-fn it_says_where_it_listens_and_where_it_counts() {
+fn the_demo_prints_its_address_and_its_store() {
     let demo = Demo::start(DEMO, &[("BIND", "127.0.0.1")]);
     let expected = format!("Listening on http://{}, store: memory. Try:", demo.address);
     assert_eq!(demo.introduction, expected);
 }
 
 #[test]
-fn a_wrong_setting_is_named_and_not_repeated() {
+fn an_invalid_setting_is_named_without_its_value() {
     let cases = [
         ("PORT", "80a", "error: PORT must be a number from 0 to 65535: invalid digit found in string\n"),
         (
@@ -195,7 +195,7 @@ fn a_wrong_setting_is_named_and_not_repeated() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_a_clear_error() {
+fn a_taken_port_gives_a_clear_error() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let said = Demo::refusal(DEMO, &[("PORT", &address.port().to_string())]);

@@ -27,7 +27,7 @@ fn statuses<const N: usize>(replies: &[Reply; N]) -> [u16; N] {
 }
 
 #[test]
-fn behind_proxy_counts_clients_and_not_the_proxy() {
+fn behind_proxy_limits_clients_instead_of_the_proxy() {
     let requests = [
         ("/", "X-Forwarded-For: 198.51.100.1, 203.0.113.9"),
         ("/", "X-Forwarded-For: 198.51.100.2, 203.0.113.9"),
@@ -51,7 +51,7 @@ fn headers_has_two_limits() {
 }
 
 #[test]
-fn api_keys_counts_accounts_and_not_what_is_made_up() {
+fn api_keys_limits_accounts_and_ignores_unknown_keys() {
     let keys = ["alice-key", "made-up-1", "made-up-2", "bob-key", "alice-key"];
     let headers = keys.map(|key| format!("X-API-Key: {key}"));
     let replies = ask(API_KEYS, &[], headers.each_ref().map(|header| ("/", header.as_str())));
@@ -76,7 +76,7 @@ fn scope_limits_all_routes_but_one() {
 }
 
 #[test]
-fn a_port_that_is_none_or_taken_is_a_clear_error() {
+fn an_invalid_or_taken_port_gives_a_clear_error() {
     for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
         for port in ["65536", "-1", "", "http"] {
             let said = Demo::refusal(example, &[("PORT", port)]);
@@ -92,7 +92,7 @@ fn a_port_that_is_none_or_taken_is_a_clear_error() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_meant_is_a_clear_error() {
+fn an_invalid_variable_gives_a_clear_error() {
     for value in ["draft11", "draft-12", "Legacy", "", "legacy,draft-11"] {
         let said = Demo::refusal(HEADERS, &[("HEADER_STYLE", value)]);
         assert_eq!(said, "error: HEADER_STYLE must be legacy, draft-11, draft-06 or none\n");
@@ -234,14 +234,14 @@ fn the_demo_prints_the_lines_of_its_section() {
 }
 
 #[test]
-fn the_first_page_shows_what_the_demo_answers() {
+fn the_project_readme_shows_the_responses_of_the_demo() {
     const PAGE: &str = include_str!("../../README.md");
     let text = PAGE.split_once("\n## What the client sees\n").unwrap().1.split_once("\n## ").unwrap().0;
     answers_as_it_says(&Section { name: "api", text }, API, &[]);
 }
 
 #[test]
-fn every_line_of_the_readme_prints_what_it_says() {
+fn every_command_of_the_readme_prints_the_documented_output() {
     if Command::new("curl").arg("--version").output().is_err() {
         eprintln!("skipped: the README's lines need curl");
         return;

@@ -16,7 +16,7 @@ async fn ip() -> &'static str {
 }
 
 #[actix_web::test]
-async fn clients_count_apart_by_their_address() {
+async fn clients_with_different_addresses_have_separate_counts() {
     let app = service!(fresh(), ip);
     let cases = [
         ("192.0.2.1:1", 200, "a client"),
@@ -46,7 +46,7 @@ async fn forwarded_headers_do_not_choose_the_caller() {
 }
 
 #[test]
-fn requests_without_an_address_are_one_caller_and_one_warning_says_so() {
+fn requests_without_an_address_share_a_count_and_log_one_warning() {
     in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
@@ -99,7 +99,7 @@ async fn global() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_global_limit_counts_everybody_as_one() {
+async fn a_global_limit_has_one_count_for_all_clients() {
     let app = service!(fresh(), global);
     for (peer, status) in [("192.0.2.1:1", 200), ("[2001:db8::1]:1", 200), ("192.0.2.3:1", 429)] {
         assert_eq!(send(&app, by(peer, "/global")).await.status, status);
@@ -142,7 +142,7 @@ async fn by_tenant() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_function_says_who_the_caller_is() {
+async fn a_function_names_the_caller() {
     let app = service!(fresh(), by_user, by_item, by_tenant);
     for (id, status) in [(1, 200), (2, 200), (1, 429)] {
         let request = get("/user").to_request();

@@ -88,7 +88,7 @@ fn connect(server: SocketAddr) -> BufReader<TcpStream> {
 }
 
 #[test]
-fn pipelined_requests_count_once_each() {
+fn each_pipelined_request_counts_once() {
     let service = service();
     let mut connection = connect(service.address);
     let request = "GET / HTTP/1.1\r\nHost: test\r\n\r\n".repeat(8);
@@ -98,7 +98,7 @@ fn pipelined_requests_count_once_each() {
 }
 
 #[test]
-fn a_small_body_of_a_denied_request_does_not_cost_the_connection() {
+fn a_denied_request_with_a_small_body_keeps_the_connection() {
     for path in ["/", "/scope"] {
         let service = service();
         let mut connection = exhausted(&service, path);
@@ -115,7 +115,7 @@ fn a_small_body_of_a_denied_request_does_not_cost_the_connection() {
 }
 
 #[test]
-fn a_body_in_chunks_is_treated_by_its_size_as_well() {
+fn a_chunked_body_is_drained_by_its_size() {
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
     for path in ["/", "/scope"] {
         let service = service();
@@ -138,7 +138,7 @@ fn a_body_in_chunks_is_treated_by_its_size_as_well() {
 }
 
 #[test]
-fn a_client_that_asks_whether_to_go_on_is_denied_in_order() {
+fn a_request_with_expect_continue_is_denied_in_order() {
     for path in ["/", "/scope"] {
         let service = service();
         let mut connection = exhausted(&service, path);
@@ -159,7 +159,7 @@ fn a_client_that_asks_whether_to_go_on_is_denied_in_order() {
 }
 
 #[test]
-fn a_denied_upload_gets_its_answer_before_the_connection_is_closed() {
+fn a_denied_upload_gets_its_response_before_the_connection_closes() {
     for path in ["/", "/scope"] {
         let service = service();
         let mut connection = exhausted(&service, path);
@@ -172,7 +172,7 @@ fn a_denied_upload_gets_its_answer_before_the_connection_is_closed() {
 }
 
 #[test]
-fn pipelined_refusals_with_and_without_bodies_stay_in_order() {
+fn pipelined_rejections_with_and_without_bodies_stay_in_order() {
     for path in ["/", "/scope"] {
         let service = service();
         let mut connection = exhausted(&service, path);
@@ -193,7 +193,7 @@ fn pipelined_refusals_with_and_without_bodies_stay_in_order() {
 }
 
 #[test]
-fn no_method_but_options_gains_a_request() {
+fn every_method_but_options_is_counted() {
     let service = service();
     let mut connection = connect(service.address);
     let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW", "TRACE", "get", "M-SEARCH"];
@@ -211,7 +211,7 @@ fn no_method_but_options_gains_a_request() {
 }
 
 #[test]
-fn a_folded_line_is_no_header() {
+fn a_folded_line_is_not_a_header() {
     let service = service();
     let mut connection = connect(service.address);
     let request = "GET / HTTP/1.1\r\nHost: test\r\nX-Forwarded-For: 203.0.113.9,\r\n 198.51.100.7\r\n\r\n";
@@ -220,7 +220,7 @@ fn a_folded_line_is_no_header() {
 }
 
 #[test]
-fn a_hundred_streams_of_one_http2_connection_count_once_each() {
+fn each_of_a_hundred_http2_streams_counts_once() {
     let service = service();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let statuses = runtime.block_on(async {
@@ -272,7 +272,7 @@ fn a_denied_stream_of_http2_ends_alone() {
 }
 
 #[test]
-fn browsers_of_other_origins_can_read_a_refusal_and_preflights_cost_nothing() {
+fn cross_origin_browsers_can_read_a_rejection_and_preflights_are_not_counted() {
     let config =
         RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft11]).build().unwrap();
     let limiter = fresh();
@@ -306,7 +306,7 @@ fn browsers_of_other_origins_can_read_a_refusal_and_preflights_cost_nothing() {
 }
 
 #[test]
-fn compression_leaves_the_fields_alone() {
+fn compression_keeps_the_header_fields() {
     let service = service();
     let mut connection = connect(service.address);
     let request = "GET / HTTP/1.1\r\nHost: test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";

@@ -20,7 +20,7 @@ async fn stacked() -> &'static str {
 }
 
 #[actix_web::test]
-async fn stacked_limits_are_one_question_to_the_store() {
+async fn stacked_limits_are_one_call_to_the_store() {
     let (limiter, watch) = watched();
     let app = service!(limiter, stacked);
     assert_eq!(statuses(&app, "/stacked", 1).await, [200]);
@@ -41,7 +41,7 @@ async fn probe() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_request_that_one_limit_denies_takes_nothing_from_the_others() {
+async fn a_request_that_one_limit_denies_charges_no_other_limit() {
     let app = service!(fresh(), obstructed, probe);
     assert_eq!(statuses(&app, "/obstructed", 5).await, [200, 429, 429, 429, 429]);
     assert_eq!(statuses(&app, "/probe", 2).await, [200, 429]);
@@ -67,7 +67,7 @@ async fn options_is_not_counted() {
 }
 
 #[actix_web::test]
-async fn all_other_methods_share_the_count() {
+async fn methods_other_than_options_share_a_count() {
     let app = service!(fresh(), methods);
     assert_eq!(send(&app, request(Method::HEAD, "/methods")).await.status, 200);
     assert_eq!(send(&app, request(Method::GET, "/methods")).await.status, 429);
@@ -108,7 +108,7 @@ async fn body(body: String) -> String {
 }
 
 #[actix_web::test]
-async fn a_body_is_not_touched_before_a_slow_store_has_decided() {
+async fn a_body_is_not_read_before_a_slow_store_decides() {
     let (limiter, watch) = watched();
     let app = service!(limiter, body);
     let post = || request(Method::POST, "/body").to_request();
@@ -131,7 +131,7 @@ async fn a_body_is_not_touched_before_a_slow_store_has_decided() {
 }
 
 #[actix_web::test]
-async fn a_client_that_leaves_while_the_store_decides_disturbs_nobody() {
+async fn a_cancelled_request_does_not_block_later_requests() {
     let (limiter, watch) = watched();
     let app = service!(limiter, probe);
     watch.hold();

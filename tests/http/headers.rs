@@ -64,7 +64,7 @@ fn told(reply: &Reply) -> Vec<String> {
 }
 
 #[test]
-fn legacy_tells_the_tightest_in_two_meanings() {
+fn legacy_headers_show_the_tightest_limit_in_both_reset_formats() {
     for (style, reset) in [(HeaderStyle::LegacyUnix, START + 60), (HeaderStyle::LegacyDelta, 60)] {
         let service = service(RateLimitConfig::builder().headers([style]), fresh());
         for (reply, remaining) in four(service.address, &[]).iter().zip([2, 1, 0, 0]) {
@@ -82,7 +82,7 @@ fn legacy_tells_the_tightest_in_two_meanings() {
 }
 
 #[test]
-fn draft_11_tells_all_three() {
+fn draft_11_headers_show_all_three_limits() {
     let service = service(RateLimitConfig::builder().headers([HeaderStyle::Draft11]), fresh());
     let policy = r#"ratelimit-policy: "minute";q=3;w=60, "burst";q=500, "daily";q=1000;w=86400"#;
     // The fake clock stands at the first instant of a minute that is 80 000 and some seconds before a day's end.
@@ -101,7 +101,7 @@ fn draft_11_tells_all_three() {
 }
 
 #[test]
-fn draft_06_tells_the_tightest_and_the_quotas_of_all() {
+fn draft_06_headers_show_the_tightest_limit_and_all_quotas() {
     let service = service(RateLimitConfig::builder().headers([HeaderStyle::Draft06]), fresh());
     for (reply, remaining) in four(service.address, &[]).iter().zip([2, 1, 0, 0]) {
         let mut expected = vec![
@@ -116,7 +116,7 @@ fn draft_06_tells_the_tightest_and_the_quotas_of_all() {
 }
 
 #[test]
-fn none_tells_nothing_but_when_to_come_back() {
+fn the_style_none_sends_retry_after_only() {
     let service = service(RateLimitConfig::builder().headers([]), fresh());
     let [passed, failed, not_extracted, denied] = four(service.address, &[]);
     for reply in [passed, failed, not_extracted] {
@@ -126,7 +126,7 @@ fn none_tells_nothing_but_when_to_come_back() {
 }
 
 #[test]
-fn several_styles_are_sent_side_by_side() {
+fn several_header_styles_are_sent_together() {
     let alone = [HeaderStyle::LegacyUnix, HeaderStyle::Draft06].map(|style| {
         let service = service(RateLimitConfig::builder().headers([style]), fresh());
         four(service.address, &[])
@@ -142,7 +142,7 @@ fn several_styles_are_sent_side_by_side() {
 }
 
 #[test]
-fn bodies_are_as_configured() {
+fn response_bodies_follow_the_configuration() {
     let text = "Rate limit exceeded. Try again in 60 seconds.";
     let json = format!(r#"{{"error":"Too Many Requests","message":"{text}","retryAfter":60}}"#);
     let problem = format!(
@@ -179,7 +179,7 @@ fn bodies_are_as_configured() {
 }
 
 #[test]
-fn an_outage_and_a_missing_caller_have_bodies_of_the_same_style() {
+fn rejections_of_every_kind_have_bodies_of_one_style() {
     #[rate_limit(by = nobody)]
     async fn missing() -> &'static str {
         ""
@@ -211,7 +211,7 @@ fn an_outage_and_a_missing_caller_have_bodies_of_the_same_style() {
 }
 
 #[test]
-fn an_error_of_middleware_inside_has_the_fields_of_the_limit_around_it() {
+fn an_error_of_inner_middleware_has_the_fields_of_the_outer_limit() {
     async fn forbid(
         _: ServiceRequest,
         _: Next<impl MessageBody + 'static>,
@@ -233,7 +233,7 @@ fn an_error_of_middleware_inside_has_the_fields_of_the_limit_around_it() {
 }
 
 #[test]
-fn an_error_handler_has_the_last_word_but_not_about_the_quota() {
+fn an_error_handler_writes_the_response_except_for_the_quota() {
     let config = RateLimitConfig::builder().error_handler(|rejection, req| {
         let status = match rejection {
             Rejection::RateLimited(_) if req.path() == "/1" => StatusCode::PAYMENT_REQUIRED,
@@ -261,7 +261,7 @@ fn an_error_handler_has_the_last_word_but_not_about_the_quota() {
 }
 
 #[test]
-fn handlers_see_what_is_left_and_charge_more_afterwards() {
+fn handlers_can_read_the_quota_and_charge_more() {
     #[rate_limit(max = 10, window = "1m", algorithm = "fixed_window")]
     #[rate_limit(max = 100, window = "1h", algorithm = "fixed_window", name = "hour")]
     async fn metered(units: Path<u64>, quotas: Quotas) -> String {
@@ -297,7 +297,7 @@ fn handlers_see_what_is_left_and_charge_more_afterwards() {
 }
 
 #[actix_web::test]
-async fn charging_asks_a_few_times_whatever_is_left() {
+async fn charging_makes_few_store_calls_whatever_remains() {
     #[rate_limit(max = 20_001, key = "shared", window = "1h")]
     #[rate_limit(max = 30_000, key = "shared", window = "1h")]
     #[rate_limit(max = 50_000, key = "alone", window = "1h")]
@@ -349,7 +349,7 @@ impl Store for Contended {
 }
 
 #[actix_web::test]
-async fn charging_gives_up_when_others_always_come_first() {
+async fn charging_stops_after_a_few_contended_attempts() {
     #[rate_limit(max = 1_000_000)]
     async fn metered(quotas: Quotas) -> String {
         quotas.charge(20_000).await.unwrap().to_string()
@@ -395,7 +395,7 @@ mod places {
 }
 
 #[actix_web::test]
-async fn clients_are_told_the_name_of_the_function_and_metrics_its_path() {
+async fn clients_see_the_function_name_and_metrics_its_path() {
     let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
     let outer = RateLimit::new(Policy::new("user", 10, Duration::from_secs(1)));
     let app = App::new()
@@ -422,7 +422,7 @@ async fn clients_are_told_the_name_of_the_function_and_metrics_its_path() {
 }
 
 #[test]
-fn the_headers_demo_speaks_every_style() {
+fn the_headers_demo_sends_every_style() {
     let replies = within_one_minute(|| {
         let demo = Demo::start(DEMO, &[("HEADER_STYLE", "draft-11"), ("BODY_STYLE", "problem")]);
         [(); 3].map(|()| client::get(demo.address, "/", &[]))

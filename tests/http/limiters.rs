@@ -41,7 +41,7 @@ async fn workers_that_share_a_limiter_share_its_counts() {
 }
 
 #[test]
-fn without_a_limiter_the_limit_holds_and_one_warning_names_the_fix() {
+fn a_handler_without_a_limiter_is_limited_and_logs_one_warning() {
     in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
@@ -58,7 +58,7 @@ fn without_a_limiter_the_limit_holds_and_one_warning_names_the_fix() {
 }
 
 #[test]
-fn an_installed_limiter_counts_for_handlers_that_find_no_other() {
+fn an_installed_limiter_serves_handlers_without_another() {
     in_own_process(|| {
         let log = Log::of_process();
         let (limiter, watch) = watched();
@@ -75,7 +75,7 @@ fn an_installed_limiter_counts_for_handlers_that_find_no_other() {
 }
 
 #[actix_web::test]
-async fn while_the_store_cannot_answer_the_limit_holds_in_process_and_no_client_is_told() {
+async fn an_unavailable_store_falls_back_in_process_without_a_trace_in_responses() {
     let (limiter, watch) = watched();
     let app = service!(limiter, web::resource("/").to(handler));
     watch.fail(true);
@@ -102,7 +102,7 @@ async fn lenient() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_limit_can_deny_or_allow_while_the_store_cannot_answer() {
+async fn a_limit_can_fail_closed_or_open() {
     let (limiter, watch) = watched();
     let app = service!(limiter, web::resource("/strict").to(strict));
     watch.fail(true);
@@ -122,7 +122,7 @@ async fn a_limit_can_deny_or_allow_while_the_store_cannot_answer() {
 }
 
 #[test]
-fn an_outage_is_logged_when_it_begins_and_when_it_ends() {
+fn an_outage_logs_its_begin_and_its_end() {
     in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {

@@ -38,7 +38,7 @@ async fn limited() -> &'static str {
 }
 
 #[actix_web::test]
-async fn it_limits_an_app_a_scope_and_a_resource() {
+async fn the_middleware_limits_an_app_a_scope_and_a_resource() {
     let two = || RateLimit::new(TWO.clone());
     let app = init_service(
         App::new()
@@ -66,7 +66,7 @@ async fn it_limits_an_app_a_scope_and_a_resource() {
 }
 
 #[actix_web::test]
-async fn every_answer_tells_the_quota() {
+async fn every_response_shows_the_quota() {
     async fn failing() -> Result<&'static str, Error> {
         Err(ErrorForbidden("no"))
     }
@@ -99,7 +99,7 @@ async fn every_answer_tells_the_quota() {
 }
 
 #[actix_web::test]
-async fn its_limits_and_the_handlers_are_told_in_one_set_of_fields() {
+async fn limits_of_middleware_and_handler_share_one_set_of_fields() {
     let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft11]);
     let scope = web::scope("/s")
         .wrap(RateLimit::new(FIVE.clone()))
@@ -128,7 +128,7 @@ async fn its_limits_and_the_handlers_are_told_in_one_set_of_fields() {
 }
 
 #[actix_web::test]
-async fn nested_scopes_are_limited_by_all_around_them() {
+async fn nested_scopes_obey_all_outer_limits() {
     let (limiter, watch) = watched();
     let inner = web::scope("/inner").wrap(RateLimit::new(TWO.clone())).route("", web::get().to(ok));
     let outer =
@@ -183,7 +183,7 @@ async fn passed(limit: RateLimit, paths: &[&str]) -> Vec<usize> {
 }
 
 #[actix_web::test]
-async fn routes_and_paths_are_left_out_as_the_router_sees_them() {
+async fn excluded_routes_and_paths_match_as_the_router_matches() {
     let two = || RateLimit::new(TWO.clone());
     let paths = [
         "/api/a/users/1",
@@ -210,7 +210,7 @@ async fn routes_and_paths_are_left_out_as_the_router_sees_them() {
 }
 
 #[actix_web::test]
-async fn only_some_methods_are_limited_and_head_with_get() {
+async fn chosen_methods_are_limited_and_get_includes_head() {
     let limit = RateLimit::new(TWO.clone()).methods([Method::GET]);
     let app = App::new().app_data(Data::new(fresh())).wrap(limit).service(web::resource("/").to(ok));
     let app = init_service(app).await;
@@ -235,7 +235,7 @@ async fn forbid(_: ServiceRequest, _: Next<impl MessageBody + 'static>) -> Resul
 }
 
 #[actix_web::test]
-async fn an_error_of_an_inner_middleware_tells_the_quota_when_it_becomes_a_response() {
+async fn an_error_of_inner_middleware_shows_the_quota_in_its_response() {
     let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimit::new(TWO.clone()));
     let scope = scope.wrap(RateLimit::new(FIVE.clone())).route("", web::get().to(ok));
     let app = init_service(App::new().app_data(Data::new(fresh())).service(scope)).await;
@@ -269,7 +269,7 @@ fn spellings(of: &str) -> Vec<String> {
 }
 
 #[actix_web::test]
-async fn no_spelling_is_a_way_around_an_inclusion_inside_and_outside_of_what_rewrites_paths() {
+async fn no_path_spelling_bypasses_an_inclusion_around_or_inside_path_rewriting() {
     // What merges slashes only leaves the one at the end.
     let rewritings = [
         (TrailingSlash::Trim, "", &[][..]),
@@ -314,7 +314,7 @@ async fn no_spelling_is_a_way_around_an_inclusion_inside_and_outside_of_what_rew
 }
 
 #[actix_web::test]
-async fn no_spelling_is_a_way_around_by_an_exclusion() {
+async fn no_path_spelling_bypasses_a_limit_through_an_exclusion() {
     // The path with a slash at its end is that of the excluded route, until it is rewritten to that of the other.
     let limit = RateLimit::new(TWO.clone()).exclude_pattern("/files/{path:.*}").exclude_prefix("/health");
     let app = App::new().app_data(Data::new(fresh())).wrap(NormalizePath::trim()).wrap(limit);
@@ -329,7 +329,7 @@ async fn no_spelling_is_a_way_around_by_an_exclusion() {
 }
 
 #[actix_web::test]
-async fn a_body_is_not_touched_when_it_denies() {
+async fn a_denial_of_the_middleware_does_not_read_the_body() {
     let app =
         App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
     let app = init_service(app).await;
@@ -340,7 +340,7 @@ async fn a_body_is_not_touched_when_it_denies() {
 }
 
 #[actix_web::test]
-async fn the_settings_and_the_limiter_are_the_nearest_ones() {
+async fn the_middleware_uses_the_nearest_settings_and_limiter() {
     let none = RateLimitConfig::builder().headers([]).build().unwrap();
     let own = web::scope("/own")
         .app_data(none)
@@ -356,7 +356,7 @@ async fn the_settings_and_the_limiter_are_the_nearest_ones() {
 }
 
 #[actix_web::test]
-async fn it_tells_the_quota_by_the_settings_that_are_nearest_to_the_handler() {
+async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     let draft = || RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
     // The scope is not known yet when the middleware around the app asks.
     let own = web::scope("/own").app_data(draft()).route("/plain", web::get().to(ok));
@@ -370,7 +370,7 @@ async fn it_tells_the_quota_by_the_settings_that_are_nearest_to_the_handler() {
 }
 
 #[actix_web::test]
-async fn a_store_that_cannot_answer_is_503() {
+async fn an_unavailable_store_gives_503() {
     let (limiter, watch) = watched();
     let app =
         App::new().app_data(Data::new(limiter)).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
@@ -402,7 +402,7 @@ macro_rules! with_limiter {
 }
 
 #[actix_web::test]
-async fn the_nearest_limiter_counts_in_both_forms_for_handlers_and_middleware() {
+async fn the_nearest_limiter_counts_for_both_forms_of_app_data() {
     for (form, limited_by_handler) in
         [(Form::Plain, true), (Form::Plain, false), (Form::Data, true), (Form::Data, false)]
     {
@@ -432,7 +432,7 @@ async fn the_nearest_limiter_counts_in_both_forms_for_handlers_and_middleware() 
 }
 
 #[actix_web::test]
-async fn a_limiter_without_limits_lets_all_pass_with_a_full_quota() {
+async fn an_unlimited_store_passes_all_requests_with_a_full_quota() {
     let app = App::new().app_data(RateLimiter::with_store(Unlimited)).route("/", web::get().to(limited));
     let app = init_service(app.wrap(RateLimit::new(TWO.clone()))).await;
     for _ in 0..5 {

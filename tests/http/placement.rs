@@ -72,7 +72,7 @@ where
 }
 
 #[actix_web::test]
-async fn above_below_and_around_the_route_it_limits() {
+async fn the_attribute_limits_above_below_and_around_the_route() {
     let app = service!(fresh(), above, below, between);
     for path in ["/above", "/below", "/between"] {
         assert_limited_to_one(&app, path).await;
@@ -91,7 +91,7 @@ async fn a_handler_with_several_routes_has_one_count() {
 }
 
 #[actix_web::test]
-async fn a_handler_without_a_route_attribute_is_limited_wherever_it_is_mounted() {
+async fn a_plain_handler_shares_one_count_wherever_it_is_mounted() {
     let app = service!(
         fresh(),
         web::resource("/to").route(web::get().to(plain)),

@@ -34,7 +34,7 @@ impl ResponseError for Teapot {
 }
 
 #[actix_web::test]
-async fn every_answer_of_a_counted_request_tells_the_quota() {
+async fn every_response_to_a_counted_request_shows_the_quota() {
     let (limiter, clock) = clocked();
     let app = service!(limiter, handler);
     clock.advance(Duration::from_secs(18));
@@ -48,7 +48,7 @@ async fn every_answer_of_a_counted_request_tells_the_quota() {
 }
 
 #[actix_web::test]
-async fn a_denial_says_exactly_when_to_come_back() {
+async fn a_denial_gives_the_exact_retry_time() {
     let (limiter, clock) = clocked();
     let app = service!(limiter, handler);
     clock.advance(Duration::from_secs(18));
@@ -79,7 +79,7 @@ async fn rounded() -> &'static str {
 }
 
 #[actix_web::test]
-async fn waits_are_rounded_up_so_that_nobody_comes_back_too_early() {
+async fn waits_are_rounded_up_to_whole_seconds() {
     let (limiter, clock) = clocked();
     let app = service!(limiter, rounded);
     // The log is exact to the microsecond: this entry counts for one second and one microsecond.
@@ -97,7 +97,7 @@ async fn never() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_request_that_can_never_pass_is_not_told_to_come_back() {
+async fn a_request_that_can_never_pass_gets_no_retry_after() {
     let app = service!(fresh(), never);
     let answer = send(&app, get("/never")).await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, None));
@@ -114,7 +114,7 @@ async fn several() -> HttpResponse {
 }
 
 #[actix_web::test]
-async fn of_several_limits_the_tightest_is_told_whatever_the_handler_says() {
+async fn the_tightest_limit_is_shown_whatever_the_handler_sets() {
     let app = service!(fresh(), several);
     let answer = send(&app, get("/several")).await;
     assert_eq!(answer.header("x-ratelimit-limit"), Some("5"));
@@ -147,7 +147,7 @@ async fn echo() -> &'static str {
 }
 
 #[actix_web::test]
-async fn nothing_that_the_client_sent_is_in_an_answer() {
+async fn responses_contain_nothing_that_the_client_sent() {
     let (limiter, watch) = watched();
     let app = service!(limiter, echo);
     let ask = |name: &str| {

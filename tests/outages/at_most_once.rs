@@ -56,20 +56,20 @@ async fn lose_answers(limiter: &RateLimiter, proxies: &[Proxy]) {
 }
 
 #[tokio::test]
-async fn a_question_whose_answer_is_lost_is_not_asked_again() {
+async fn a_check_whose_reply_is_lost_is_not_repeated() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     lose_answers(&RateLimiter::redis(&proxy.url()).unwrap(), &[proxy]).await;
 }
 
 #[tokio::test]
-async fn a_question_to_a_cluster_whose_answer_is_lost_is_not_asked_again() {
+async fn a_cluster_check_whose_reply_is_lost_is_not_repeated() {
     let Some(cluster) = cluster_behind_proxies().await else { return };
     lose_answers(&RateLimiter::redis(&cluster.url()).unwrap(), &cluster.proxies).await;
 }
 
 #[tokio::test]
-async fn a_question_whose_answer_comes_too_late_is_charged_once() {
+async fn a_check_whose_reply_is_late_is_charged_once() {
     let Some(server) = server() else { return };
     let limiter = RateLimiter::redis(&server.url()).unwrap();
     assert_eq!(used(&limiter, "late").await, 0);

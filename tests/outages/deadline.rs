@@ -35,7 +35,7 @@ async fn connected(store: RedisStoreBuilder) -> RateLimiter {
 
 /// Ten times the default deadline and ten times a long way, so that a busy machine makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_of_several_limits_wait_for_one_round_trip() {
+async fn a_group_of_limits_waits_for_one_round_trip() {
     let Some(server) = server() else { return };
     for (limits, late_ms) in [(1, 300), (3, 300), (4, 200), (8, 300), (8, 120), (8, 20)] {
         let proxy = Proxy::before(server.port());
@@ -104,7 +104,7 @@ async fn a_group_of_several_callers_in_a_cluster_has_one_deadline() {
 }
 
 #[tokio::test]
-async fn a_limiter_with_less_time_waits_no_longer() {
+async fn a_shorter_deadline_bounds_the_wait() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).heartbeat(3600 * SECOND);
@@ -177,7 +177,7 @@ async fn denying() -> impl Responder {
 
 /// Every answer takes nearly the whole deadline: two of them would take longer.
 #[actix_web::test]
-async fn an_http_request_has_one_deadline_whatever_it_asks() {
+async fn an_http_request_has_one_deadline_for_all_its_checks() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let limiter = connected(RedisStore::builder(&proxy.url()).deadline(2 * SECOND)).await;
@@ -215,7 +215,7 @@ async fn an_http_request_has_one_deadline_whatever_it_asks() {
 
 /// A request that has little time left, or that is given little, says nothing about the server.
 #[tokio::test]
-async fn a_request_without_time_is_no_outage_and_holds_up_no_other() {
+async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
     let Some(server) = server() else { return };
     let (log, _guard) = Log::of_thread();
     let proxy = Proxy::before(server.port());

@@ -266,7 +266,7 @@ async fn limits_are_shared_soon_after_a_master_hung_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sentinel_that_hangs_delays_nobody() {
+async fn a_hung_sentinel_does_not_delay_failover() {
     let fail = |set_up: &mut Sentinels| {
         // The one that is asked first. The two others are a majority.
         set_up.signal(0, "STOP");
@@ -316,7 +316,7 @@ async fn a_cluster_is_found_under_a_name_that_leads_to_another_node() {
 
 /// A node that the limiter has never heard of takes over a slot under load, gives it back, and leaves.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_joins_and_leaves_costs_no_error_and_no_count() {
+async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
     static HOT: Policy = Policy::builder("hot")
         .max(1_000_000_000)
         .window(Duration::from_secs(366 * 86_400))

@@ -1,4 +1,4 @@
-//! What takes long: by command, `cargo test --release -p tests --test soak -- --ignored --nocapture`, or a single one by
+//! What takes long: by command, `cargo test --release -p tests --test outages -- --ignored --nocapture`, or a single one by
 //! its name. Linux only.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
@@ -38,14 +38,14 @@ async fn a_server_that_hangs_for_half_a_minute_is_used_again_when_it_goes_on() {
 
 #[test]
 #[ignore = "only worth it in release mode"]
-fn ten_million_callers_do_not_fill_the_memory_and_free_nobody() {
+fn ten_million_callers_stay_within_memory_and_free_no_denied_caller() {
     in_own_process(|| flood(10_000_000));
 }
 
 /// The service at a thousand requests a second: everybody gets an answer, in time, whatever happens to the server.
 #[test]
 #[ignore = "takes half a minute"]
-fn a_service_under_load_answers_everybody_in_time_while_its_server_dies_hangs_and_returns() {
+fn a_service_under_load_responds_in_time_while_its_server_dies_and_hangs() {
     const PHASE: Duration = Duration::from_secs(4);
     let Some(mut server) = server() else { return };
     let variables = [("REDIS_URL", &*server.url()), ("RUST_LOG", "off")];

@@ -38,7 +38,7 @@ fn connected(store: RedisStore) -> RateLimiter {
 // ---- Settings ---------------------------------------------------------------------------------------------------
 
 #[test]
-fn settings_out_of_bounds_are_refused_by_name() {
+fn settings_out_of_bounds_are_rejected_by_name() {
     const URL: &str = "redis://127.0.0.1:1/";
     let builder = || RedisStore::builder(URL);
     let (zero, hours, ok) = (Duration::ZERO, 2 * 3600 * SECOND, SECOND);
@@ -87,7 +87,7 @@ fn counting(keeps: bool) -> (String, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn attempts_follow_each_other_at_the_pauses_that_were_set() {
+fn connection_attempts_keep_the_configured_pauses() {
     let (url, count) = counting(false);
     let pause = Duration::from_millis(300);
     let _limiter = RateLimiter::with_redis(RedisStore::builder(&url).backoff(pause, pause).build().unwrap());
@@ -99,7 +99,7 @@ fn attempts_follow_each_other_at_the_pauses_that_were_set() {
 }
 
 #[test]
-fn an_attempt_ends_at_the_time_that_was_set() {
+fn a_connection_attempt_ends_at_the_configured_timeout() {
     let shortest = Duration::from_millis(1);
     for (timeout_ms, bounds) in [(50, 10..=60), (1500, 1..=2)] {
         let (url, count) = counting(true);
@@ -113,7 +113,7 @@ fn an_attempt_ends_at_the_time_that_was_set() {
 }
 
 #[test]
-fn an_idle_connection_is_tried_as_often_as_was_set() {
+fn an_idle_connection_is_probed_at_the_configured_interval() {
     let Some(server) = server() else { return };
     for (heartbeat, replaced) in [(Duration::from_millis(50), true), (3600 * SECOND, false)] {
         let proxy = Proxy::before(server.port());
@@ -143,7 +143,7 @@ fn waits_in_vain(builder: ratelimit_core::RedisStoreBuilder, server: &tests::red
 }
 
 #[test]
-fn so_many_wait_in_vain_as_was_set() {
+fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
     let Some(server) = server() else { return };
     let builder = || RedisStore::builder(&server.url());
     let waits = [builder().open_after(1, 1), builder(), builder().open_after(7, 5)]
@@ -156,7 +156,7 @@ fn so_many_wait_in_vain_as_was_set() {
 // ---- What is an outage, and what is not -------------------------------------------------------------------------
 
 #[test]
-fn a_server_that_is_late_half_of_the_time_is_an_outage() {
+fn a_server_with_every_other_reply_late_is_an_outage() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     // The heartbeat would be one more who asks.
@@ -182,7 +182,7 @@ fn a_server_that_is_late_half_of_the_time_is_an_outage() {
 }
 
 #[test]
-fn a_value_that_is_not_ours_is_no_outage() {
+fn a_foreign_value_is_not_an_outage() {
     static ONE: Policy = Policy::builder("one").max(1000).window(Duration::from_secs(3600)).build();
     in_own_process(|| {
         let Some(server) = server() else { return };
@@ -242,7 +242,7 @@ fn a_log_that_panics_does_not_end_the_connection() {
 
 /// A part of a limit is enforced in the place of a store that cannot be asked: of a bucket, a part of its burst.
 #[test]
-fn instances_divide_what_passes_while_the_store_is_out() {
+fn instances_divide_the_limit_during_an_outage() {
     const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
     let (url, _count) = counting(false);
     for (algorithm, max, burst, passes) in [
@@ -284,7 +284,7 @@ fn told(url: &str, log: &Log) -> (String, String) {
 }
 
 #[test]
-fn what_has_to_be_set_up_is_named() {
+fn a_misconfigured_server_is_reported_with_its_remedy() {
     in_own_process(|| {
         let Some(server) = server() else { return };
         let Some(cluster) = block_on(cluster(false)) else { return };
@@ -333,7 +333,7 @@ fn warnings(url: &str, log: &Log) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_with_a_server_is_told_at_the_start_with_its_remedy() {
+fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
     in_own_process(|| {
         let Some(healthy) = server() else { return };
         let log = Log::of_process();
@@ -382,7 +382,7 @@ fn what_is_wrong_with_a_server_is_told_at_the_start_with_its_remedy() {
 
 /// A server that is full refuses what would be charged, and still tells who is denied: no outage, as there is an answer.
 #[test]
-fn who_is_denied_stays_denied_by_a_server_without_memory() {
+fn a_denied_caller_stays_denied_by_a_server_without_memory() {
     static TWO: Policy = Policy::builder("two")
         .max(2)
         .window(Duration::from_secs(3600))

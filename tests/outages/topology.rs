@@ -145,7 +145,7 @@ async fn a_primary_that_hangs_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_group_of_callers_on_several_nodes_is_all_or_nothing() {
+async fn a_group_of_callers_on_several_nodes_is_charged_as_a_whole_or_not_at_all() {
     let Some(cluster) = cluster(false).await else { return };
     let limiter = RateLimiter::redis(&cluster.url()).unwrap();
     until_all_decide(&limiter, Duration::from_secs(10)).await;
@@ -230,7 +230,7 @@ async fn the_new_master_is_found_when_roles_are_changed_by_command() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_lost_takes_only_its_own_callers_with_it() {
+async fn a_lost_node_affects_only_its_own_callers() {
     let Some(mut cluster) = cluster(false).await else { return };
     for node in &cluster.nodes {
         // Otherwise the whole cluster refuses as soon as it knows that a part is missing.
@@ -264,7 +264,7 @@ async fn a_node_that_is_lost_takes_only_its_own_callers_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_moves_under_load_costs_no_error_and_no_count() {
+async fn a_slot_that_moves_under_load_causes_no_error_and_no_lost_count() {
     static HOT: Policy = Policy::builder("hot")
         .max(3000)
         .window(Duration::from_secs(86_400))

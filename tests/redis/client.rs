@@ -13,7 +13,7 @@ use tests::redis::server;
 use super::{MINUTE, decides, policy};
 
 #[tokio::test]
-async fn a_long_way_to_the_server_delays_and_fails_nobody() {
+async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     // More than half of what a decision may take.
@@ -41,7 +41,7 @@ async fn a_long_way_to_the_server_delays_and_fails_nobody() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_his_turn_is_charged_nothing() {
+async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
     const MOST_UNDER_WAY: u64 = 64;
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
@@ -73,7 +73,7 @@ async fn who_leaves_before_his_turn_is_charged_nothing() {
 }
 
 #[tokio::test]
-async fn who_waits_together_has_his_own_deadline() {
+async fn each_queued_request_has_its_own_deadline() {
     const DEADLINE: Duration = Duration::from_secs(3);
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
@@ -96,7 +96,7 @@ async fn who_waits_together_has_his_own_deadline() {
 }
 
 #[tokio::test]
-async fn a_limiter_is_made_at_once_and_answers_in_time_without_a_server() {
+async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
     let Some(mut server) = server() else { return };
     let url = server.url();
     server.kill();
@@ -111,7 +111,7 @@ async fn a_limiter_is_made_at_once_and_answers_in_time_without_a_server() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_cut_is_replaced() {
+async fn a_cut_connection_is_replaced() {
     let Some(server) = server() else { return };
     let limiter = server.limiter();
     for _ in 0..4 {
@@ -190,7 +190,7 @@ async fn a_user_with_few_permissions_is_enough() {
 }
 
 #[test]
-fn a_wrong_url_is_told_without_its_secrets() {
+fn an_invalid_url_is_reported_without_its_secrets() {
     for (url, expected) in [
         ("", "no scheme"),
         ("localhost:6379", "no scheme"),

@@ -33,7 +33,7 @@ async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller:
 }
 
 #[tokio::test]
-async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
+async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
@@ -63,7 +63,7 @@ async fn a_refusal_lasts_exactly_until_its_wait_is_over() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_known_at_once_and_nothing_else() {
+async fn only_a_cached_denial_answers_without_the_server() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
@@ -94,7 +94,7 @@ fn micros(duration: Duration) -> u64 {
 }
 
 #[tokio::test]
-async fn a_refusal_lives_no_longer_than_it_may() {
+async fn a_cached_denial_lives_no_longer_than_configured() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let hourly = policy(Algorithm::SlidingWindowLog, 1, 3_600_000);
@@ -118,7 +118,7 @@ async fn a_refusal_lives_no_longer_than_it_may() {
 }
 
 #[tokio::test]
-async fn only_the_same_question_is_refused() {
+async fn a_cached_denial_applies_to_the_same_check_only() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock_at_start());
     let log = policy(Algorithm::SlidingWindowLog, 2, 60_000);
@@ -136,7 +136,7 @@ async fn only_the_same_question_is_refused() {
 }
 
 #[tokio::test]
-async fn a_denial_of_any_cost_is_repeated_without_the_server() {
+async fn a_denial_of_any_cost_is_cached() {
     let Some(server) = server() else { return };
     for algorithm in ALGORITHMS {
         let clock = clock_at_start();
@@ -163,7 +163,7 @@ async fn a_denial_of_any_cost_is_repeated_without_the_server() {
 }
 
 #[tokio::test]
-async fn a_request_of_this_process_that_passes_ends_the_denial_of_a_larger_cost() {
+async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cost() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
@@ -180,7 +180,7 @@ async fn a_request_of_this_process_that_passes_ends_the_denial_of_a_larger_cost(
 }
 
 #[tokio::test]
-async fn a_reset_or_refund_ends_the_denial_of_every_group_with_that_count() {
+async fn a_reset_or_refund_ends_the_cached_denial_of_every_group_with_that_count() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
@@ -206,7 +206,7 @@ async fn a_reset_or_refund_ends_the_denial_of_every_group_with_that_count() {
 }
 
 #[tokio::test]
-async fn a_group_is_refused_as_a_whole() {
+async fn a_cached_denial_of_a_group_applies_to_the_whole_group() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
@@ -232,7 +232,7 @@ async fn a_group_is_refused_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_second() {
+async fn own_refunds_are_seen_at_once_and_those_of_others_within_a_second() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let (limiter, other) = (server.limiter_at(&clock), server.limiter_at(&clock));
@@ -253,7 +253,7 @@ async fn what_this_process_gives_back_is_seen_at_once_and_anothers_within_a_seco
 }
 
 #[tokio::test]
-async fn a_reset_that_nobody_waits_for_is_seen_as_well() {
+async fn a_dropped_reset_ends_a_cached_denial() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock_at_start());
     let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
@@ -286,7 +286,7 @@ async fn until_held<F: Future<Output = Result<Outcome, StoreError>>>(mut denied:
 }
 
 #[tokio::test]
-async fn a_wait_begins_when_the_question_is_asked_however_late_the_answer_comes() {
+async fn a_wait_begins_when_the_check_is_sent_however_late_the_reply_is() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
@@ -307,7 +307,7 @@ async fn a_wait_begins_when_the_question_is_asked_however_late_the_answer_comes(
 }
 
 #[tokio::test]
-async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
+async fn a_reply_from_before_a_reset_or_refund_is_not_cached() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
@@ -341,7 +341,7 @@ async fn an_answer_from_before_a_reset_or_a_refund_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_flood_of_refused_callers_takes_bounded_room_and_frees_nobody() {
+async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock_at_start());
     let one = policy(Algorithm::FixedWindow, 1, 3_600_000);
@@ -360,7 +360,7 @@ async fn a_flood_of_refused_callers_takes_bounded_room_and_frees_nobody() {
 
 /// Ten times as many requests as the limit admits, evenly: as many pass as without, and hardly any reach the server.
 #[tokio::test]
-async fn an_overload_is_refused_here() {
+async fn an_overload_is_denied_without_the_server() {
     let Some(server) = server() else { return };
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 100, 60_000);

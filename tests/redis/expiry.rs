@@ -51,7 +51,7 @@ async fn expect_lives(server: &Server, longest: Duration, told: &Outcome, since:
 }
 
 #[tokio::test]
-async fn every_key_lives_as_long_as_it_counts_and_hardly_longer() {
+async fn every_key_expires_soon_after_it_stops_counting() {
     // Under a test's clock every key lives an hour at least.
     const WINDOW: Duration = Duration::from_secs(400 * 3600);
     let Some(server) = server() else { return };
@@ -97,7 +97,7 @@ async fn other_keys(server: &Server, prefix: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_key_expires_by_the_servers_clock() {
+async fn every_key_expires_by_the_clock_of_the_server() {
     let Some(server) = server() else { return };
     let limiter = server.limiter();
     for policy in every_layout(Duration::from_secs(60)) {

@@ -51,7 +51,7 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
 }
 
 #[tokio::test]
-async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_one_window() {
+async fn a_foreign_value_is_an_error_for_its_caller_and_expires_after_one_window() {
     let Some(server) = server() else { return };
     for algorithm in ALGORITHMS {
         let policy = Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build();
@@ -103,7 +103,7 @@ async fn a_value_that_is_not_ours_is_an_error_for_that_caller_and_expires_after_
 }
 
 #[tokio::test]
-async fn a_value_that_shows_late_that_it_is_not_ours_ends_no_call_of_others() {
+async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);

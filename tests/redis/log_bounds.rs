@@ -98,7 +98,7 @@ impl Twins {
 }
 
 #[tokio::test]
-async fn at_every_edge_of_a_node_a_log_decides_what_the_model_decides() {
+async fn a_log_decides_as_the_model_at_every_edge_of_a_node() {
     let Some(server) = server() else { return };
     let mut twins = Twins::new(&server);
     let policy = log("edges", 4 * ENTRIES * FAN_OUT);
@@ -133,7 +133,7 @@ async fn at_every_edge_of_a_node_a_log_decides_what_the_model_decides() {
 }
 
 #[tokio::test]
-async fn whatever_happens_to_a_long_log_it_decides_what_the_model_decides() {
+async fn a_long_log_decides_as_the_model_after_random_operations() {
     let Some(server) = server() else { return };
     for (seed, entries, max) in
         [(1, 150, 200), (2, 1_500, 2_000), (3, 1_200, 1_000_000_000_000), (4, 20_000, 50_000)]
@@ -228,7 +228,7 @@ const CASES: [(&str, u64); 9] = [
 ];
 
 #[tokio::test]
-async fn no_call_does_more_for_a_long_log_than_for_a_short_one() {
+async fn a_call_does_the_same_work_for_long_and_short_logs() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     for entries in [100, 10_000, 100_000] {
@@ -314,7 +314,7 @@ async fn no_call_does_more_for_a_long_log_than_for_a_short_one() {
 }
 
 #[tokio::test]
-async fn a_crowd_of_callers_with_long_logs_costs_as_much_as_each_by_itself() {
+async fn many_callers_with_long_logs_cost_as_much_as_each_alone() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));
@@ -345,7 +345,7 @@ async fn a_crowd_of_callers_with_long_logs_costs_as_much_as_each_by_itself() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_removed_by_and_by_and_all_of_it_with_the_last() {
+async fn expired_entries_are_removed_step_by_step() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));
@@ -390,7 +390,7 @@ async fn what_has_expired_is_removed_by_and_by_and_all_of_it_with_the_last() {
 }
 
 #[tokio::test]
-async fn a_damaged_log_fails_as_a_value_that_is_not_ours_and_charges_nothing_then() {
+async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));

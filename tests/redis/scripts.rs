@@ -43,7 +43,7 @@ async fn time(server: &Server) -> u64 {
 }
 
 #[test]
-fn a_test_without_its_server_is_skipped_visibly_and_fails_where_one_is_required() {
+fn a_test_without_its_server_is_skipped_visibly_or_fails_where_required() {
     let name = test_path(module_path!(), "the_server_clock_decides");
     let run = |required: bool| {
         let mut test = Command::new(std::env::current_exe().unwrap());
@@ -88,7 +88,7 @@ async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_are_sent_again_without_counting_twice() {
+async fn flushed_scripts_are_sent_again_without_counting_twice() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock_at_start());
     let policy = policy(Algorithm::SlidingWindowLog, 50, Duration::from_secs(60));

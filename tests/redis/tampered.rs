@@ -273,11 +273,11 @@ fn run(everything: bool) {
 }
 
 #[test]
-fn whatever_is_stored_one_call_decides_what_many_would() {
+fn a_batch_decides_as_single_calls_whatever_is_stored() {
     run(false);
 }
 
 #[test]
-fn whatever_is_stored_fails_only_as_a_value_that_is_not_ours() {
+fn tampered_values_fail_only_as_foreign_values() {
     run(true);
 }

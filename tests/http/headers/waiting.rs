@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_client_that_waits_as_it_was_told_passes(
+    fn a_client_that_waits_for_its_retry_after_passes(
         outer in policies(),
         inner in proptest::collection::vec(policies(), 1..3),
         style in 0..4usize,
@@ -142,7 +142,7 @@ proptest! {
 }
 
 #[actix_web::test]
-async fn after_a_refund_the_other_limit_still_tells_its_next_unit() {
+async fn the_wait_of_another_limit_survives_a_refund() {
     #[rate_limit(max = 2, window = "10s", algorithm = "sliding_window_log", key = "all")]
     #[rate_limit(
         max = 2,
@@ -170,7 +170,7 @@ async fn after_a_refund_the_other_limit_still_tells_its_next_unit() {
 }
 
 #[actix_web::test]
-async fn a_denial_waits_for_the_middleware_as_well() {
+async fn retry_after_covers_the_limits_of_the_middleware() {
     #[rate_limit(max = 1, window = "1s", algorithm = "fixed_window")]
     async fn limited() -> &'static str {
         "ok"

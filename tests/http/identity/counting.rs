@@ -18,7 +18,7 @@ async fn index() -> &'static str {
 }
 
 #[actix_web::test]
-async fn the_ipv6_prefix_says_how_many_addresses_are_one_caller() {
+async fn the_ipv6_prefix_sets_which_addresses_share_a_count() {
     let cases = [
         (48, "[2001:db8:1:ffff::1]:1", 429),
         (48, "[2001:db8:2::1]:1", 200),
@@ -37,7 +37,7 @@ async fn the_ipv6_prefix_says_how_many_addresses_are_one_caller() {
 }
 
 #[actix_web::test]
-async fn the_nearest_settings_count() {
+async fn the_nearest_settings_apply() {
     let proxy = behind(&["192.0.2.0/24"], ForwardedHeader::XForwardedFor);
     let shared = Data::new(behind(&["192.0.2.0/24"], ForwardedHeader::Forwarded));
     let app = App::new()
@@ -63,7 +63,7 @@ async fn who(req: HttpRequest) -> String {
 }
 
 #[actix_web::test]
-async fn no_spelling_of_a_path_and_no_method_is_a_way_around() {
+async fn no_path_spelling_or_method_bypasses_a_limit() {
     let (limiter, watch) = watched();
     let app = App::new()
         .app_data(Data::new(limiter))
@@ -84,7 +84,7 @@ async fn no_spelling_of_a_path_and_no_method_is_a_way_around() {
 }
 
 #[actix_web::test]
-async fn options_is_counted_where_it_is_asked_for() {
+async fn options_is_counted_where_configured() {
     let config = RateLimitConfig::builder().count_options().build().unwrap();
     let app = App::new().app_data(config).app_data(Data::new(fresh())).service(web::resource("/").to(index));
     let app = init_service(app).await;
@@ -104,7 +104,7 @@ async fn anonymous() -> &'static str {
 }
 
 #[actix_web::test]
-async fn without_a_peer_all_requests_are_one_caller_whatever_they_say() {
+async fn requests_without_a_peer_share_a_count_whatever_their_headers() {
     let app = App::new().app_data(Data::new(fresh())).service((
         web::resource("/reject").to(index),
         web::resource("/skip").to(skipping),
@@ -130,7 +130,7 @@ async fn without_a_peer_all_requests_are_one_caller_whatever_they_say() {
 }
 
 #[actix_web::test]
-async fn an_address_that_was_translated_is_the_client_that_it_was() {
+async fn a_translated_address_names_the_original_client() {
     let app = App::new().app_data(Data::new(fresh())).route("/", web::get().to(index));
     let app = init_service(app).await;
     let cases = [

@@ -28,7 +28,7 @@ fn real_ip() -> ForwardedHeader {
 }
 
 #[test]
-fn a_trusted_proxy_is_believed_about_whom_it_was_called_by() {
+fn a_trusted_proxy_names_the_client() {
     let config = behind(&["10.0.0.0/8", "2001:db8:a::/48"], ForwardedHeader::XForwardedFor);
     let ten_thousand = format!("{}203.0.113.9", "1.2.3.4, ".repeat(10_000));
     let mebibyte = format!("{}, 203.0.113.9", "x".repeat(1 << 20));
@@ -55,7 +55,7 @@ fn a_trusted_proxy_is_believed_about_whom_it_was_called_by() {
 }
 
 #[test]
-fn only_the_chosen_header_is_believed() {
+fn only_the_configured_header_is_trusted() {
     let headers = [
         (ForwardedHeader::XForwardedFor, "x-forwarded-for", "203.0.113.9"),
         (ForwardedHeader::Forwarded, "forwarded", "for=203.0.113.9"),
@@ -72,7 +72,7 @@ fn only_the_chosen_header_is_believed() {
 }
 
 #[test]
-fn without_a_peer_no_header_helps() {
+fn headers_of_a_request_without_a_peer_are_ignored() {
     let config = behind(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
     let request = TestRequest::default().app_data(config).insert_header(("x-forwarded-for", "203.0.113.9"));
     assert_eq!(client_ip(&request.to_http_request()), None);
@@ -100,7 +100,7 @@ const NAMES: [&str; 16] = [
 
 proptest! {
     #[test]
-    fn no_header_from_an_untrusted_peer_changes_the_caller(
+    fn headers_of_an_untrusted_peer_are_ignored(
         lines in proptest::collection::vec(
             (prop_oneof![
                 "[ -~]{0,60}".prop_map(String::into_bytes),
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_from_a_trusted_peer_are_an_address_or_nothing(
+    fn random_headers_of_a_trusted_peer_give_an_address_or_none(
         line in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         for header in [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded] {
@@ -144,7 +144,7 @@ proptest! {
 }
 
 #[test]
-fn a_header_that_is_not_believed_is_reported_once() {
+fn an_ignored_header_is_logged_once() {
     in_own_process(|| {
         let log = Log::of_process();
         let config = behind(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);

@@ -185,7 +185,7 @@ fn spoofs() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn behind_two_proxies_no_spoofed_header_gains_a_request() {
+fn spoofed_headers_gain_no_request_behind_two_proxies() {
     for appends in [Appends::Line, Appends::ToLine] {
         let (statuses, nearer, directly) = within_one_minute(|| {
             let demo = Demo::start(BEHIND_PROXY, &[TRUSTED]);
@@ -208,7 +208,7 @@ fn behind_two_proxies_no_spoofed_header_gains_a_request() {
 /// The control of the test above: its proxies hand on what the client says, and a service that believes too much lets
 /// every new address pass.
 #[test]
-fn whoever_is_trusted_can_be_anybody() {
+fn a_trusted_peer_can_name_any_client() {
     for appends in [Appends::Line, Appends::ToLine] {
         let statuses = within_one_minute(|| {
             // The client's own address is among the trusted ones.
@@ -222,7 +222,7 @@ fn whoever_is_trusted_can_be_anybody() {
 }
 
 #[test]
-fn clients_behind_a_proxy_count_apart() {
+fn clients_behind_a_proxy_have_separate_counts() {
     let statuses = within_one_minute(|| {
         let demo = Demo::start(BEHIND_PROXY, &[("TRUSTED_PROXIES", "127.0.0.0/8")]);
         ["X-Forwarded-For: 203.0.113.1\r\n", "X-Forwarded-For: 203.0.113.2\r\n"]
@@ -232,7 +232,7 @@ fn clients_behind_a_proxy_count_apart() {
 }
 
 #[test]
-fn without_proxies_everybody_is_the_peer() {
+fn without_trusted_proxies_the_peer_is_the_client() {
     for variables in [&[][..], &[("TRUSTED_PROXIES", "")]] {
         let statuses = within_one_minute(|| {
             let demo = Demo::start(BEHIND_PROXY, variables);
@@ -244,7 +244,7 @@ fn without_proxies_everybody_is_the_peer() {
 }
 
 #[test]
-fn trust_that_cannot_be_meant_is_a_clear_error() {
+fn an_invalid_trust_setting_gives_a_clear_error() {
     let cases = [
         ("0.0.0.0/0", "must not cover every address"),
         ("10.0.0.0/8,::/0", "must not cover every address"),

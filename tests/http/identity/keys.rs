@@ -29,7 +29,7 @@ async fn by_two() -> &'static str {
 }
 
 #[actix_web::test]
-async fn every_hostile_key_is_a_caller_of_its_own() {
+async fn every_hostile_key_has_a_count_of_its_own() {
     let (long, longer) = ("k".repeat(1 << 20), "k".repeat((1 << 20) + 1));
     let keys = [
         "",
@@ -118,7 +118,7 @@ async fn by_extractor(id: web::Path<String>) -> String {
 }
 
 #[actix_web::test]
-async fn what_a_handler_takes_for_one_value_has_one_count() {
+async fn spellings_that_a_handler_reads_as_one_value_share_a_count() {
     let app = App::new().app_data(Data::new(fresh()));
     let app = init_service(app.service((by_path, by_template, by_function, by_extractor))).await;
     for route in ["by", "template", "function", "extractor"] {
@@ -148,7 +148,7 @@ async fn by_number(id: web::Path<u64>) -> String {
 }
 
 #[actix_web::test]
-async fn a_number_has_one_count_where_it_is_counted_as_one() {
+async fn spellings_of_a_number_share_a_count_when_parsed() {
     let app = init_service(App::new().app_data(Data::new(fresh())).service(by_number)).await;
     assert_eq!(send(&app, from_client("/number/7")).await.body, "7");
     for spelling in ["7", "07", "007", "+7", "%2B7", "%37", "0000000000000000000000007"] {
@@ -167,7 +167,7 @@ async fn by_header(req: HttpRequest) -> String {
 }
 
 #[actix_web::test]
-async fn of_a_header_that_occurs_twice_the_one_counts_that_the_handler_gets() {
+async fn a_repeated_header_counts_by_the_value_that_the_handler_reads() {
     let app = init_service(App::new().app_data(Data::new(fresh())).service(by_header)).await;
     let ask = |keys: &[&'static str]| {
         keys.iter().fold(from_client("/header"), |request, key| request.append_header(("x-api-key", *key)))

@@ -14,7 +14,7 @@ use tests::store::fresh;
 use super::{FIVE, TWO, ok};
 
 #[actix_web::test]
-async fn parameters_of_the_scope_can_be_callers_and_those_of_the_resource_around_it() {
+async fn path_parameters_name_callers_in_scopes_and_around_resources() {
     let parameter =
         |name: &'static str| move |req: &HttpRequest| req.match_info().get(name).map(str::to_owned);
     let scope = web::scope("/scope/{org}")
@@ -36,7 +36,7 @@ async fn parameters_of_the_scope_can_be_callers_and_those_of_the_resource_around
 }
 
 #[actix_web::test]
-async fn a_parameter_is_one_caller_in_every_spelling() {
+async fn every_spelling_of_a_parameter_is_one_caller() {
     let by_org = |req: &HttpRequest| path_key(req, "org");
     let scope = web::scope("/{org}").wrap(RateLimit::new(TWO.clone()).by(by_org));
     let app = App::new().app_data(Data::new(fresh())).service(scope.route("/x", web::get().to(ok)));
@@ -47,7 +47,7 @@ async fn a_parameter_is_one_caller_in_every_spelling() {
 }
 
 #[actix_web::test]
-async fn a_limit_says_what_becomes_of_requests_without_a_caller() {
+async fn on_missing_decides_about_requests_without_a_caller() {
     let tenant = |req: &HttpRequest| req.headers().get("x-tenant").map(|_| "tenant");
     let cases = [
         (OnMissing::Reject, [400, 400, 400]),
@@ -80,7 +80,7 @@ async fn a_limit_says_what_becomes_of_requests_without_a_caller() {
 }
 
 #[test]
-fn a_group_that_cannot_be_meant_is_refused_where_it_is_made() {
+fn an_invalid_group_panics_at_its_construction() {
     type Make = fn() -> RateLimit;
     let refused = |make: Make| {
         let panic = std::panic::catch_unwind(make).unwrap_err();
@@ -116,7 +116,7 @@ async fn authenticate(
 }
 
 #[actix_web::test]
-async fn a_verified_principal_has_a_count_of_its_own_and_a_made_up_key_has_not() {
+async fn only_a_verified_principal_has_a_count_of_its_own() {
     let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
     let app = App::new()
         .app_data(Data::new(fresh()))

@@ -8,7 +8,7 @@ use tests::redis::server;
 use super::{SECOND, patient, story};
 
 #[tokio::test]
-async fn a_password_that_comes_and_goes_ends_nothing_for_ever() {
+async fn a_temporary_password_does_not_end_the_connection_for_good() {
     let Some(server) = server() else { return };
     let console = std::cell::RefCell::new(server.console());
     let fail = || {
@@ -21,7 +21,7 @@ async fn a_password_that_comes_and_goes_ends_nothing_for_ever() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_changed_and_changed_back_ends_nothing_for_ever() {
+async fn a_password_changed_and_restored_does_not_end_the_connection_for_good() {
     let Some(server) = server() else { return };
     server.must("ACL SETUSER app on >one ~* +@all");
     let fail = || {
@@ -33,7 +33,7 @@ async fn a_password_that_is_changed_and_changed_back_ends_nothing_for_ever() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_decide_any_more_is_told_and_goes_on_when_allowed() {
+async fn a_revoked_permission_is_an_outage_until_it_is_granted_again() {
     let Some(server) = server() else { return };
     server.must("ACL SETUSER app on >one ~* +@all");
     let url = format!("redis://app:one@127.0.0.1:{}/", server.port());
@@ -43,7 +43,7 @@ async fn a_user_who_may_not_decide_any_more_is_told_and_goes_on_when_allowed() {
 
 /// The permissions of `docs/when-redis-fails.md`, each taken away in turn.
 #[tokio::test]
-async fn every_permission_that_is_asked_for_is_needed_and_told_when_it_is_missing() {
+async fn every_documented_permission_is_needed_and_named_when_missing() {
     const COMMANDS: &str =
         "evalsha eval unlink time get mget set setrange pttl pexpire hget hset hdel select ping";
     let Some(server) = server() else { return };

@@ -27,7 +27,7 @@ async fn admissions(limiter: &RateLimiter, policy: &Policy, caller: &str, until:
 }
 
 #[tokio::test]
-async fn a_server_clock_that_is_set_locks_nobody_out_for_longer_than_a_window() {
+async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
     const WINDOW: Duration = Duration::from_secs(1);
     const HOUR_US: i64 = 3_600_000_000;
     let Some(mut clocked) = clocked_server() else { return };
@@ -88,7 +88,7 @@ async fn a_server_clock_that_is_set_locks_nobody_out_for_longer_than_a_window() 
 }
 
 #[test]
-fn the_clock_of_the_application_may_be_set_without_effect() {
+fn a_clock_step_of_the_application_has_no_effect() {
     const URL: &str = "RATELIMIT_TESTS_CLOCK";
     const YEAR: Duration = Duration::from_secs(365 * 86_400);
     let mut held = None;

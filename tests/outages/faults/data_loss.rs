@@ -12,7 +12,7 @@ use tracing::Level;
 use super::patient;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_that_are_forgotten_every_10_ms_cost_no_error_and_no_count() {
+async fn flushing_scripts_every_10_ms_causes_no_error_and_no_lost_count() {
     let Some(server) = server() else { return };
     let limiter = patient(&server.url());
     let (mut console, done) =
@@ -62,7 +62,7 @@ async fn scripts_that_are_forgotten_every_10_ms_cost_no_error_and_no_count() {
 }
 
 #[tokio::test]
-async fn what_a_failover_can_lose_is_what_was_not_replicated() {
+async fn a_failover_loses_only_what_was_not_replicated() {
     static HUNDRED: Policy = Policy::builder("failover")
         .max(100)
         .window(Duration::from_secs(3600))
@@ -112,7 +112,7 @@ async fn what_a_failover_can_lose_is_what_was_not_replicated() {
 }
 
 #[test]
-fn a_server_that_evicts_is_warned_of_because_a_flood_frees_those_who_are_denied() {
+fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
     static ONE: Policy = Policy::builder("evicted")
         .max(1)
         .window(Duration::from_secs(3600))

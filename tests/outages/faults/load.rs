@@ -53,7 +53,7 @@ impl Load {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn under_a_thousand_requests_a_second_a_kill_and_a_hang_delay_nobody_for_long() {
+async fn a_kill_and_a_hang_under_a_thousand_requests_a_second_keep_waits_bounded() {
     let Some(mut server) = server() else { return };
     let outage = Outage::of("load", &server.url());
     outage.until_up().await;

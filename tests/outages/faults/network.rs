@@ -36,18 +36,18 @@ macro_rules! disturbed {
 }
 
 disturbed! {
-    answers_that_take_150_ms_are_too_late, "answers 150 ms late", Mode::Delay(Duration::from_millis(150)), SECOND;
-    answers_that_take_500_ms_are_too_late, "answers 500 ms late", Mode::Delay(Duration::from_millis(500)), IN_VAIN;
+    replies_after_150_ms_are_too_late, "answers 150 ms late", Mode::Delay(Duration::from_millis(150)), SECOND;
+    replies_after_500_ms_are_too_late, "answers 500 ms late", Mode::Delay(Duration::from_millis(500)), IN_VAIN;
     a_network_that_swallows_everything_is_an_outage, "network swallows", Mode::Swallow, IN_VAIN;
-    connections_that_are_reset_in_an_answer_are_an_outage, "reset in an answer", Mode::Reset, SECOND;
-    connections_that_end_in_an_answer_are_an_outage, "end in an answer", Mode::Cut, SECOND;
-    answers_that_trickle_are_too_late, "trickle", Mode::Trickle(Duration::from_millis(5)), IN_VAIN;
-    answers_that_are_not_the_protocol_are_an_outage, "garbage", Mode::Garbage, SECOND;
+    connections_reset_within_a_reply_are_an_outage, "reset in an answer", Mode::Reset, SECOND;
+    connections_closed_within_a_reply_are_an_outage, "end in an answer", Mode::Cut, SECOND;
+    trickling_replies_are_too_late, "trickle", Mode::Trickle(Duration::from_millis(5)), IN_VAIN;
+    replies_that_break_the_protocol_are_an_outage, "garbage", Mode::Garbage, SECOND;
     an_announced_terabyte_is_an_outage, "announced terabyte", Mode::Oversized, IN_VAIN;
 }
 
 #[tokio::test]
-async fn answers_that_take_half_of_the_deadline_are_in_time() {
+async fn replies_within_half_of_the_deadline_are_in_time() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     // The proxy holds up one answer after another, and that to the heartbeat would be one more.
@@ -62,7 +62,7 @@ async fn answers_that_take_half_of_the_deadline_are_in_time() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_comes_is_given_up_at_the_deadline() {
+async fn a_missing_reply_times_out_at_the_deadline() {
     const DEADLINE: Duration = Duration::from_secs(2);
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
@@ -78,7 +78,7 @@ async fn an_answer_that_never_comes_is_given_up_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn whatever_happens_to_connections_nobody_gets_the_answer_to_another_request() {
+async fn disturbed_connections_never_mix_up_replies() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let outage = Outage::of("mixed up", &proxy.url());
@@ -122,7 +122,7 @@ async fn whatever_happens_to_connections_nobody_gets_the_answer_to_another_reque
 }
 
 #[tokio::test]
-async fn a_server_that_has_moved_is_found() {
+async fn a_moved_server_is_found() {
     let (Some(mut first), Some(second)) = (server(), server()) else { return };
     // The proxy stands for a name whose address changes.
     let proxy = Proxy::before(first.port());

@@ -6,7 +6,7 @@ use tests::client;
 use tests::redis::server;
 
 #[test]
-fn metrics_tell_of_an_outage_and_the_probe_of_readiness() {
+fn metrics_show_an_outage_and_the_probe_shows_readiness() {
     let Some(mut server) = server() else { return };
     let demo = tests::demo::Demo::start(env!("CARGO_BIN_EXE_demo-metrics"), &[("REDIS_URL", &server.url())]);
     let value = |line: &str| -> Option<f64> {

@@ -14,10 +14,10 @@ use tests::redis::server;
 use super::{SECOND, patient};
 
 #[test]
-fn eight_processes_that_start_without_a_server_try_seldom() {
+fn eight_processes_without_a_server_connect_rarely() {
     const URL: &str = "RATELIMIT_TESTS_STORM";
     const WATCHED: Duration = Duration::from_secs(3);
-    let test = test_path(module_path!(), "eight_processes_that_start_without_a_server_try_seldom");
+    let test = test_path(module_path!(), "eight_processes_without_a_server_connect_rarely");
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     if let Ok(url) = std::env::var(URL) {
         let limiter = RateLimiter::redis(&url).unwrap();
@@ -67,14 +67,14 @@ fn a_flapping_server_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_flood_of_callers_does_not_fill_the_memory_and_frees_nobody() {
+fn a_flood_of_callers_stays_within_memory_and_frees_no_denied_caller() {
     in_own_process(|| {
         tests::flood::flood(300_000);
     });
 }
 
 #[tokio::test]
-async fn requests_that_are_given_up_leave_nothing_behind() {
+async fn cancelled_requests_leave_nothing_behind() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let outage = Outage::with("given up", RedisStore::builder(&proxy.url()).deadline(20 * SECOND));
@@ -100,7 +100,7 @@ async fn requests_that_are_given_up_leave_nothing_behind() {
 }
 
 #[test]
-fn a_runtime_that_ends_amid_requests_takes_nothing_with_it() {
+fn a_limiter_survives_a_runtime_that_ends_amid_requests() {
     let Some(server) = server() else { return };
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -130,7 +130,7 @@ fn caller(req: &HttpRequest) -> String {
 }
 
 #[test]
-fn a_panic_of_the_function_that_names_the_caller_costs_that_request_only() {
+fn a_panicking_caller_function_fails_only_its_own_request() {
     use std::io::{Read, Write};
     let (tell, told) = std::sync::mpsc::channel();
     let serve = move || {

@@ -8,7 +8,7 @@ use tests::redis::{server, server_with};
 use super::{SECOND, story};
 
 #[tokio::test]
-async fn without_a_server_at_the_start_policies_apply_until_there_is_one() {
+async fn failure_policies_apply_from_the_start_until_there_is_a_server() {
     let Some(mut server) = server() else { return };
     server.kill();
     let mut outage = Outage::of("no server at the start", &server.url());
@@ -20,7 +20,7 @@ async fn without_a_server_at_the_start_policies_apply_until_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_killed_server_is_found_again() {
+async fn a_restarted_server_is_found_again() {
     let Some(mut server) = server() else { return };
     let mut outage = Outage::of("killed", &server.url());
     outage.until_up().await;
@@ -39,7 +39,7 @@ async fn a_hung_server_is_used_again_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_with_a_script_is_used_again_when_the_script_ends() {
+async fn a_server_busy_with_a_script_is_used_again_after_it() {
     let Some(server) = server_with("--lua-time-limit 200") else { return };
     let url = server.url();
     let script = std::sync::Mutex::new(None);
@@ -82,7 +82,7 @@ async fn a_master_that_wants_replicas_is_used_again_when_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_more_clients_is_used_again_when_it_does() {
+async fn a_server_at_its_client_limit_is_used_again_below_it() {
     let Some(server) = server() else { return };
     let console = std::cell::RefCell::new(server.console());
     let fail = || {

@@ -13,7 +13,7 @@ use super::{SECOND, patient};
 const TLS_SLACK: Duration = if cfg!(debug_assertions) { Duration::from_millis(200) } else { Duration::ZERO };
 
 #[tokio::test]
-async fn over_tls_limits_are_shared_as_without() {
+async fn limits_over_tls_and_in_plain_text_share_counts() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
     let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
     let builder = builder.deadline(20 * SECOND).connect_timeout(20 * SECOND);
@@ -51,7 +51,7 @@ mistrusted! {
 }
 
 #[tokio::test]
-async fn the_authorities_of_the_system_do_not_vouch_for_a_server_with_one_of_its_own() {
+async fn system_authorities_do_not_vouch_for_a_private_authority() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
     let mut outage = Outage::of("own CA, not given", &secured.url()).with_slack(TLS_SLACK);
     outage.until_noticed().await;
