@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Mutates the code and the Lua scripts, and tells which mutations no test notices. Needs cargo-mutants and redis-server.
+# Mutates the code and the Lua scripts, and reports which mutations no test notices. Needs cargo-mutants and redis-server.
 #
 #   tests/mutants.sh                 all areas: algorithm, store, facade, lua; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
@@ -79,7 +79,7 @@ facade() {
     '--test-package tests -C=--test=http -C=--test=attribute' ''
 }
 
-# Tries one mutation of a script, and tells whether the tests notice it.
+# Tries one mutation of a script, and returns whether the tests notice it.
 mutate() { # mutate FILE NAME "TEST .. [-- FILTER ..]" FROM TO
   local path=$tree/ratelimit-core/lua/$1 name=$2 wanted=$3 from=$4 to=$5 text without found args=() word
   [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/lua/$1" >&2; return 2; }

@@ -38,7 +38,7 @@ struct Tally {
     /// Passed on its own counts where the log on its own denied, and the other way round.
     wrongly_passed: u64,
     wrongly_denied: u64,
-    /// Callers to whom it denied something, and the log nothing.
+    /// Callers that it denied at least once, and the log never.
     wronged: u64,
     /// The most that passed in any window.
     most: usize,
@@ -84,7 +84,7 @@ fn ask(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcom
 struct Totals {
     requests: u64,
     denied: u64,
-    /// Callers of whom the log denied something.
+    /// Callers that the log denied at least once.
     limited: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Who is limited: `key` with placeholders, `by`, and `on_missing`.
+//! The caller of a limit: `key` with placeholders, `by`, and `on_missing`.
 
 use std::net::IpAddr;
 
@@ -271,7 +271,7 @@ async fn the_handler_still_gets_the_body() {
     assert_eq!(send(&app, request).await.body, "hello");
 }
 
-// ---- Nobody -------------------------------------------------------------------------------------------------
+// ---- Missing callers -------------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, by = header("x-api-key"), on_missing = "skip")]
 #[rate_limit(max = 3, key = "address")]
@@ -319,7 +319,7 @@ async fn a_missing_caller_is_rejected_skipped_or_anonymous() {
     let answer = send(&app, from_client("/only-skip")).await;
     assert_eq!((answer.status, answer.quota()), (200, None));
 
-    // Anonymous: everybody without a key is one caller, and is not the one with an empty or any other key.
+    // Anonymous: requests without a key share one caller, which differs from that of an empty or any other key.
     for path in ["/anonymous", "/anonymous-async"] {
         assert_eq!(
             passes!(app, from_client(path), by("198.51.100.1:1", path), keyed(path, "a")),

@@ -1,4 +1,4 @@
-//! `count`: which answers count, and what a client is told when one does not.
+//! `count`: which responses count, and which quota a client sees when one does not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn headers_after_a_refund_show_the_refunded_quota() {
     // Nothing is taken: the full quota is there now.
     let answer = send(&app, from_client("/failures/200")).await;
     assert_eq!(answer.quota(), Some((3, 3, START)));
-    // One is taken at first; later one is given back, and what is told is about the one that stays.
+    // Both limits are charged at first; one is refunded, and the header shows the one that stays charged.
     send(&app, from_client("/failures/404")).await;
     clock.advance(Duration::from_secs(10));
     let answer = send(&app, from_client("/failures/200")).await;
@@ -132,7 +132,7 @@ async fn only_the_limit_that_does_not_count_refunds_in_a_group() {
         let (limit, remaining, _) = answer.quota().unwrap();
         left.push((answer.status, limit, remaining));
     }
-    // The tightest of the two is told: first the one for failures, at last the other.
+    // The header shows the tighter of the two: first the one for failures, at last the other.
     let expected = [(200, 3, 3), (404, 3, 2), (200, 5, 2), (200, 5, 1), (200, 5, 0), (429, 5, 0)];
     assert_eq!(left, expected);
     assert_eq!(watch.refunds(), 4);

@@ -103,7 +103,7 @@ fn max(stage: &Stage) {
         assert_eq!([left(1), left(1), left(3), left(0), left(3)], [Some(0), None, Some(1), None, Some(0)]);
     }
     assert_eq!(stage.get("/max/with/many").status, 404);
-    // Nobody said anything.
+    // No argument.
     let reply = stage.get("/bare");
     assert_eq!((reply.header("x-ratelimit-limit"), reply.header("retry-after")), (Some("100"), None));
 }
@@ -150,7 +150,7 @@ fn by(stage: &Stage) {
         let passed = ["3", "4", "3"].map(|last| stage.callers(&format!("/by/{form}/{last}"), ["c"])[0]);
         assert_eq!(passed, [200, 200, 429], "{form}");
     }
-    // An extractor that finds nobody answers for itself.
+    // An extractor that finds no caller responds with its own error.
     assert_eq!(stage.get("/by/user").status, 401);
 }
 
@@ -179,7 +179,7 @@ fn on_error(stage: &Stage) {
 }
 
 fn algorithm(stage: &Stage) {
-    // Two in an hour, asked for in its last minute.
+    // Two in an hour, sent in its last minute.
     stage.advance(59 * MINUTE);
     let each = ["fixed", "counter", "log", "bucket", "default"].map(|name| format!("/algorithm/{name}"));
     for path in &each {

@@ -1,5 +1,5 @@
-//! However many tasks and processes ask at once: exactly the limit passes, a group is charged in whole or not at all, and
-//! nobody waits for ever.
+//! Many concurrent tasks and processes: exactly the limit passes, a group is charged as a whole or not at all, and there is no
+//! deadlock.
 //!
 //! The usual run of the processes is a small one. The full one is
 //!
@@ -25,7 +25,7 @@ use tests::timed::{MIDNIGHT, Timed, report};
 const TASKS: u64 = 64;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a machine may take at the very most, if nobody waits for ever.
+/// The longest time that a slow machine may take; longer means a deadlock.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Every algorithm, with as many units a day.
@@ -75,7 +75,7 @@ fn passed(limiter: &RateLimiter, policy: &Policy, requests: u64, cost: u64) -> u
 /// What a task took of each policy from each caller, less what it gave back.
 type Taken = HashMap<(usize, usize), u64>;
 
-/// Asks for random groups over the same few counts, in any order and some twice, and gives back some of them.
+/// Checks random groups over the same few counts, in any order and some twice, and refunds some of them.
 async fn take_groups(limiter: RateLimiter, policies: [Policy; 5], mut random: Random) -> Taken {
     let mut taken = Taken::new();
     for _ in 0..60 {
@@ -160,7 +160,7 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     let policies = every_algorithm("groups", 150);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { assert!(limiter.check(&policies[0], "first").await.unwrap().is_allowed()) });
-    // Nobody gets a refund here, since a shared count cannot tell whose units they are.
+    // There are no refunds here, since a shared count does not know which caller was charged.
     let tallies = race(|task| {
         let (limiter, policies, mut random) = (limiter.clone(), policies.clone(), Random(task + 1));
         async move {
@@ -214,7 +214,7 @@ impl Contender {
         line.trim_end().to_owned()
     }
 
-    /// For each count, how often it asked and how often it passed.
+    /// For each count, the number of checks and of those that passed.
     fn result(mut self) -> Vec<[u64; 2]> {
         let counts = (0..COUNTS).map(|_| {
             let line = self.line();
@@ -250,7 +250,7 @@ fn many_concurrent_processes_pass_exactly_the_limit() {
     let Some(store) = tests::timed::redis() else { return };
     let server = store.server().unwrap();
     let (processes, tasks, decisions) = size_of_the_run();
-    // Every count is asked for twice as often as it admits.
+    // Every count gets twice as many checks as it admits.
     let counts = COUNTS as u64;
     let (share, max) = (decisions / processes, decisions / counts / 2);
     let window = u64::try_from(contention::WINDOW.as_micros()).unwrap();

@@ -177,7 +177,8 @@ fn the_redis_store_decides_what_the_model_decides() {
 fn the_denial_cache_denies_only_what_the_model_denies() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    // A server that is not asked does not note what expires, so that after a step back it may count again.
+    // The denial cache keeps checks from the server, which then does not see that entries expire: after a step back it may
+    // count them again. So the clock only goes forward.
     run(onward(), &server.limiter_at(&clock), &clock, |outcome, expected| {
         let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
         if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {

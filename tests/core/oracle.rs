@@ -1,6 +1,6 @@
 //! Whatever the policies and the past: what an outcome says about now and later comes true, on both stores.
 //!
-//! Every property runs over random groups and histories; `ORACLE_CASES` asks for more than the usual number. The random
+//! Every property runs over random groups and histories; `ORACLE_CASES` sets their number. The random
 //! numbers are the same each time.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
@@ -82,7 +82,7 @@ struct Play<'a> {
     id: u64,
 }
 
-/// The two callers of a case; a twin has other two, who can live another life.
+/// The two callers of a case; a twin has two others, with a history of their own.
 type Callers = [String; 2];
 
 impl Play<'_> {
@@ -141,7 +141,7 @@ fn earlier(wait: Duration) -> Duration {
     wait.checked_sub(Duration::from_micros(1)).expect("a wait of a microsecond at least")
 }
 
-/// Tries a property on many cases; it says whether the case was one that could tell, and enough have to be.
+/// Tries a property on many cases. The property returns whether the case exercised it, and at least this share must do so.
 fn each_case(
     store: &Timed,
     strategy: impl Strategy<Value = Case>,
@@ -161,10 +161,10 @@ fn each_case(
     });
     result.unwrap();
     let test = std::thread::current().name().unwrap_or("property").to_owned();
-    report(&format!("{test}: {wanted} cases, {} of them telling", told.get()));
+    report(&format!("{test}: {wanted} cases, {} of them exercise the property", told.get()));
     assert!(
         f64::from(told.get()) >= at_least * f64::from(wanted),
-        "too few cases that can tell: {}",
+        "too few cases that exercise the property: {}",
         told.get()
     );
 }
@@ -506,8 +506,8 @@ fn instant_of((max, window, burst): (u64, u64, u64), units: u64) -> u64 {
     u64::try_from((u128::from(units - burst) * u128::from(window)).div_ceil(u128::from(max))).unwrap()
 }
 
-/// Takes every token there is, at odd instants, until `span` microseconds have passed or so many `steps` were made;
-/// `check` asks for a cost at an instant. Returns how many units passed.
+/// Takes every token at odd instants, until `span` microseconds have passed or `steps` were made. `check` checks a cost at an
+/// instant. Returns the number of admitted units.
 fn drain(
     rate: (u64, u64, u64),
     span: u64,

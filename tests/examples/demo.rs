@@ -97,7 +97,7 @@ fn limits_hold_in_process_while_redis_is_down_and_are_shared_again_after() {
     server.kill();
     within_one_minute(|| {
         let seen: Vec<u16> = (0..12).map(|_| status(&demo, "GET", "/api/public", &[])).collect();
-        // Told twice when the first story met the edge of a minute; then the ten may be used up.
+        // On a repetition, after the first run met the edge of a minute, the ten may be used up.
         assert!(seen.iter().all(|status| [200, 429].contains(status)), "{seen:?}");
         assert_eq!(seen[10..], [429, 429]);
     });

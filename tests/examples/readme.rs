@@ -1,4 +1,4 @@
-//! The examples, started and asked what their README says.
+//! The examples, started, and sent the requests of their README.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
@@ -14,7 +14,7 @@ const HEADERS: &str = env!("CARGO_BIN_EXE_demo-headers");
 const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
 const SCOPE: &str = env!("CARGO_BIN_EXE_demo-scope");
 
-/// Asks an example, freshly started, all of these in one minute: a path and a header line each.
+/// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
 fn ask<const N: usize>(example: &str, variables: &[(&str, &str)], requests: [(&str, &str); N]) -> [Reply; N] {
     within_one_minute(|| {
         let demo = Demo::start(example, variables);

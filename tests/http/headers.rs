@@ -1,4 +1,4 @@
-//! What clients are told, over real connections: every style and body, for every way a request can end.
+//! Header fields and bodies over real connections: every style, for every way in which a request can end.
 
 mod waiting;
 
@@ -161,7 +161,7 @@ fn response_bodies_follow_the_configuration() {
     ];
     for (config, content_type, body) in cases {
         let service = service(config, fresh());
-        // Without being asked, no configuration looks at Accept.
+        // Only a configuration for it reads Accept.
         let [.., denied] = four(service.address, &["Accept: text/plain"]);
         assert_eq!(denied.header("content-type"), Some(content_type));
         assert_eq!(denied.header("x-content-type-options"), Some("nosniff"));

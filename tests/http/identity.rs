@@ -1,4 +1,4 @@
-//! Who a request is counted for, whatever it says about itself.
+//! Which caller a request is counted for, whatever it claims.
 
 mod counting;
 mod forwarding;

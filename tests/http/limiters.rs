@@ -140,7 +140,7 @@ fn an_outage_logs_its_begin_and_its_end() {
                 let end = Instant::now() + Duration::from_secs(20);
                 let told = log.at(Level::INFO).len();
                 while log.at(Level::INFO).len() == told {
-                    assert!(Instant::now() < end, "nothing tells that the store is back");
+                    assert!(Instant::now() < end, "no log line says that the store is back");
                     statuses(&broken, "/", 1).await;
                     actix_web::rt::time::sleep(Duration::from_millis(10)).await;
                 }

@@ -123,7 +123,7 @@ async fn limits_of_middleware_and_handler_share_one_set_of_fields() {
     // The middleware's stay charged when the handler's deny.
     assert_eq!(told(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 1))));
     send(&app, get("/s/plain")).await;
-    // And when the middleware denies, the handler's are not asked.
+    // When the middleware denies, the limits of the handler are not checked.
     assert_eq!(told(&send(&app, get("/s/limited")).await), (429, five, Some((5, 0))));
 }
 
@@ -358,7 +358,7 @@ async fn the_middleware_uses_the_nearest_settings_and_limiter() {
 #[actix_web::test]
 async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     let draft = || RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
-    // The scope is not known yet when the middleware around the app asks.
+    // The scope is not known yet when the middleware around the app checks.
     let own = web::scope("/own").app_data(draft()).route("/plain", web::get().to(ok));
     let app = App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(FIVE.clone()));
     let app = init_service(app.service(own).route("/", web::get().to(ok))).await;

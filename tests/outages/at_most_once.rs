@@ -1,4 +1,4 @@
-//! What may have been charged is not asked again, on real servers: answers that are lost, and answers that come too late.
+//! At most once: a check that may have been charged is not repeated when its reply is lost or late.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -75,7 +75,7 @@ async fn a_check_whose_reply_is_late_is_charged_once() {
     assert_eq!(used(&limiter, "late").await, 0);
     server.signal("STOP");
     let mut timeouts = 0;
-    // One fewer than those after which nobody asks.
+    // One fewer than open the circuit breaker.
     for _ in 0..2 {
         let answer = limiter.check(&LOG, "late").await;
         timeouts += u64::from(matches!(answer, Err(StoreError::Timeout { .. })));

@@ -1,4 +1,5 @@
-//! Masters that die or hang under load: how soon limits are shared again after the promotion, and how many pass too many.
+//! Masters that die or hang under load: how soon limits are shared again after the promotion, and how many excess requests
+//! pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -40,7 +41,7 @@ struct Answer {
     decided: bool,
 }
 
-/// Everybody asks a hundred times a second, under each policy.
+/// Every caller sends a hundred checks a second under each policy.
 struct Load {
     ends: Arc<AtomicBool>,
     callers: Vec<(String, [JoinHandle<Vec<Answer>>; 2])>,
@@ -85,7 +86,7 @@ impl Load {
     }
 }
 
-/// Waits for `promoted` on a thread of its own, and tells when it came true.
+/// Waits for `promoted` on a thread of its own, and returns when it came true.
 async fn when(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -96,7 +97,7 @@ async fn when(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
     told.await.unwrap()
 }
 
-/// Judges a run: callers of the lost master, and those of others.
+/// Checks the answers of a run: those of callers of the lost master, and those of other callers.
 fn judge(
     name: &str,
     lost: &[String],
@@ -114,8 +115,7 @@ fn judge(
             all += answers.len();
             slowest = answers.iter().map(|answer| answer.took).chain([slowest]).max().unwrap();
             let admitted = count(answers, |answer| answer.admitted) as u64;
-            // In force again from where on the store decides one question after another; one that is late by itself is
-            // no outage.
+            // Back as soon as the store decides `STEADY` checks in a row; a single late reply is no outage.
             let after: Vec<&Answer> = answers.iter().filter(|answer| answer.at > promoted).collect();
             let start = after.windows(STEADY).position(|answers| answers.iter().all(|answer| answer.decided));
             let start = start.unwrap_or_else(|| panic!("{name}: {caller} is not back"));
@@ -150,12 +150,12 @@ fn judge(
     );
     assert!(back <= 2 * SECOND + SLACK, "{name}: back {back:?} after the promotion");
     assert!(slowest <= LONGEST + SLACK, "{name}: {slowest:?}");
-    // A busy machine may keep some waiting; a node that is lost keeps all of its callers waiting, and no others.
+    // A busy machine may delay some callers. A lost node delays all of its own callers and no others.
     assert!(without_after * 4 <= all, "{name}: {without_after} of {all} after it was back");
     assert!(others_without * 4 <= others, "{name}: {others_without} of {others} elsewhere");
 }
 
-/// So many callers for each of the three masters.
+/// `each` callers for each of the three masters.
 async fn callers_of(cluster: &Cluster, each: usize) -> [Vec<String>; 3] {
     let mut found = [const { Vec::new() }; 3];
     let store = RedisStore::builder(&cluster.url()).deadline(10 * SECOND).prefix("where");
@@ -268,7 +268,7 @@ async fn limits_are_shared_soon_after_a_master_hung_under_load() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hung_sentinel_does_not_delay_failover() {
     let fail = |set_up: &mut Sentinels| {
-        // The one that is asked first. The two others are a majority.
+        // The one that clients contact first. The two others are a majority.
         set_up.signal(0, "STOP");
         set_up.master.kill();
     };
@@ -380,6 +380,6 @@ async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
     }
     let counted = HOT.max() - limiter.peek(&HOT, "a").await.unwrap().remaining();
     println!("a node joined and left: {admitted} admitted, {counted} counted");
-    assert!(admitted > 100, "hardly anybody asked while the slot moved");
+    assert!(admitted > 100, "hardly any check was sent while the slot moved");
     assert_eq!(admitted, counted);
 }

@@ -1,5 +1,5 @@
-//! Everything that can befall a Redis server, on real servers: what a request then gets, how long it waits at most, and
-//! how soon limits are shared again. Each test prints what it measured; `docs/when-redis-fails.md` has the figures.
+//! Faults of real Redis servers: which outcome a request gets, how long it waits at most, and how soon limits are shared
+//! again. Each test prints what it measured; `docs/when-redis-fails.md` has the figures.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -20,7 +20,7 @@ use tests::outage::Outage;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The whole story of a fault: a server that works, that fails, and that works again.
+/// A fault from beginning to end: a server that works, fails, and works again.
 async fn story(name: &str, url: &str, fail: impl FnOnce(), repair: impl FnOnce(), limit: Duration) {
     let mut outage = Outage::of(name, url);
     outage.until_up().await;
@@ -35,6 +35,6 @@ async fn story(name: &str, url: &str, fail: impl FnOnce(), repair: impl FnOnce()
 /// A store that waits as long as a busy machine needs, for tests that count.
 fn patient(url: &str) -> RateLimiter {
     let store = RedisStore::builder(url).deadline(20 * SECOND).connect_timeout(20 * SECOND);
-    // What the server does is what is of interest, so it is asked every time.
+    // These tests are about the server, so every check goes there.
     RateLimiter::with_redis(store.longest_refusal(Duration::ZERO).build().unwrap())
 }

@@ -42,7 +42,7 @@ fn ten_million_callers_stay_within_memory_and_free_no_denied_caller() {
     in_own_process(|| flood(10_000_000));
 }
 
-/// The service at a thousand requests a second: everybody gets an answer, in time, whatever happens to the server.
+/// The service at a thousand requests a second: each gets a response in time, whatever happens to the server.
 #[test]
 #[ignore = "takes half a minute"]
 fn a_service_under_load_responds_in_time_while_its_server_dies_and_hangs() {

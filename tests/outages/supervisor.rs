@@ -1,4 +1,4 @@
-//! What keeps the connection up: its settings, what it takes for an outage and what not, and what it tells.
+//! The supervisor of the connection: its settings, what is an outage and what is not, and what it reports.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -119,7 +119,7 @@ fn an_idle_connection_is_probed_at_the_configured_interval() {
         let proxy = Proxy::before(server.port());
         let limiter = connected(RedisStore::builder(&proxy.url()).heartbeat(heartbeat).build().unwrap());
         proxy.swallow_present();
-        // Nobody asks meanwhile.
+        // No check is sent meanwhile.
         let found = within(2 * SECOND, || proxy.accepted() > 1);
         assert_eq!(found, replaced, "{heartbeat:?}");
         if replaced {
@@ -128,7 +128,7 @@ fn an_idle_connection_is_probed_at_the_configured_interval() {
     }
 }
 
-/// How many requests wait for the deadline when the server hangs, of twenty.
+/// The number of requests, of twenty, that wait for the deadline when the server hangs.
 fn waits_in_vain(builder: ratelimit_core::RedisStoreBuilder, server: &tests::redis::Server) -> usize {
     let deadline = Duration::from_millis(50);
     let limiter = connected(builder.deadline(deadline).build().unwrap());
@@ -159,7 +159,7 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
 fn a_server_with_every_other_reply_late_is_an_outage() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    // The heartbeat would be one more who asks.
+    // The heartbeat would be one more command.
     let builder = RedisStore::builder(&proxy.url()).heartbeat(3600 * SECOND);
     let limiter = connected(builder.build().unwrap());
     let connections = proxy.accepted();
@@ -219,7 +219,7 @@ fn a_server_that_hangs_is_not_ready() {
     assert!(limiter.is_ready());
     server.signal("STOP");
     let hung = Instant::now();
-    // Nobody asks: the heartbeat has to find out.
+    // No check is sent: the heartbeat has to find out.
     assert!(within(10 * SECOND, || !limiter.is_ready()), "ready without a server");
     println!("not ready {:?} after it hung", hung.elapsed());
     server.signal("CONT");
@@ -236,11 +236,11 @@ fn a_log_that_panics_does_not_end_the_connection() {
         assert!(within(10 * SECOND, || panics.load(Ordering::SeqCst) == 1), "the log was not written to");
         assert!(block_on(limiter.check(&PROBE, "a")).is_err());
         server.restart();
-        assert!(within(2 * SECOND, || decides(&limiter)), "nobody connects any more");
+        assert!(within(2 * SECOND, || decides(&limiter)), "the connection is not made again");
     });
 }
 
-/// A part of a limit is enforced in the place of a store that cannot be asked: of a bucket, a part of its burst.
+/// The fallback enforces a share of the limit; for a bucket, a share of its burst.
 #[test]
 fn instances_divide_the_limit_during_an_outage() {
     const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
@@ -263,9 +263,9 @@ fn instances_divide_the_limit_during_an_outage() {
     }
 }
 
-// ---- What is told -----------------------------------------------------------------------------------------------
+// ---- Reports ----------------------------------------------------------------------------------------------------
 
-/// What a limiter at `url` says that has to be set up, to whoever asks and in its log.
+/// The remedy that a limiter at `url` reports, in its errors and in its log.
 fn told(url: &str, log: &Log) -> (String, String) {
     let seen = log.at(Level::ERROR).len();
     let limiter = RateLimiter::redis(url).unwrap();
@@ -380,7 +380,7 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
 
 // ---- Groups -----------------------------------------------------------------------------------------------------
 
-/// A server that is full refuses what would be charged, and still tells who is denied: no outage, as there is an answer.
+/// A full server refuses writes and still answers for denied callers: not an outage.
 #[test]
 fn a_denied_caller_stays_denied_by_a_server_without_memory() {
     static TWO: Policy = Policy::builder("two")

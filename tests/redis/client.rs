@@ -22,7 +22,7 @@ async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
     let store = builder.connect_timeout(Duration::from_secs(10)).build().unwrap();
     let limiter = RateLimiter::with_redis(store);
     let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
-    // The server knows the script, which it would otherwise have to be told on a second way.
+    // The server knows the script; otherwise it would have to be sent in a second round trip.
     assert!(server.limiter().check(&policy, "first").await.unwrap().is_allowed());
     assert!(decides(&limiter).await);
     let connections = proxy.accepted();

@@ -1,4 +1,4 @@
-//! Who was denied is denied without asking the server again, exactly until his wait is over.
+//! The denial cache: a denied caller stays denied without another round trip, exactly until its wait is over.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,12 +20,12 @@ fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
 }
 
-/// How often the server was asked to decide.
+/// The number of calls to the server's scripts.
 async fn asked(server: &Server) -> u64 {
     server.info("commandstats", "cmdstat_evalsha:calls").await
 }
 
-/// Whether one unit passes, and how often the server was asked about it.
+/// Whether one unit passes, and the number of script calls that took.
 async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller: &str) -> (bool, u64) {
     let before = asked(server).await;
     let outcome = limiter.check(policy, caller).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
         clock.set(Timestamp::from_micros(end - 1));
         assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(MICRO), "{algorithm}");
         assert_eq!(asked(&server).await, before, "{algorithm}: known here");
-        // Somebody else's count is another's.
+        // Other callers have counts of their own.
         assert_eq!(passes(&server, &limiter, &policy, "b").await, (true, 1), "{algorithm}");
         clock.advance(MICRO);
         assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
@@ -75,7 +75,7 @@ async fn only_a_cached_denial_answers_without_the_server() {
             let before = asked(&server).await;
             assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}");
             assert_eq!(limiter.check_all_now(&group), None, "{algorithm}");
-            assert_eq!(asked(&server).await, before, "{algorithm}: not asked");
+            assert_eq!(asked(&server).await, before, "{algorithm}: no call");
         }
         clock.advance(MICRO);
         let again = limiter.check(&policy, "a").await.unwrap();
@@ -83,7 +83,7 @@ async fn only_a_cached_denial_answers_without_the_server() {
         assert_eq!(limiter.check_now(&policy, "a").as_ref(), Some(&again), "{algorithm}");
         let known = limiter.check_all_now(&group).unwrap();
         assert_eq!((known.is_allowed(), known.outcomes()), (false, &[again.clone()][..]), "{algorithm}");
-        assert_eq!(limiter.check_now(&policy, "b"), None, "{algorithm}: somebody else");
+        assert_eq!(limiter.check_now(&policy, "b"), None, "{algorithm}: another caller");
         clock.advance(again.retry_after().unwrap());
         assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}: the wait is over");
     }
@@ -125,7 +125,7 @@ async fn a_cached_denial_applies_to_the_same_check_only() {
     assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0));
-    // What costs nothing passes, a raised limit applies at once, and who only looks is told by the server.
+    // A cost of zero passes, a raised limit applies at once, and a peek goes to the server.
     assert!(limiter.check_n(&log, "a", 0).await.unwrap().is_allowed());
     let before = asked(&server).await;
     assert!(!limiter.peek(&log, "a").await.unwrap().is_allowed());

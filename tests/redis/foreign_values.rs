@@ -32,7 +32,7 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
     let ttl: i64 = raw.pttl(&key).await.unwrap();
     assert!((1..=61_000).contains(&ttl), "{case}: lives {ttl} ms");
     assert!(limiter.check(policy, "b").await.unwrap().is_allowed(), "{case}: others are not affected");
-    // In a group it is an error for the group, and charges nobody.
+    // In a group it is an error for the whole group, and no count is charged.
     let group = [Check::new(policy, "c"), Check::new(policy, "a")];
     assert!(limiter.check_all(&group).await.is_err(), "{case}");
     assert_eq!(limiter.peek(policy, "c").await.unwrap().remaining(), 2, "{case}");

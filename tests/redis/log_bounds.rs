@@ -1,5 +1,5 @@
-//! A sliding window log in Redis, as long as it may get: it decides what the specification decides, and no call does more
-//! work for a long log than for a short one, whatever is stored and whatever is asked.
+//! Sliding window logs of every length in Redis: they decide as the specification does, and no call does more work for a long
+//! log than for a short one, whatever its cost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -31,7 +31,7 @@ async fn only_key(server: &Server) -> String {
     keys.into_iter().next().unwrap()
 }
 
-/// Asks until the limiter decides, for ten seconds at most.
+/// Peeks until the limiter decides, for ten seconds at most.
 async fn decides(limiter: &RateLimiter) -> bool {
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {

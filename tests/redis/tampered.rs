@@ -1,5 +1,5 @@
-//! Whatever somebody else has left at the keys: requests that reach Redis in one call are decided as if each had come by
-//! itself, and leave the same behind; and whatever fails is told to be a value that is not ours, to its own caller.
+//! Random values at the keys of the limiter: requests in one batch are decided like single requests and leave the same state,
+//! and every failure is a foreign value, reported to its own caller only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// What somebody does to a key.
+/// What another program does to a key.
 #[derive(Clone, Debug)]
 enum Tamper {
     /// Some bytes of a string, or of a field of a hash, are others.

@@ -1,4 +1,4 @@
-//! A real Redis Cluster: three primaries, with a replica each when asked for, on loopback.
+//! A real Redis Cluster on loopback: three primaries, with or without a replica each.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use redis::aio::MultiplexedConnection;
 use crate::proxy::Proxy;
 use crate::redis::{Server, is_installed};
 
-/// After so many milliseconds without a sign of life a node is taken for dead.
+/// A node without a sign of life for this many milliseconds is taken for dead.
 const NODE_TIMEOUT_MS: u32 = 2000;
 
 /// A running cluster. Nodes 0 to 2 are the primaries at first, nodes 3 to 5 their replicas.
 #[derive(Debug)]
 pub struct Cluster {
     pub nodes: Vec<Server>,
-    /// What clients are told to connect to instead, for each node, if so.
+    /// The proxy of each node, which clients connect to instead, if there is one.
     pub proxies: Vec<Proxy>,
 }
 

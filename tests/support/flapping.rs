@@ -12,7 +12,7 @@ use crate::redis::server;
 /// What one state of the server lasts.
 const PHASE: Duration = Duration::from_secs(1);
 
-/// Asks, about a thousand times a second, while the server is down for a second and up for a second, `cycles` times, and
+/// Sends about a thousand checks a second while the server is down for a second and up for a second, `cycles` times, and
 /// makes sure that nothing grows: files, threads, memory. Alone in its process.
 #[allow(clippy::disallowed_methods, reason = "measures")]
 pub fn flap(cycles: usize) {

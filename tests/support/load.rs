@@ -28,7 +28,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Sends `GET path` so many times a second.
+    /// Sends `GET path`, `per_second` times a second.
     pub fn on(server: SocketAddr, path: &str, per_second: u32) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let pause = Duration::from_secs(1) * CONNECTIONS / per_second;
@@ -42,7 +42,7 @@ impl Load {
         Self { clients: clients.collect(), ends }
     }
 
-    /// Ends it; all answers in the order in which they were asked for.
+    /// Stops the load and returns all answers, in the order of their requests.
     pub fn end(self) -> Vec<Answer> {
         self.ends.store(true, Ordering::Relaxed);
         let mut answers: Vec<Answer> =

@@ -13,17 +13,17 @@ const WATCHERS: usize = 4;
 
 const NAP: Duration = Duration::from_millis(1);
 
-/// For so long one number is kept.
+/// The span of time that one number stands for.
 const SPAN: Duration = Duration::from_millis(250);
 
-/// A thread that has just worked waits longer for its turn than one that has slept. How long, the system tells, if it is
-/// Linux; it is asked so often.
+/// The pause between two looks at how long threads waited for a core, which Linux reports. A thread that has just worked
+/// waits longer for its turn than one that has slept.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What the watchers have seen, for all tests of the process.
 struct Seen {
     since: Instant,
-    /// The latest that anybody was woken or got his turn, for each span since.
+    /// The longest delay of a thread that was to be woken or to get a core, for each span since.
     worst: Mutex<Vec<Duration>>,
     naps: [AtomicUsize; WATCHERS],
 }
@@ -97,7 +97,7 @@ impl Noise {
         Self(SEEN.span(Instant::now()))
     }
 
-    /// The latest that anybody was woken so far.
+    /// The longest delay of a thread so far.
     pub fn worst(&self) -> Duration {
         // When the whole process was held up, the watchers may be the last to go on.
         let naps = || SEEN.naps.each_ref().map(|naps| naps.load(Ordering::SeqCst));

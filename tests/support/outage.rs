@@ -208,7 +208,7 @@ impl Outage {
     async fn was_told_once(&self) {
         let end = Instant::now() + Duration::from_secs(10);
         while self.log.at(Level::INFO).is_empty() {
-            assert!(Instant::now() < end, "{}: nothing tells that the store is back", self.name);
+            assert!(Instant::now() < end, "{}: no log line says that the store is back", self.name);
             self.probe().await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

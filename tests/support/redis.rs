@@ -84,9 +84,9 @@ pub fn skip(needs: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// A port that nobody listens on, and that leaves room for the bus of a cluster 10,000 above.
+/// A free port; the port 10,000 above, which a cluster uses for its bus, is free as well.
 ///
-/// Both are below the range from which the system takes ports for outgoing connections. Otherwise somebody else's
+/// Both are below the range from which the system takes ports for outgoing connections. Otherwise another process's
 /// connection might take the port of a server that is down, and a client that dials it might even be connected to itself.
 pub(crate) fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
@@ -120,7 +120,7 @@ pub fn ask(url: &str, command: &str) -> String {
     Console::at(url).ask(command)
 }
 
-/// Whether a process that was told to listen on `port` does, or ends because somebody else does.
+/// Whether `child` listens on `port`. It ends without doing so when another process has the port.
 pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
     let up = crate::within(Duration::from_secs(10), || {
         child.try_wait().unwrap().is_some() || listens(child.id(), port)
@@ -321,7 +321,7 @@ impl Server {
         self.builder_at(clock).build().unwrap()
     }
 
-    /// A limiter that asks the server every time.
+    /// A limiter without a denial cache: every check goes to the server.
     pub fn asking_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
         RateLimiter::with_redis(self.builder_at(clock).longest_refusal(Duration::ZERO).build().unwrap())
     }
@@ -330,7 +330,7 @@ impl Server {
         RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
     }
 
-    /// A number that the server tells about itself.
+    /// A number from the server's `INFO`.
     pub async fn info(&self, section: &str, field: &str) -> u64 {
         let text: String = redis::cmd("INFO").arg(section).query_async(&mut self.raw().await).await.unwrap();
         let line = text

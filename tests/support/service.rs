@@ -41,7 +41,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Told to stop when called; when it has is of no interest.
+        // The call tells the server to stop; when it has stopped is of no interest.
         drop(self.handle.stop(false));
     }
 }

@@ -11,7 +11,7 @@ use crate::timed::Timed;
 ///
 /// Each limit is peeked at with costs of 0, 1 and all that it admits, at `now` and one microsecond later, and at and one
 /// microsecond around the end of the (sub-)window, one window after that, and every instant that the expected outcomes
-/// promise. A caller of whom nothing is counted is peeked at `now` only: a store in memory may make room for such a caller
+/// promise. A caller without counts is peeked at `now` only: a store in memory may make room for such a caller
 /// by what has expired at the later instant.
 ///
 /// # Panics

@@ -39,7 +39,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// What is left, and the instant that the client was told, in microseconds, when it was told at `now`.
+/// The remaining quota and the instant of the reset in microseconds, from a response at `now`.
 fn told(answer: &Answer, style: HeaderStyle, now: u64) -> (u64, u64) {
     let number = |name: &str| answer.header(name).unwrap().parse::<u64>().unwrap();
     let after = |seconds: u64| now + seconds * 1_000_000;
@@ -102,7 +102,7 @@ proptest! {
                     _ if left == 0 => reset,
                     _ => continue,
                 };
-                assert!(instant > clock.now().as_micros(), "nothing is left, but no wait is told: {first:?}");
+                assert!(instant > clock.now().as_micros(), "nothing is left, but the response has no wait: {first:?}");
                 clock.set(Timestamp::from_micros(instant));
                 asked.set(false);
                 let second = send(&app, get("/")).await;

@@ -1,4 +1,4 @@
-//! Whose address counts: which header is believed, and from whom.
+//! Which address counts: which forwarded header is trusted, and from which peers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ pub(crate) fn behind(networks: &[&str], header: ForwardedHeader) -> RateLimitCon
     RateLimitConfig::builder().trusted_proxies(networks.iter().copied(), header).build().unwrap()
 }
 
-/// The address that counts for a request from `peer` with this line, as text; or nobody.
+/// The client address of a request from `peer` with this header line, as text; `nobody` when it has none.
 fn client(config: &RateLimitConfig, peer: &str, name: &str, line: &[u8]) -> Option<String> {
     let mut request = TestRequest::default().app_data(config.clone()).peer_addr(peer.parse().unwrap());
     if let Ok(value) = HeaderValue::from_bytes(line) {
@@ -78,7 +78,7 @@ fn headers_of_a_request_without_a_peer_are_ignored() {
     assert_eq!(client_ip(&request.to_http_request()), None);
 }
 
-/// Names under which somebody believes addresses, and what else an attacker might try.
+/// Header names that some services trust, and others that an attacker might try.
 const NAMES: [&str; 16] = [
     "x-forwarded-for",
     "forwarded",

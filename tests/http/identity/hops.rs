@@ -1,6 +1,6 @@
 //! The demo behind two real hops, with a client that says whatever might get it another request.
 //!
-//! Each hop is a reverse proxy with sockets and an address of its own, so that the service sees who called it.
+//! Each hop is a reverse proxy with sockets and an address of its own, so that the service sees its address as the peer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,13 +11,13 @@ use tests::demo::{Demo, within_one_minute};
 
 const BEHIND_PROXY: &str = env!("CARGO_BIN_EXE_demo-behind-proxy");
 
-/// The two hops as the service is told about them.
+/// The two hops, as trusted proxies of the service.
 const TRUSTED: (&str, &str) = ("TRUSTED_PROXIES", "127.0.0.2/32, 127.0.0.3");
 
 /// Longest wait for an answer: a limit for the test, not a measure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a proxy says whom it was called by.
+/// How a proxy forwards the address of its peer.
 #[derive(Clone, Copy, Debug)]
 enum Appends {
     /// In a line of its own, after those that are there.
@@ -46,7 +46,7 @@ fn forward(client: &TcpStream, own: IpAddr, appends: Appends, next: SocketAddr) 
     loop {
         let mut line = Vec::new();
         reader.read_until(b'\n', &mut line)?;
-        // Who reads a bare line feed in another way than the next hop lets requests be smuggled past it; real proxies
+        // A proxy that reads a bare line feed in another way than the next hop lets requests be smuggled past it; real proxies
         // do not pass it on either.
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return (&*client).write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
@@ -106,7 +106,7 @@ fn status(server: SocketAddr, lines: &[u8]) -> u16 {
     answer.split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
 }
 
-/// Everything that a client may say in order to be somebody else.
+/// Headers by which a client may pretend to have another address.
 fn spoofs() -> Vec<Vec<u8>> {
     let values: [&[u8]; 44] = [
         b"203.0.113.1",

@@ -20,7 +20,7 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
     let scope = web::scope("/scope/{org}")
         .wrap(RateLimit::new(TWO.clone()).by(parameter("org")))
         .route("/{id}", web::get().to(ok));
-    // Not matched yet when the middleware of the scope runs: nobody, and not a count that all share.
+    // Not matched yet when the middleware of the scope runs: a missing caller, and not a count that all share.
     let early = web::scope("/early")
         .wrap(RateLimit::new(TWO.clone()).by(parameter("id")))
         .route("/{id}", web::get().to(ok));

@@ -16,7 +16,7 @@ async fn a_temporary_password_does_not_end_the_connection_for_good() {
         console.borrow_mut().must("CLIENT KILL TYPE normal SKIPME yes");
     };
     let repair = || console.borrow_mut().must("CONFIG SET requirepass \"\"");
-    // Database 1, because then connecting itself fails while the password is asked for.
+    // Database 1, because then connecting itself fails while a password is required.
     story("NOAUTH", &format!("{}1", server.url()), fail, repair, 2 * SECOND).await;
 }
 
@@ -103,7 +103,7 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
     }
     for (missing, reasons) in futures_util::future::join_all(stories).await {
         println!("without {missing}: {}", reasons.first().map_or("works", |reason| reason));
-        // Only who is idle needs it.
+        // Only an idle connection needs it.
         assert_eq!(reasons.is_empty(), missing == "ping", "{missing}: {reasons:?}");
         for reason in &reasons {
             let reason = reason.to_lowercase();

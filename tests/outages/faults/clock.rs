@@ -9,7 +9,7 @@ use tests::redis::server;
 
 use super::{SECOND, patient};
 
-/// Asks as fast as it may until `until`; what was admitted, and when.
+/// Sends checks one after another until `until`; the instants of those that were allowed.
 async fn admissions(limiter: &RateLimiter, policy: &Policy, caller: &str, until: Instant) -> Vec<Instant> {
     let mut admitted = Vec::new();
     while Instant::now() < until {
@@ -78,7 +78,7 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
                 "{name}, {algorithm}: {} admitted in 4 windows, {after} after, the next {next:?} after",
                 admitted.len()
             );
-            // Set up and asked every 2 ms; the rest is for a busy machine.
+            // Checks follow each other every 2 ms; the slack is for a busy machine.
             let bound = WINDOW + SLACK;
             assert!(next.is_some_and(|next| next <= bound), "{name}, {algorithm}: {next:?}");
             // Four windows, the one that was begun, the burst of a bucket; and one more for the step.

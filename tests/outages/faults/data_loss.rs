@@ -125,13 +125,13 @@ fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let limiter = patient(&server.url());
-            // The server picks whom to drop at random, so one alone might be spared.
+            // The server picks keys to drop at random, so a single one might be spared.
             let victims: Vec<String> = (0..50).map(|i| format!("victim-{i}")).collect();
             for victim in &victims {
                 assert!(limiter.check(&ONE, victim).await.unwrap().is_allowed());
                 assert!(!limiter.check(&ONE, victim).await.unwrap().is_allowed());
             }
-            // They do not ask meanwhile: every question would make them some of the recently used.
+            // They send nothing meanwhile: every check would make them recently used.
             for wave in 0..120u32 {
                 let limiter = &limiter;
                 let flood = (0..200u32).map(|i| async move {
@@ -147,7 +147,7 @@ fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
             }
             println!("{kept} of 24050 callers are kept, and {freed} of 50 who were denied are free");
             assert!(kept < 24_000, "nothing is evicted");
-            assert!(freed > 0, "a flood of others frees nobody");
+            assert!(freed > 0, "a flood of other callers frees no denied caller");
         });
         let warnings = log.at(Level::WARN);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
