@@ -124,7 +124,7 @@ mod maxima {
         "ok"
     }
 
-    async fn ask(n: u64) -> Answer {
+    async fn response_to(n: u64) -> Answer {
         let app = service!(fresh(), bounds);
         send(&app, from_client(&format!("/bounds/{n}"))).await
     }
@@ -145,10 +145,10 @@ mod maxima {
             let log = Log::of_process();
             actix_web::rt::System::new().block_on(async {
                 for n in [1_000_000_000_001, u64::MAX] {
-                    let answer = ask(n).await;
+                    let answer = response_to(n).await;
                     assert_eq!((answer.status, answer.header("retry-after")), (429, None));
                 }
-                assert_eq!(ask(1_000_000_000_000).await.status, 200);
+                assert_eq!(response_to(1_000_000_000_000).await.status, 200);
             });
             let errors = log.at(Level::ERROR);
             assert_eq!(errors.len(), 1, "{errors:?}");
@@ -232,10 +232,10 @@ fn a_cost_out_of_bounds_logs_one_line() {
 mod skipping {
     use super::*;
 
-    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-    fn asked() -> u64 {
-        ASKED.fetch_add(1, Ordering::SeqCst);
+    fn counted_call() -> u64 {
+        CALLS.fetch_add(1, Ordering::SeqCst);
         1
     }
 
@@ -246,7 +246,7 @@ mod skipping {
     struct Exempt(bool);
 
     handlers! {
-        "/skip" skip: (max = with(asked), skip = with(is_internal), by = |_req: HttpRequest| asked(), cost = with(asked));
+        "/skip" skip: (max = with(counted_call), skip = with(is_internal), by = |_req: HttpRequest| counted_call(), cost = with(counted_call));
         "/closure" closure: (max = 1, skip = |req: &HttpRequest| is_internal(req));
         "/data" data: (max = 1, skip = |exempt: Data<Exempt>| exempt.0);
         "/async" later: (max = 1, skip = async |req: &HttpRequest| std::future::ready(is_internal(req)).await);
@@ -261,15 +261,15 @@ mod skipping {
             let answer = send(&app, internal(path)).await;
             assert_eq!((answer.status, answer.quota()), (200, None), "{path}");
         }
-        assert_eq!((watch.calls(), ASKED.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!((watch.calls(), CALLS.load(Ordering::SeqCst)), (0, 0));
         for path in ["/skip", "/closure", "/async"] {
             assert_eq!(send(&app, from_client(path)).await.status, 200, "{path}");
             assert_eq!(send(&app, from_client(path)).await.status, 429, "{path}");
         }
-        assert_eq!(ASKED.load(Ordering::SeqCst), 6);
+        assert_eq!(CALLS.load(Ordering::SeqCst), 6);
         // Not counted, so nothing is chosen either.
         let answer = send(&app, request(actix_web::http::Method::OPTIONS, "/skip")).await;
-        assert_eq!((answer.status, ASKED.load(Ordering::SeqCst)), (404, 6));
+        assert_eq!((answer.status, CALLS.load(Ordering::SeqCst)), (404, 6));
     }
 
     #[actix_web::test]

@@ -53,17 +53,17 @@ mod declared {
     }
 }
 
-fn of(handler: &str) -> Vec<DeclaredLimit> {
+fn limits_of(handler: &str) -> Vec<DeclaredLimit> {
     let module = concat!(module_path!(), "::declared");
     limits().into_iter().filter(|limit| limit.module() == module && limit.handler() == handler).collect()
 }
 
 #[test]
 fn every_limit_is_listed_once() {
-    assert_eq!(of("bare").len(), 1);
-    assert_eq!(of("several").len(), 2);
-    assert_eq!(of("generic").len(), 1);
-    assert_eq!(of("Api::list").len(), 1);
+    assert_eq!(limits_of("bare").len(), 1);
+    assert_eq!(limits_of("several").len(), 2);
+    assert_eq!(limits_of("generic").len(), 1);
+    assert_eq!(limits_of("Api::list").len(), 1);
     let _ = App::new().service(declared::bare).service(declared::several);
     let _ =
         (web::to(declared::generic::<u8>), web::to(declared::generic::<u16>), web::to(declared::Api::list));
@@ -71,7 +71,7 @@ fn every_limit_is_listed_once() {
 
 #[test]
 fn a_bare_limit_lists_its_defaults() {
-    let [limit] = of("bare")[..] else { panic!() };
+    let [limit] = limits_of("bare")[..] else { panic!() };
     assert_eq!(limit.key(), concat!(module_path!(), "::declared::bare"));
     assert_eq!(limit.name(), limit.key());
     assert_eq!((limit.max(), limit.window()), (Some(100), Duration::from_secs(60)));
@@ -85,7 +85,7 @@ fn a_bare_limit_lists_its_defaults() {
 
 #[test]
 fn values_chosen_per_request_are_listed_as_chosen() {
-    let [fixed, chosen] = of("several")[..] else { panic!() };
+    let [fixed, chosen] = limits_of("several")[..] else { panic!() };
     assert_eq!((fixed.key(), fixed.name(), fixed.by()), ("user:<id>", "user", "path(\"id\")"));
     assert_eq!((fixed.max(), fixed.cost(), fixed.window()), (Some(10), Some(2), Duration::from_secs(5400)));
     assert_eq!((chosen.max(), chosen.cost(), chosen.skips()), (None, None, true));
@@ -95,12 +95,12 @@ fn values_chosen_per_request_are_listed_as_chosen() {
 
 #[test]
 fn each_limit_displays_as_one_line() {
-    let text = of("Api::list")[0].to_string();
+    let text = limits_of("Api::list")[0].to_string();
     let begin =
         concat!(module_path!(), "::declared::Api::list: 8 per 60s by global, SlidingWindowCounter, key ");
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains("listing.rs:"), "{text}");
-    let chosen = of("several")[1].to_string();
+    let chosen = limits_of("several")[1].to_string();
     assert!(chosen.contains(": chosen per 60s by (path(\"id\")"), "{chosen}");
     assert!(chosen.contains(", cost chosen, counts failures, with exceptions ("), "{chosen}");
 }

@@ -36,17 +36,17 @@ const ROWS: [Row; 15] = [
 
 #[test]
 fn every_argument_works_in_memory_as_the_table_describes() {
-    play(&in_memory());
+    check_rows(&in_memory());
 }
 
 #[test]
 fn every_argument_works_in_redis_as_the_table_describes() {
     if let Some(stage) = in_redis() {
-        play(&stage);
+        check_rows(&stage);
     }
 }
 
-fn play(stage: &Stage) {
+fn check_rows(stage: &Stage) {
     for (_, row) in ROWS {
         stage.next_day();
         row(stage);

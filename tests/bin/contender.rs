@@ -1,4 +1,4 @@
-//! One of several processes that decide about the same counts at the same time; started by `concurrency.rs`.
+//! One of several processes that decide about the same counts at the same time; started by `core/concurrency.rs`.
 //!
 //! Arguments: URL of the server, number of the run, limit, tasks, decisions. Says `ready`, waits for a line, decides, and
 //! prints for each count the number of checks and of those that passed.
@@ -43,7 +43,7 @@ async fn main() {
     for contender in contenders {
         contender.await.unwrap();
     }
-    for [asked, passed] in tallies.iter() {
-        println!("{} {}", asked.load(Ordering::Relaxed), passed.load(Ordering::Relaxed));
+    for [checks, passed] in tallies.iter() {
+        println!("{} {}", checks.load(Ordering::Relaxed), passed.load(Ordering::Relaxed));
     }
 }

@@ -218,8 +218,8 @@ impl Contender {
     fn result(mut self) -> Vec<[u64; 2]> {
         let counts = (0..COUNTS).map(|_| {
             let line = self.line();
-            let (asked, passed) = line.split_once(' ').expect("two numbers a count");
-            [asked, passed].map(|number| number.parse().unwrap())
+            let (checks, passed) = line.split_once(' ').expect("two numbers a count");
+            [checks, passed].map(|number| number.parse().unwrap())
         });
         let counts = counts.collect();
         assert!(self.child.wait().unwrap().success());
@@ -274,7 +274,7 @@ fn many_concurrent_processes_pass_exactly_the_limit() {
         for (p, policy) in contention::policies(max).iter().enumerate() {
             let of_policy = p * CALLERS..(p + 1) * CALLERS;
             for count in of_policy.clone() {
-                assert!(sum(count, 0) > max, "count {count} was asked for {} times", sum(count, 0));
+                assert!(sum(count, 0) > max, "count {count} was checked {} times", sum(count, 0));
                 assert_eq!(sum(count, 1), max, "{}, count {count}", policy.algorithm());
             }
             let total = |what| of_policy.clone().map(|count| sum(count, what)).sum::<u64>();

@@ -1,5 +1,5 @@
-//! Whatever the policies, costs and instants: the specification, the memory store and the Redis store agree on every
-//! field, and every wait that is promised holds.
+//! Random policies, costs and instants: the specification, the memory store and the Redis store agree on every field of every
+//! outcome.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::future::Future;
@@ -20,7 +20,7 @@ fn cases() -> u32 {
     strategies::cases("DIFFERENTIAL_CASES", 10_000)
 }
 
-/// One thing that happens: some time passes, and a group is judged.
+/// One thing that happens: some time passes, and a group is checked.
 #[derive(Clone, Debug)]
 struct Event {
     /// Share of the first policy's window by which the clock moves, in percent; may be negative.
@@ -61,7 +61,7 @@ fn event(policies: usize) -> impl Strategy<Value = Event> {
     })
 }
 
-fn story() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
     prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
         let events = prop::collection::vec(event(policies.len()), 1..25);
         (Just(policies), events)
@@ -74,8 +74,8 @@ fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
     u64::try_from((i128::from(now) + step).max(1)).unwrap()
 }
 
-/// Plays a story on a store and on the specification, and compares every answer.
-async fn play(
+/// Runs a history on a store and on the specification, and compares every answer.
+async fn compare_history(
     limiter: &RateLimiter,
     clock: &FakeClock,
     policies: &[Policy],
@@ -123,8 +123,8 @@ async fn play(
     }
 }
 
-fn run(
-    story: impl Strategy<Value = (Vec<Policy>, Vec<Event>)>,
+fn compare_histories(
+    histories: impl Strategy<Value = (Vec<Policy>, Vec<Event>)>,
     limiter: &RateLimiter,
     clock: &FakeClock,
     compare: impl Fn(&GroupOutcome, &GroupOutcome),
@@ -134,19 +134,19 @@ fn run(
     let mut runner =
         TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     runner
-        .run(&story, |(policies, events)| {
+        .run(&histories, |(policies, events)| {
             // Every case has callers of its own, so that one store serves all.
             id.set(id.get() + 1);
-            runtime.block_on(play(limiter, clock, &policies, &events, id.get(), &compare));
+            runtime.block_on(compare_history(limiter, clock, &policies, &events, id.get(), &compare));
             Ok(())
         })
         .unwrap();
     println!("{} cases", cases());
 }
 
-/// Stories in which the clock never goes back.
-fn onward() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
-    story().prop_map(|(policies, mut events)| {
+/// Histories in which the clock never goes back.
+fn forward_only() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+    history().prop_map(|(policies, mut events)| {
         for event in &mut events {
             (event.step, event.jitter) = (event.step.max(0), event.jitter.max(0));
         }
@@ -158,17 +158,19 @@ fn onward() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
 fn the_memory_store_decides_what_the_model_decides() {
     let clock = FakeClock::default();
     // A process's own clock never goes back, and what has expired may be forgotten.
-    let onward = onward();
+    let histories = forward_only();
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-    run(onward, &RateLimiter::with_memory(store), &clock, |outcome, expected| assert_eq!(outcome, expected));
+    compare_histories(histories, &RateLimiter::with_memory(store), &clock, |outcome, expected| {
+        assert_eq!(outcome, expected)
+    });
 }
 
 #[test]
 fn the_redis_store_decides_what_the_model_decides() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    run(story(), &server.asking_limiter_at(&clock), &clock, |outcome, expected| {
+    compare_histories(history(), &server.uncached_limiter_at(&clock), &clock, |outcome, expected| {
         assert_eq!(outcome, expected);
     });
 }
@@ -179,7 +181,7 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
     let clock = FakeClock::default();
     // The denial cache keeps checks from the server, which then does not see that entries expire: after a step back it may
     // count them again. So the clock only goes forward.
-    run(onward(), &server.limiter_at(&clock), &clock, |outcome, expected| {
+    compare_histories(forward_only(), &server.limiter_at(&clock), &clock, |outcome, expected| {
         let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
         if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
             return assert_eq!(outcome, expected);
@@ -204,8 +206,8 @@ fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
     })
 }
 
-/// Has all of a rush judged at once, and compares with one after another.
-async fn play_rushes(
+/// Checks all of a rush at once, and compares with checks one after another.
+async fn compare_rushes(
     limiter: &RateLimiter,
     clock: &FakeClock,
     policies: &[Policy],
@@ -228,16 +230,16 @@ async fn play_rushes(
                 checks.map(check).collect()
             })
             .collect();
-        let mut asked = Vec::new();
+        let mut answers = Vec::new();
         for (group, (_, peek)) in groups.iter().zip(rush) {
             let answer: Pin<Box<dyn Future<Output = _>>> =
                 if *peek { Box::pin(limiter.peek_all(group)) } else { Box::pin(limiter.check_all(group)) };
             let mut answer = Box::pin(maybe_done(answer));
             // From the first poll it waits for its turn.
             let _ = poll!(answer.as_mut());
-            asked.push(answer);
+            answers.push(answer);
         }
-        for (mut answer, (group, (_, peek))) in asked.into_iter().zip(groups.iter().zip(rush)) {
+        for (mut answer, (group, (_, peek))) in answers.into_iter().zip(groups.iter().zip(rush)) {
             let expected =
                 if *peek { reference.peek_all(group).await } else { reference.check_all(group).await };
             answer.as_mut().await;
@@ -250,7 +252,7 @@ async fn play_rushes(
 fn requests_in_one_redis_batch_are_decided_in_their_order() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    let limiter = server.asking_limiter_at(&clock);
+    let limiter = server.uncached_limiter_at(&clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
     // A script that the server does not know yet goes to it a second time, behind what was sent meanwhile.
@@ -273,7 +275,7 @@ fn requests_in_one_redis_batch_are_decided_in_their_order() {
         .run(&rushes(), |(policies, rushes)| {
             id.set(id.get() + 1);
             requests.set(requests.get() + rushes.iter().map(|(_, rush)| rush.len()).sum::<usize>());
-            runtime.block_on(play_rushes(&limiter, &clock, &policies, &rushes, id.get()));
+            runtime.block_on(compare_rushes(&limiter, &clock, &policies, &rushes, id.get()));
             Ok(())
         })
         .unwrap();

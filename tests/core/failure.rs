@@ -1,4 +1,4 @@
-//! Failure policies, over a store that fails on command: what each process admits alone, and what the log says.
+//! Failure policies over a store that fails on command: what the fallback of each process admits, and what is logged.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::num::NonZeroU32;

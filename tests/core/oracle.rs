@@ -1,7 +1,7 @@
-//! Whatever the policies and the past: what an outcome says about now and later comes true, on both stores.
+//! Random policies and histories: what an outcome promises comes true, on both stores.
 //!
-//! Every property runs over random groups and histories; `ORACLE_CASES` sets their number. The random
-//! numbers are the same each time.
+//! Every property runs over random groups and histories; `ORACLE_CASES` sets their number. Random numbers
+//! are the same in every run.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ enum Cost {
     Share(u64, u64),
 }
 
-/// Some time passes, and a group is judged.
+/// Some time passes, and a group is checked.
 #[derive(Clone, Debug)]
 struct Event {
     /// Share of the first policy's window by which the clock moves, in percent; negative when it goes back.
@@ -75,7 +75,7 @@ fn case(back: bool) -> impl Strategy<Value = Case> {
 }
 
 /// A case on a store, where the callers have names of their own.
-struct Play<'a> {
+struct Trial<'a> {
     store: &'a Timed,
     case: &'a Case,
     now: Cell<u64>,
@@ -85,7 +85,7 @@ struct Play<'a> {
 /// The two callers of a case; a twin has two others, with a history of their own.
 type Callers = [String; 2];
 
-impl Play<'_> {
+impl Trial<'_> {
     fn callers(&self, twin: &str) -> Callers {
         [0, 1].map(|caller| format!("{}/{twin}/{caller}", self.id))
     }
@@ -128,7 +128,7 @@ impl Play<'_> {
         self.go(moved.clamp(1_500_000_000_000_000, 3_000_000_000_000_000));
     }
 
-    fn live(&self, events: &[Event], callers: &Callers) {
+    fn run_events(&self, events: &[Event], callers: &Callers) {
         for event in events {
             self.pass(event);
             let _ = self.check(&event.group, callers);
@@ -146,46 +146,46 @@ fn each_case(
     store: &Timed,
     strategy: impl Strategy<Value = Case>,
     at_least: f64,
-    property: impl Fn(&Play<'_>) -> bool,
+    property: impl Fn(&Trial<'_>) -> bool,
 ) {
     let wanted = cases("ORACLE_CASES", 2_000);
     let config = Config { cases: wanted, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let (id, told) = (Cell::new(0u64), Cell::new(0u32));
+    let (id, exercised) = (Cell::new(0u64), Cell::new(0u32));
     let result = runner.run(&strategy, |case| {
         id.set(id.get() + 1);
-        let play = Play { store, case: &case, now: Cell::new(0), id: id.get() };
-        play.go(MIDNIGHT.as_micros() + 123_456);
-        told.set(told.get() + u32::from(property(&play)));
+        let trial = Trial { store, case: &case, now: Cell::new(0), id: id.get() };
+        trial.go(MIDNIGHT.as_micros() + 123_456);
+        exercised.set(exercised.get() + u32::from(property(&trial)));
         Ok(())
     });
     result.unwrap();
     let test = std::thread::current().name().unwrap_or("property").to_owned();
-    report(&format!("{test}: {wanted} cases, {} of them exercise the property", told.get()));
+    report(&format!("{test}: {wanted} cases, {} of them exercise the property", exercised.get()));
     assert!(
-        f64::from(told.get()) >= at_least * f64::from(wanted),
+        f64::from(exercised.get()) >= at_least * f64::from(wanted),
         "too few cases that exercise the property: {}",
-        told.get()
+        exercised.get()
     );
 }
 
 tests::on_both_stores! {
     fn a_denied_group_passes_after_its_wait_and_not_a_microsecond_earlier(store: &Timed) {
-        each_case(store, case(true), 0.3, |play| {
-            let callers = play.callers("");
-            play.live(&play.case.past, &callers);
-            let now = play.now.get();
+        each_case(store, case(true), 0.3, |trial| {
+            let callers = trial.callers("");
+            trial.run_events(&trial.case.past, &callers);
+            let now = trial.now.get();
             let peek = |wait: Duration| {
-                play.go(now + u64::try_from(wait.as_micros()).unwrap());
-                play.peek(&play.case.group, &callers)
+                trial.go(now + u64::try_from(wait.as_micros()).unwrap());
+                trial.peek(&trial.case.group, &callers)
             };
             // Only a check notices for good that the clock went back, so it is not a peek that is denied.
-            let mut denied = play.check(&play.case.group, &callers);
+            let mut denied = trial.check(&trial.case.group, &callers);
             for _ in 0..2 {
                 if denied.is_allowed() {
                     assert_eq!(denied.retry_after(), None);
                     assert!(denied.outcomes().iter().all(|outcome| outcome.retry_after().is_none()));
-                    denied = play.check(&play.case.group, &callers);
+                    denied = trial.check(&trial.case.group, &callers);
                 }
             }
             if denied.is_allowed() {
@@ -199,7 +199,7 @@ tests::on_both_stores! {
             if let Some(wait) = denied.retry_after() {
                 assert!(!peek(earlier(wait)).is_allowed(), "early");
                 assert!(peek(wait).is_allowed(), "in time");
-                assert!(play.check(&play.case.group, &callers).is_allowed(), "in time, and for good");
+                assert!(trial.check(&trial.case.group, &callers).is_allowed(), "in time, and for good");
             } else {
                 let never = denied.outcomes().iter().any(|o| !o.is_allowed() && o.retry_after().is_none());
                 assert!(never && !peek(Duration::from_secs(800 * 86_400)).is_allowed(), "never");
@@ -209,36 +209,36 @@ tests::on_both_stores! {
     }
 
     fn remaining_is_the_number_of_unit_requests_that_pass_now(store: &Timed) {
-        each_case(store, case(true), 0.5, |play| {
-            let callers = play.callers("");
-            play.live(&play.case.past, &callers);
+        each_case(store, case(true), 0.5, |trial| {
+            let callers = trial.callers("");
+            trial.run_events(&trial.case.past, &callers);
             let unit = [(0, 0, Cost::Units(1))];
-            let remaining = play.peek(&unit, &callers).outcomes()[0].remaining();
+            let remaining = trial.peek(&unit, &callers).outcomes()[0].remaining();
             if remaining > 300 {
                 return false;
             }
             for left in (0..remaining).rev() {
-                let outcome = play.check(&unit, &callers);
+                let outcome = trial.check(&unit, &callers);
                 assert!(outcome.is_allowed(), "{left} should be left");
                 assert_eq!(outcome.outcomes()[0].remaining(), left);
             }
-            assert!(!play.check(&unit, &callers).is_allowed(), "one more than {remaining}");
+            assert!(!trial.check(&unit, &callers).is_allowed(), "one more than {remaining}");
             true
         });
     }
 
     fn the_full_quota_is_back_at_the_reset_and_not_a_microsecond_earlier(store: &Timed) {
-        each_case(store, case(true), 0.5, |play| {
-            let callers = play.callers("");
-            play.live(&play.case.past, &callers);
-            let now = play.now.get();
-            let mut told = false;
+        each_case(store, case(true), 0.5, |trial| {
+            let callers = trial.callers("");
+            trial.run_events(&trial.case.past, &callers);
+            let now = trial.now.get();
+            let mut exercised = false;
             // Only a check notices for good that the clock went back.
-            let _ = play.check(&play.everything(), &callers);
-            for limit in play.everything() {
+            let _ = trial.check(&trial.everything(), &callers);
+            for limit in trial.everything() {
                 let outcome = |at| {
-                    play.go(at);
-                    play.peek(&[limit], &callers).outcomes()[0].clone()
+                    trial.go(at);
+                    trial.peek(&[limit], &callers).outcomes()[0].clone()
                 };
                 let first = outcome(now);
                 let reset_after = u64::try_from(first.reset_after().as_micros()).unwrap();
@@ -246,120 +246,120 @@ tests::on_both_stores! {
                     assert_eq!(first.remaining(), first.limit());
                     continue;
                 }
-                told = true;
+                exercised = true;
                 assert!(first.remaining() < first.limit());
                 assert!(outcome(now + reset_after - 1).remaining() < first.limit(), "early");
                 assert_eq!(outcome(now + reset_after).remaining(), first.limit(), "in time");
                 assert_eq!(outcome(now + reset_after).reset_after(), Duration::ZERO);
             }
-            told
+            exercised
         });
     }
 
     fn a_peek_predicts_the_check_and_changes_nothing(store: &Timed) {
-        each_case(store, case(true), 0.5, |play| {
-            let (peeking, twin) = (play.callers("peeking"), play.callers("twin"));
+        each_case(store, case(true), 0.5, |trial| {
+            let (peeking, twin) = (trial.callers("peeking"), trial.callers("twin"));
             let mut denied = false;
-            for event in play.case.past.iter().chain(&play.case.future) {
-                play.pass(event);
-                let _ = play.peek(&play.case.group, &peeking);
-                let foretold = play.peek(&event.group, &peeking);
-                let outcome = play.check(&event.group, &peeking);
-                assert_eq!(foretold.is_allowed(), outcome.is_allowed());
+            for event in trial.case.past.iter().chain(&trial.case.future) {
+                trial.pass(event);
+                let _ = trial.peek(&trial.case.group, &peeking);
+                let predicted = trial.peek(&event.group, &peeking);
+                let outcome = trial.check(&event.group, &peeking);
+                assert_eq!(predicted.is_allowed(), outcome.is_allowed());
                 if !outcome.is_allowed() {
                     denied = true;
                     let single_units = outcome.outcomes().iter().all(|one| one.cost() == 1);
-                    for (foretold, outcome) in foretold.outcomes().iter().zip(outcome.outcomes()) {
+                    for (predicted, outcome) in predicted.outcomes().iter().zip(outcome.outcomes()) {
                         if single_units {
-                            assert_eq!(foretold, outcome, "a denial is the same, peeked or checked");
+                            assert_eq!(predicted, outcome, "a denial is the same, peeked or checked");
                         } else {
                             // A denial of a larger cost may be a remembered one, since when units have left.
-                            assert_eq!(foretold.decision(), outcome.decision());
-                            assert_eq!(foretold.reset_after(), outcome.reset_after());
-                            assert!(foretold.remaining() >= outcome.remaining());
+                            assert_eq!(predicted.decision(), outcome.decision());
+                            assert_eq!(predicted.reset_after(), outcome.reset_after());
+                            assert!(predicted.remaining() >= outcome.remaining());
                         }
                     }
                 }
-                assert_eq!(outcome, play.check(&event.group, &twin), "who did not peek");
+                assert_eq!(outcome, trial.check(&event.group, &twin), "the twin that did not peek");
             }
             denied
         });
     }
 
     fn a_denied_group_changes_nothing(store: &Timed) {
-        each_case(store, case(false), 0.5, |play| {
-            let (insisting, twin) = (play.callers("insisting"), play.callers("twin"));
+        each_case(store, case(false), 0.5, |trial| {
+            let (insisting, twin) = (trial.callers("insisting"), trial.callers("twin"));
             let mut denied = false;
-            for event in play.case.past.iter().chain(&play.case.future) {
-                play.pass(event);
-                let outcome = play.check(&event.group, &insisting);
+            for event in trial.case.past.iter().chain(&trial.case.future) {
+                trial.pass(event);
+                let outcome = trial.check(&event.group, &insisting);
                 if outcome.is_allowed() {
-                    assert_eq!(outcome, play.check(&event.group, &twin), "who asks only for what passes");
+                    assert_eq!(outcome, trial.check(&event.group, &twin), "the twin that sends only checks that pass");
                 }
                 denied |= !outcome.is_allowed();
-                let everything = play.everything();
-                assert_eq!(play.peek(&everything, &insisting), play.peek(&everything, &twin));
+                let everything = trial.everything();
+                assert_eq!(trial.peek(&everything, &insisting), trial.peek(&everything, &twin));
             }
             denied
         });
     }
 
     fn an_immediate_refund_restores_the_state_before_the_charge(store: &Timed) {
-        each_case(store, case(true), 0.3, |play| {
-            let (refunded, twin) = (play.callers("refunded"), play.callers("twin"));
-            for event in &play.case.past {
-                play.pass(event);
-                assert_eq!(play.check(&event.group, &refunded), play.check(&event.group, &twin));
+        each_case(store, case(true), 0.3, |trial| {
+            let (refunded, twin) = (trial.callers("refunded"), trial.callers("twin"));
+            for event in &trial.case.past {
+                trial.pass(event);
+                assert_eq!(trial.check(&event.group, &refunded), trial.check(&event.group, &twin));
             }
-            let everything = play.everything();
-            let group = play.checks(&play.case.group, &refunded);
-            let outcome = play.store.check_all(&group);
+            let everything = trial.everything();
+            let group = trial.checks(&trial.case.group, &refunded);
+            let outcome = trial.store.check_all(&group);
             let Some(reservation) = outcome.reservation(&group) else {
                 assert!(!outcome.is_allowed());
                 return false;
             };
             // The twin takes nothing, but notices a clock that went back as well.
             let nothing: Vec<Limit> =
-                play.case.group.iter().map(|&(policy, caller, _)| (policy, caller, Cost::Units(0))).collect();
-            let _ = play.check(&nothing, &twin);
-            play.store.refund(reservation);
-            assert_eq!(play.peek(&everything, &refunded), play.peek(&everything, &twin), "at once");
-            for event in play.case.future.iter().filter(|event| event.step >= 0) {
-                play.go(play.now.get() + event.step.unsigned_abs() * 1000);
-                assert_eq!(play.check(&event.group, &refunded), play.check(&event.group, &twin), "later");
+                trial.case.group.iter().map(|&(policy, caller, _)| (policy, caller, Cost::Units(0))).collect();
+            let _ = trial.check(&nothing, &twin);
+            trial.store.refund(reservation);
+            assert_eq!(trial.peek(&everything, &refunded), trial.peek(&everything, &twin), "at once");
+            for event in trial.case.future.iter().filter(|event| event.step >= 0) {
+                trial.go(trial.now.get() + event.step.unsigned_abs() * 1000);
+                assert_eq!(trial.check(&event.group, &refunded), trial.check(&event.group, &twin), "later");
             }
             true
         });
     }
 
     fn a_refund_returns_only_what_still_counts(store: &Timed) {
-        each_case(store, case(false), 0.1, |play| {
+        each_case(store, case(false), 0.1, |trial| {
             // The twin never takes what the other gives back, and otherwise takes the same.
-            let (refunding, twin) = (play.callers("refunding"), play.callers("twin"));
-            for event in &play.case.past {
-                play.pass(event);
-                assert_eq!(play.check(&event.group, &refunding), play.check(&event.group, &twin));
+            let (refunding, twin) = (trial.callers("refunding"), trial.callers("twin"));
+            for event in &trial.case.past {
+                trial.pass(event);
+                assert_eq!(trial.check(&event.group, &refunding), trial.check(&event.group, &twin));
             }
-            let group = play.checks(&play.case.group, &refunding);
-            let Some(reservation) = play.store.check_all(&group).reservation(&group) else { return false };
-            for event in &play.case.future {
-                play.pass(event);
-                if play.check(&event.group, &refunding).is_allowed() {
-                    assert!(play.check(&event.group, &twin).is_allowed(), "the twin has more left");
+            let group = trial.checks(&trial.case.group, &refunding);
+            let Some(reservation) = trial.store.check_all(&group).reservation(&group) else { return false };
+            for event in &trial.case.future {
+                trial.pass(event);
+                if trial.check(&event.group, &refunding).is_allowed() {
+                    assert!(trial.check(&event.group, &twin).is_allowed(), "the twin has more left");
                 }
             }
             let over = reservation.taken().map(|taken| taken.until().as_micros()).max();
             // In every third case at the very instant at which it is over, or a microsecond before.
-            match (over, play.id % 6) {
-                (Some(over), early @ 0..=1) if over - early >= play.now.get() => play.go(over - early),
+            match (over, trial.id % 6) {
+                (Some(over), early @ 0..=1) if over - early >= trial.now.get() => trial.go(over - early),
                 _ => {}
             }
-            let now = play.now.get();
-            let everything = play.everything();
-            let before = play.peek(&everything, &refunding);
-            play.store.refund(reservation);
-            let after = play.peek(&everything, &refunding);
-            let never = play.peek(&everything, &twin);
+            let now = trial.now.get();
+            let everything = trial.everything();
+            let before = trial.peek(&everything, &refunding);
+            trial.store.refund(reservation);
+            let after = trial.peek(&everything, &refunding);
+            let never = trial.peek(&everything, &twin);
             for i in 0..everything.len() {
                 let remaining = |outcome: &GroupOutcome| outcome.outcomes()[i].remaining();
                 assert!(remaining(&before) <= remaining(&after), "a refund takes nothing");
@@ -375,16 +375,16 @@ tests::on_both_stores! {
     }
 
     fn a_refund_is_bounded_even_when_the_clock_goes_back(store: &Timed) {
-        each_case(store, case(true), 0.1, |play| {
-            let callers = play.callers("");
-            play.live(&play.case.past, &callers);
-            let group = play.checks(&play.case.group, &callers);
-            let Some(reservation) = play.store.check_all(&group).reservation(&group) else { return false };
-            play.live(&play.case.future, &callers);
-            let everything = play.everything();
-            let before = play.peek(&everything, &callers);
-            play.store.refund(reservation);
-            let after = play.peek(&everything, &callers);
+        each_case(store, case(true), 0.1, |trial| {
+            let callers = trial.callers("");
+            trial.run_events(&trial.case.past, &callers);
+            let group = trial.checks(&trial.case.group, &callers);
+            let Some(reservation) = trial.store.check_all(&group).reservation(&group) else { return false };
+            trial.run_events(&trial.case.future, &callers);
+            let everything = trial.everything();
+            let before = trial.peek(&everything, &callers);
+            trial.store.refund(reservation);
+            let after = trial.peek(&everything, &callers);
             let taken: u64 = group.iter().map(Check::units).sum();
             for (before, after) in before.outcomes().iter().zip(after.outcomes()) {
                 assert!((before.remaining()..=before.remaining() + taken).contains(&after.remaining()));
@@ -592,26 +592,26 @@ fn a_key_in_redis_lives_exactly_as_long_as_it_matters() {
     let Some(store) = tests::timed::redis() else { return };
     let mut connection = store.run(store.server().unwrap().raw());
     // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one cannot.
-    each_case(&store, case(false), 0.5, |play| {
+    each_case(&store, case(false), 0.5, |trial| {
         let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection.clone())).unwrap();
-        let callers = play.callers("");
-        let mut told = false;
-        for event in &play.case.past {
-            play.pass(event);
+        let callers = trial.callers("");
+        let mut exercised = false;
+        for event in &trial.case.past {
+            trial.pass(event);
             let limit = [(0, 0, event.group[0].2)];
-            let outcome = play.check(&limit, &callers);
+            let outcome = trial.check(&limit, &callers);
             let Some(ttl) = store.run(ttl(&mut connection.clone())) else { continue };
             if !outcome.is_allowed() {
                 continue;
             }
-            told = true;
+            exercised = true;
             let needed = u64::try_from(outcome.outcomes()[0].reset_after().as_millis()).unwrap();
             assert!(ttl + SLACK >= needed, "{ttl} ms are too short for {needed} ms");
             // An hour at least, as the injected time may pass more slowly than the server's.
-            let longest = u64::try_from(longest_life(&play.case.policies[0]).div_ceil(1000)).unwrap();
+            let longest = u64::try_from(longest_life(&trial.case.policies[0]).div_ceil(1000)).unwrap();
             assert!(ttl <= longest.max(3_600_000), "{ttl} ms are longer than {longest} ms");
         }
-        told
+        exercised
     });
     let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! The stories that the articles behind this project publish as their tests, on both stores, in injected time.
+//! The examples that published articles about rate limiting give as their tests, on both stores, in injected time.
 #![allow(missing_docs, reason = "tests")]
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn ten_a_second() -> Policy {
     Policy::new("story", 10, Duration::from_secs(1))
 }
 
-/// Places in a sub-window at which a story may begin; it must come out the same from each.
+/// Places in a sub-window at which a test may begin; its result must be the same from each.
 const BEGINNINGS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(500), Duration::from_micros(999_999)];
 
@@ -30,13 +30,13 @@ fn passes(store: &Timed, policy: &Policy, caller: &str) -> bool {
     store.check(policy, caller).is_allowed()
 }
 
-/// Plays a story once for each beginning, on seconds of the clock that are far apart, each with callers of its own.
-fn from_every_beginning(store: &Timed, play: impl Fn(&str, &str)) {
+/// Runs a test once for each beginning, on seconds of the clock that are far apart, each with callers of its own.
+fn from_every_beginning(store: &Timed, check: impl Fn(&str, &str)) {
     for (i, beginning) in BEGINNINGS.into_iter().enumerate() {
         let start = tests::timed::MIDNIGHT.as_micros() + i as u64 * 1_000_000_000;
         store.set(start);
         store.advance(beginning);
-        play(&format!("client-1 from {beginning:?}"), &format!("client-2 from {beginning:?}"));
+        check(&format!("client-1 from {beginning:?}"), &format!("client-2 from {beginning:?}"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plays the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field, and compares
+//! Runs the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field, and compares
 //! what each step has stored.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
@@ -244,13 +244,13 @@ fn vectors() -> Vec<(String, Vec<Vector>)> {
 }
 
 /// Plays every row of every file.
-fn play(on: &str, store: &Timed) {
-    let (mut rows, mut stories) = (0, 0);
+fn check_vectors(on: &str, store: &Timed) {
+    let (mut rows, mut vectors_count) = (0, 0);
     let files = vectors();
     let model = timed::reference();
     for (file, vectors) in &files {
         for vector in vectors {
-            stories += 1;
+            vectors_count += 1;
             for row in &vector.rows {
                 rows += 1;
                 let place = format!("{on}: {file}, \"{}\", at {} ({})", vector.name, row.at, row.why);
@@ -262,9 +262,9 @@ fn play(on: &str, store: &Timed) {
                 let group: Vec<Check<'_>> = checks
                     .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).cost(e.cost))
                     .collect();
-                let [outcome, model_outcome] = [store, &model].map(|judge| {
-                    judge.set(now.as_micros());
-                    judge.check_all(&group)
+                let [outcome, model_outcome] = [store, &model].map(|subject| {
+                    subject.set(now.as_micros());
+                    subject.check_all(&group)
                 });
                 assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
                 assert_eq!(outcome, model_outcome, "{place}");
@@ -276,12 +276,12 @@ fn play(on: &str, store: &Timed) {
         }
     }
     assert!(files.len() >= 5 && rows > 400, "{rows} rows in {} files", files.len());
-    timed::report(&format!("{on}: {rows} rows of {stories} vectors in {} files", files.len()));
+    timed::report(&format!("{on}: {rows} rows of {vectors_count} vectors in {} files", files.len()));
 }
 
-/// What the row says; the wait for one more unit, which it does not say, is that of `outcome`.
+/// The outcome that the row expects. Rows have no wait for one more unit; that is taken from `outcome`.
 fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
-    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, told)| {
+    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, actual)| {
         let limit = vector.policies[e.policy].capacity();
         let expected = Outcome::new(
             limit,
@@ -290,7 +290,7 @@ fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome 
             e.reset_after,
             e.retry_after.map_or(Decision::Allowed, Wait::decision),
         );
-        let wait = told.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
+        let wait = actual.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
         wait.map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
     GroupOutcome::new(outcome.at(), row.allowed, outcomes.collect())
@@ -298,16 +298,16 @@ fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome 
 
 #[test]
 fn the_pure_decision_follows_the_vectors() {
-    play("pure", &timed::reference());
+    check_vectors("pure", &timed::reference());
 }
 
 #[test]
 fn the_memory_store_follows_the_vectors() {
-    play("memory", &timed::memory());
+    check_vectors("memory", &timed::memory());
 }
 
 #[test]
 fn the_redis_store_follows_the_vectors() {
     let Some(store) = timed::redis() else { return };
-    play("redis", &store);
+    check_vectors("redis", &store);
 }

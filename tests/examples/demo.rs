@@ -16,13 +16,13 @@ fn status(demo: &Demo, method: &str, path: &str, headers: &[&str]) -> u16 {
 
 /// Waits until the demo is connected to its store.
 fn connected(demo: Demo, url: &str) -> Demo {
-    redis::ask(url, "FLUSHALL");
+    redis::query(url, "FLUSHALL");
     let counts_there = || {
         status(&demo, "GET", "/api/data", &[]);
-        redis::ask(url, "DBSIZE") != ":0"
+        redis::query(url, "DBSIZE") != ":0"
     };
     assert!(within(PATIENCE, counts_there));
-    redis::ask(url, "FLUSHALL");
+    redis::query(url, "FLUSHALL");
     demo
 }
 
@@ -105,7 +105,7 @@ fn limits_hold_in_process_while_redis_is_down_and_are_shared_again_after() {
     server.restart();
     assert!(within(PATIENCE, || {
         status(&demo, "GET", "/api/data", &[]);
-        server.ask("DBSIZE") != ":0"
+        server.query("DBSIZE") != ":0"
     }));
 }
 
@@ -136,16 +136,17 @@ fn every_endpoint_has_its_own_limit() {
 fn only_a_known_api_key_has_a_count_of_its_own() {
     within_one_minute(|| {
         let demo = Demo::start(DEMO, &[]);
-        let ask = |key: &str| status(&demo, "GET", "/api/protected", &[&format!("X-API-Key: {key}")]);
+        let status_with_key =
+            |key: &str| status(&demo, "GET", "/api/protected", &[&format!("X-API-Key: {key}")]);
         for _ in 0..10 {
-            assert_eq!(ask("alice-key"), 200);
+            assert_eq!(status_with_key("alice-key"), 200);
         }
-        assert_eq!(ask("alice-key"), 429);
-        assert_eq!(ask("bob-key"), 200);
+        assert_eq!(status_with_key("alice-key"), 429);
+        assert_eq!(status_with_key("bob-key"), 200);
         for made_up in 0..10 {
-            assert_eq!(ask(&format!("made-up-{made_up}")), 200);
+            assert_eq!(status_with_key(&format!("made-up-{made_up}")), 200);
         }
-        assert_eq!(ask("made-up-10"), 429);
+        assert_eq!(status_with_key("made-up-10"), 429);
         assert_eq!(status(&demo, "GET", "/api/protected", &[]), 429);
     });
 }

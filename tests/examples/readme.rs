@@ -15,7 +15,11 @@ const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
 const SCOPE: &str = env!("CARGO_BIN_EXE_demo-scope");
 
 /// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
-fn ask<const N: usize>(example: &str, variables: &[(&str, &str)], requests: [(&str, &str); N]) -> [Reply; N] {
+fn replies_of<const N: usize>(
+    example: &str,
+    variables: &[(&str, &str)],
+    requests: [(&str, &str); N],
+) -> [Reply; N] {
     within_one_minute(|| {
         let demo = Demo::start(example, variables);
         requests.map(|(path, header)| client::get(demo.address, path, &[header]))
@@ -35,18 +39,18 @@ fn behind_proxy_limits_clients_instead_of_the_proxy() {
         ("/", "X-Forwarded-For: 198.51.100.4, 203.0.113.9"),
         ("/", "X-Forwarded-For: 203.0.113.10"),
     ];
-    let replies = ask(BEHIND_PROXY, &[("TRUSTED_PROXIES", "127.0.0.1")], requests);
+    let replies = replies_of(BEHIND_PROXY, &[("TRUSTED_PROXIES", "127.0.0.1")], requests);
     assert_eq!(statuses(&replies), [200, 200, 200, 429, 200]);
 }
 
 #[test]
 fn headers_has_two_limits() {
     let requests = [("/", "Accept: */*"); 3];
-    let replies = ask(HEADERS, &[], requests);
+    let replies = replies_of(HEADERS, &[], requests);
     assert_eq!(statuses(&replies), [200, 200, 429]);
     assert_eq!(replies[0].header("x-ratelimit-limit"), Some("2"));
     assert!(replies[2].body.starts_with(r#"{"error":"Too Many Requests","#), "{}", replies[2].body);
-    let replies = ask(HEADERS, &[("BODY_STYLE", "text")], requests);
+    let replies = replies_of(HEADERS, &[("BODY_STYLE", "text")], requests);
     assert!(replies[2].body.starts_with("Rate limit exceeded."), "{}", replies[2].body);
 }
 
@@ -54,7 +58,7 @@ fn headers_has_two_limits() {
 fn api_keys_limits_accounts_and_ignores_unknown_keys() {
     let keys = ["alice-key", "made-up-1", "made-up-2", "bob-key", "alice-key"];
     let headers = keys.map(|key| format!("X-API-Key: {key}"));
-    let replies = ask(API_KEYS, &[], headers.each_ref().map(|header| ("/", header.as_str())));
+    let replies = replies_of(API_KEYS, &[], headers.each_ref().map(|header| ("/", header.as_str())));
     let bodies = replies.each_ref().map(|reply| reply.body.as_str());
     assert_eq!(bodies, ["4 left\n", "4 left\n", "3 left\n", "4 left\n", "3 left\n"]);
 }
@@ -70,7 +74,7 @@ fn scope_limits_all_routes_but_one() {
         "/api/items/7",
         "/api/health",
     ];
-    let replies = ask(SCOPE, &[], paths.map(|path| (path, "Accept: */*")));
+    let replies = replies_of(SCOPE, &[], paths.map(|path| (path, "Accept: */*")));
     assert_eq!(statuses(&replies), [200, 429, 200, 200, 200, 429, 200]);
     assert_eq!(replies[6].header("x-ratelimit-limit"), None);
 }
@@ -185,9 +189,9 @@ fn the_readme_indexes_every_example_in_reading_order() {
     // What the examples share.
     examples.retain(|example| example != "settings");
     examples.sort();
-    let mut told = index.clone();
-    told.sort_unstable();
-    assert_eq!(told, examples);
+    let mut listed = index.clone();
+    listed.sort_unstable();
+    assert_eq!(listed, examples);
 }
 
 /// What a shell says to `command`, at the address that the README's stands for.
@@ -222,14 +226,15 @@ fn without_times(line: &str) -> String {
 #[test]
 fn the_demo_prints_the_lines_of_its_section() {
     let api = Section::all().into_iter().find(|section| section.name == "api").unwrap();
-    let told = api.transcript();
+    let documented = api.transcript();
     let demo = Demo::start(API, &[]);
     let address = demo.address.to_string();
     // A blank line, the commands, and another one.
-    let printed = demo.printed(told.len().min(7) + 2);
+    let printed = demo.printed(documented.len().min(7) + 2);
     let printed: Vec<_> = printed.iter().filter_map(|line| line.strip_prefix("  ")).collect();
-    let told: Vec<_> = told.iter().map(|(command, _)| command.replace("127.0.0.1:8080", &address)).collect();
-    assert_eq!(printed, told[..printed.len()]);
+    let documented: Vec<_> =
+        documented.iter().map(|(command, _)| command.replace("127.0.0.1:8080", &address)).collect();
+    assert_eq!(printed, documented[..printed.len()]);
     assert_eq!(printed.len(), 7);
 }
 

@@ -58,7 +58,7 @@ fn head(connection: &mut BufReader<TcpStream>) -> (u16, bool, u64) {
 }
 
 /// Sends bytes as they stand.
-fn say(connection: &mut BufReader<TcpStream>, text: &str) {
+fn write(connection: &mut BufReader<TcpStream>, text: &str) {
     connection.get_mut().write_all(text.as_bytes()).unwrap();
 }
 
@@ -66,7 +66,7 @@ fn say(connection: &mut BufReader<TcpStream>, text: &str) {
 fn exhausted(service: &Service, path: &str) -> BufReader<TcpStream> {
     let mut connection = connect(service.address);
     for _ in 0..5 {
-        say(&mut connection, &format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        write(&mut connection, &format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
         answer(&mut connection);
     }
     connection
@@ -104,11 +104,14 @@ fn a_denied_request_with_a_small_body_keeps_the_connection() {
         let mut connection = exhausted(&service, path);
         for length in [1, 16 * 1024] {
             let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
-            say(&mut connection, &(post + &"x".repeat(length)));
+            write(&mut connection, &(post + &"x".repeat(length)));
             assert_eq!(answer(&mut connection), (429, false), "{path}, {length}");
         }
         // One byte more, and it is closed without waiting for it.
-        say(&mut connection, &format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 16385\r\n\r\n"));
+        write(
+            &mut connection,
+            &format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 16385\r\n\r\n"),
+        );
         assert_eq!(answer(&mut connection), (429, true), "{path}");
         assert!(is_closed(connection), "{path}");
     }
@@ -124,14 +127,14 @@ fn a_chunked_body_is_drained_by_its_size() {
         // What is in it is no request, however much it looks like one.
         let smuggled = chunk("GET /free HTTP/1.1\r\nHost: test\r\n\r\n");
         for body in [String::new(), smuggled, chunk(&"x".repeat(8192)).repeat(2)] {
-            say(&mut connection, &format!("{post}{body}0\r\n\r\n"));
+            write(&mut connection, &format!("{post}{body}0\r\n\r\n"));
             assert_eq!(answer(&mut connection), (429, false), "{path}, {body:.40}");
         }
-        say(&mut connection, "GET /free HTTP/1.1\r\nHost: test\r\n\r\n");
+        write(&mut connection, "GET /free HTTP/1.1\r\nHost: test\r\n\r\n");
         assert_eq!(answer(&mut connection), (200, false), "{path}: the next answer is to the next request");
 
         // Too much of it, and no end in sight: answered, and closed.
-        say(&mut connection, &format!("{post}{}", chunk(&"x".repeat(8193)).repeat(2)));
+        write(&mut connection, &format!("{post}{}", chunk(&"x".repeat(8193)).repeat(2)));
         assert_eq!(answer(&mut connection), (429, true), "{path}");
         assert!(is_closed(connection), "{path}");
     }
@@ -147,11 +150,11 @@ fn a_request_with_expect_continue_is_denied_in_order() {
                 "POST {path} HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
             )
         };
-        say(&mut connection, &post(5));
+        write(&mut connection, &post(5));
         assert_eq!(head(&mut connection), (100, false, 0), "{path}");
-        say(&mut connection, "hello");
+        write(&mut connection, "hello");
         assert_eq!(answer(&mut connection), (429, false), "{path}");
-        say(&mut connection, &post(1_000_000));
+        write(&mut connection, &post(1_000_000));
         assert_eq!(head(&mut connection), (100, false, 0), "{path}");
         assert_eq!(answer(&mut connection), (429, true), "{path}");
         assert!(is_closed(connection), "{path}");
@@ -165,7 +168,7 @@ fn a_denied_upload_gets_its_response_before_the_connection_closes() {
         let mut connection = exhausted(&service, path);
         let length = 200_000;
         let post = format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
-        say(&mut connection, &(post + &"x".repeat(length)));
+        write(&mut connection, &(post + &"x".repeat(length)));
         assert_eq!(answer(&mut connection), (429, true), "{path}");
         assert!(is_closed(connection), "{path}");
     }
@@ -181,11 +184,11 @@ fn pipelined_rejections_with_and_without_bodies_stay_in_order() {
         let brew = format!("BREW {path} HTTP/1.1\r\nHost: test\r\n\r\n");
         let get = "GET /free HTTP/1.1\r\nHost: test\r\n\r\n";
         // By itself: Actix forgets, of several requests that are there at once, which one was HEAD.
-        say(&mut connection, &head_request);
+        write(&mut connection, &head_request);
         // The answer has the length of the body, and not the body.
         let (status, closes, length) = head(&mut connection);
         assert!((status, closes) == (429, false) && length > 0, "{path}: {status}, {length}");
-        say(&mut connection, &[&*post, &brew, &post, get].concat());
+        write(&mut connection, &[&*post, &brew, &post, get].concat());
         for expected in [429, 429, 429, 200] {
             assert_eq!(answer(&mut connection), (expected, false), "{path}");
         }
@@ -199,14 +202,14 @@ fn every_method_but_options_is_counted() {
     let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW", "TRACE", "get", "M-SEARCH"];
     let mut statuses = Vec::new();
     for method in methods {
-        say(
+        write(
             &mut connection,
             &format!("{method} / HTTP/1.1\r\nHost: test\r\nX-HTTP-Method-Override: OPTIONS\r\n\r\n"),
         );
         statuses.push(answer(&mut connection).0);
     }
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429]);
-    say(&mut connection, "OPTIONS / HTTP/1.1\r\nHost: test\r\n\r\n");
+    write(&mut connection, "OPTIONS / HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(answer(&mut connection).0, 200);
 }
 

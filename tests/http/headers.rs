@@ -56,7 +56,7 @@ fn four(server: SocketAddr, headers: &[&str]) -> [Reply; 4] {
 }
 
 /// The fields of the quota, sorted by name.
-fn told(reply: &Reply) -> Vec<String> {
+fn limit_fields(reply: &Reply) -> Vec<String> {
     let quota = reply.headers.iter().filter(|(name, _)| name.contains("ratelimit") || name == "retry-after");
     let mut lines: Vec<_> = quota.map(|(name, value)| format!("{name}: {value}")).collect();
     lines.sort();
@@ -76,7 +76,7 @@ fn legacy_headers_show_the_tightest_limit_in_both_reset_formats() {
             if reply.status == 429 {
                 expected.insert(0, "retry-after: 60".to_owned());
             }
-            assert_eq!(told(reply), expected);
+            assert_eq!(limit_fields(reply), expected);
         }
     }
 }
@@ -96,7 +96,7 @@ fn draft_11_headers_show_all_three_limits() {
         let mut expected = vec![limit, policy.to_owned()];
         expected.extend(denied.then(|| "retry-after: 60".to_owned()));
         expected.sort();
-        assert_eq!(told(reply), expected);
+        assert_eq!(limit_fields(reply), expected);
     }
 }
 
@@ -111,7 +111,7 @@ fn draft_06_headers_show_the_tightest_limit_and_all_quotas() {
             "ratelimit-reset: 60".to_owned(),
         ];
         expected.extend((reply.status == 429).then(|| "retry-after: 60".to_owned()));
-        assert_eq!(told(reply), expected);
+        assert_eq!(limit_fields(reply), expected);
     }
 }
 
@@ -120,9 +120,9 @@ fn the_style_none_sends_retry_after_only() {
     let service = service(RateLimitConfig::builder().headers([]), fresh());
     let [passed, failed, not_extracted, denied] = four(service.address, &[]);
     for reply in [passed, failed, not_extracted] {
-        assert!(told(&reply).is_empty(), "{reply:?}");
+        assert!(limit_fields(&reply).is_empty(), "{reply:?}");
     }
-    assert_eq!(told(&denied), ["retry-after: 60"]);
+    assert_eq!(limit_fields(&denied), ["retry-after: 60"]);
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn several_header_styles_are_sent_together() {
     let both = RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft06]);
     let both = service(both, fresh());
     for (i, reply) in four(both.address, &[]).iter().enumerate() {
-        let mut expected = [told(&alone[0][i]), told(&alone[1][i])].concat();
+        let mut expected = [limit_fields(&alone[0][i]), limit_fields(&alone[1][i])].concat();
         expected.sort();
         expected.dedup();
-        assert_eq!(told(reply), expected);
+        assert_eq!(limit_fields(reply), expected);
     }
 }
 
@@ -247,7 +247,7 @@ fn an_error_handler_writes_the_response_except_for_the_quota() {
     }
     let own = client::get(service.address, "/1", &[]);
     assert_eq!((own.status, own.body.as_str()), (402, "pay"));
-    assert_eq!(told(&own).len(), 4, "{:?}", own.headers);
+    assert_eq!(limit_fields(&own).len(), 4, "{:?}", own.headers);
     let passed_on = client::get(service.address, "/2", &[]);
     assert_eq!((passed_on.status, passed_on.header("content-type")), (429, Some("application/json")));
 
@@ -283,17 +283,17 @@ fn handlers_can_read_the_quota_and_charge_more() {
             .route("/unlimited", web::get().to(unlimited))
             .route("/{units}", web::get().to(metered));
     });
-    let ask = |path| client::get(service.address, path, &[]);
-    let reply = ask("/4");
+    let fetch = |path| client::get(service.address, path, &[]);
+    let reply = fetch("/4");
     assert_eq!(reply.body, "Some(9) 4 [5, 95] 10");
     assert_eq!(reply.header("x-ratelimit-remaining"), Some("5"));
-    assert_eq!(ask("/0").body, "Some(4) 0 [4, 94] 10");
+    assert_eq!(fetch("/0").body, "Some(4) 0 [4, 94] 10");
     // More than is left: takes what is left, and says how much that was.
-    let reply = ask("/50");
+    let reply = fetch("/50");
     assert_eq!(reply.body, "Some(3) 3 [0, 90] 10");
     assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (200, Some("0")));
-    assert_eq!(ask("/1").status, 429);
-    assert_eq!(ask("/unlimited").body, "None 5");
+    assert_eq!(fetch("/1").status, 429);
+    assert_eq!(fetch("/unlimited").body, "None 5");
 }
 
 #[actix_web::test]
@@ -308,16 +308,16 @@ async fn charging_makes_few_store_calls_whatever_remains() {
     let (limiter, watch) = watched();
     let app = App::new().app_data(Data::new(limiter)).route("/{units}", web::get().to(metered));
     let app = init_service(app).await;
-    let ask = async |path| {
+    let fetch = async |path| {
         let before = watch.calls();
         let answer = send(&app, get(path)).await;
         // The first question is that of the handler itself.
         (answer.status, answer.body.clone(), answer.quota().unwrap().1, watch.calls() - before - 1)
     };
     // Each unit takes two of the shared count, of which the request itself has taken two.
-    assert_eq!(ask("/100").await, (200, "100".to_owned(), 19_799, 1));
-    assert_eq!(ask("/20000").await, (200, "9898".to_owned(), 1, 2));
-    assert_eq!(ask("/20000").await.0, 429, "one is left, and the request takes two");
+    assert_eq!(fetch("/100").await, (200, "100".to_owned(), 19_799, 1));
+    assert_eq!(fetch("/20000").await, (200, "9898".to_owned(), 1, 2));
+    assert_eq!(fetch("/20000").await.0, 429, "one is left, and the request takes two");
 }
 
 /// A store in which other requests always take a unit of what is left before it is taken.
@@ -326,9 +326,9 @@ struct Contended(Arc<AtomicUsize>);
 
 impl Store for Contended {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let questions = self.0.fetch_add(1, SeqCst);
+        let checks = self.0.fetch_add(1, SeqCst);
         let units = group[0].units();
-        let passes = questions == 0 || units == 0;
+        let passes = checks == 0 || units == 0;
         let decision = if passes { Decision::Allowed } else { Decision::RetryAfterMicros(1) };
         let outcome = Outcome::new(1_000_000, units, units.saturating_sub(1), 1, decision);
         let outcomes = group.iter().map(|_| outcome.clone()).collect();
@@ -355,11 +355,11 @@ async fn charging_stops_after_a_few_contended_attempts() {
         quotas.charge(20_000).await.unwrap().to_string()
     }
 
-    let questions = Arc::new(AtomicUsize::new(0));
-    let limiter = RateLimiter::with_store(Contended(Arc::clone(&questions)));
+    let checks = Arc::new(AtomicUsize::new(0));
+    let limiter = RateLimiter::with_store(Contended(Arc::clone(&checks)));
     let app = App::new().app_data(Data::new(limiter)).route("/", web::get().to(metered));
     let answer = send(&init_service(app).await, get("/")).await;
-    assert_eq!((answer.body.as_str(), questions.load(SeqCst)), ("0", 1 + 8));
+    assert_eq!((answer.body.as_str(), checks.load(SeqCst)), ("0", 1 + 8));
 }
 
 mod places {
@@ -411,14 +411,14 @@ async fn clients_see_the_function_name_and_metrics_its_path() {
         (answer.header("ratelimit-policy").unwrap().to_owned(), answer.body)
     };
     let module = concat!(module_path!(), "::places::one::");
-    let (told, names) = policies("/one").await;
-    assert_eq!(told, r#""user";q=9;w=60, "user#2";q=8;w=3600, "daily";q=7;w=86400"#);
+    let (policy_field, names) = policies("/one").await;
+    assert_eq!(policy_field, r#""user";q=9;w=60, "user#2";q=8;w=3600, "daily";q=7;w=86400"#);
     assert_eq!(names, format!("{module}user {module}user#2 daily"));
     assert_eq!(policies("/two").await.0, r#""orders";q=6;w=60"#);
-    let (told, name) = policies("/list").await;
-    assert_eq!((told.as_str(), name), (r#""Users::list";q=5;w=60"#, format!("{module}Users::list")));
-    let (told, _) = policies("/both").await;
-    assert!(told.starts_with(r#""user";q=10;w=1, "user-2";q=9;w=60, "user#2";"#), "{told}");
+    let (policy_field, name) = policies("/list").await;
+    assert_eq!((policy_field.as_str(), name), (r#""Users::list";q=5;w=60"#, format!("{module}Users::list")));
+    let (policy_field, _) = policies("/both").await;
+    assert!(policy_field.starts_with(r#""user";q=10;w=1, "user-2";q=9;w=60, "user#2";"#), "{policy_field}");
 }
 
 #[test]

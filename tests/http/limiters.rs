@@ -138,8 +138,8 @@ fn an_outage_logs_its_begin_and_its_end() {
                 watch.fail(false);
                 // After a second without a failure the store counts as back.
                 let end = Instant::now() + Duration::from_secs(20);
-                let told = log.at(Level::INFO).len();
-                while log.at(Level::INFO).len() == told {
+                let lines_before = log.at(Level::INFO).len();
+                while log.at(Level::INFO).len() == lines_before {
                     assert!(Instant::now() < end, "no log line says that the store is back");
                     statuses(&broken, "/", 1).await;
                     actix_web::rt::time::sleep(Duration::from_millis(10)).await;

@@ -108,23 +108,23 @@ async fn limits_of_middleware_and_handler_share_one_set_of_fields() {
     let app = App::new().app_data(Data::new(fresh())).app_data(config.build().unwrap()).service(scope);
     let app = init_service(app).await;
 
-    let told = |answer: &Answer| {
+    let shown = |answer: &Answer| {
         let limits = answer.header("ratelimit-policy").unwrap().to_owned();
         (answer.status, limits, answer.quota().map(|(limit, remaining, _)| (limit, remaining)))
     };
     let five = r#""five";q=5;w=60"#.to_owned();
     let both = format!(r#"{five}, "inner";q=1;w=3600"#);
-    assert_eq!(told(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 4))));
+    assert_eq!(shown(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 4))));
     // The tighter one is in the legacy fields.
-    assert_eq!(told(&send(&app, get("/s/limited")).await), (200, both.clone(), Some((1, 0))));
+    assert_eq!(shown(&send(&app, get("/s/limited")).await), (200, both.clone(), Some((1, 0))));
     let denied = send(&app, get("/s/limited")).await;
-    assert_eq!(told(&denied), (429, both.clone(), Some((1, 0))));
+    assert_eq!(shown(&denied), (429, both.clone(), Some((1, 0))));
     assert!(denied.header("ratelimit").unwrap().starts_with(r#""five";r=2;t="#), "{:?}", denied.headers);
     // The middleware's stay charged when the handler's deny.
-    assert_eq!(told(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 1))));
+    assert_eq!(shown(&send(&app, get("/s/plain")).await), (200, five.clone(), Some((5, 1))));
     send(&app, get("/s/plain")).await;
     // When the middleware denies, the limits of the handler are not checked.
-    assert_eq!(told(&send(&app, get("/s/limited")).await), (429, five, Some((5, 0))));
+    assert_eq!(shown(&send(&app, get("/s/limited")).await), (429, five, Some((5, 0))));
 }
 
 #[actix_web::test]

@@ -150,7 +150,7 @@ async fn echo() -> &'static str {
 async fn responses_contain_nothing_that_the_client_sent() {
     let (limiter, watch) = watched();
     let app = service!(limiter, echo);
-    let ask = |name: &str| {
+    let request_of = |name: &str| {
         get("/echo/%3Cmarker%3E?marker=marker")
             .insert_header(("x-name", name))
             .insert_header(("x-forwarded-for", "marker"))
@@ -159,7 +159,7 @@ async fn responses_contain_nothing_that_the_client_sent() {
     let mut seen = Vec::new();
     for (name, fails) in [("marker", false), ("marker", false), ("nobody", false), ("marker", true)] {
         watch.fail(fails);
-        let answer = send(&app, ask(name)).await;
+        let answer = send(&app, request_of(name)).await;
         assert!(!answer.text().contains("marker"), "{}", answer.text());
         assert!(!answer.text().contains(SECRET), "{}", answer.text());
         seen.push(answer.status);

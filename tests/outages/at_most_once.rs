@@ -50,7 +50,7 @@ async fn lose_answers(limiter: &RateLimiter, proxies: &[Proxy]) {
         unanswered += u32::from(answer.is_err());
         charged += used;
     }
-    println!("{ROUNDS} asked, {unanswered} unanswered, {charged} charged");
+    println!("{ROUNDS} checks, {unanswered} unanswered, {charged} charged");
     assert!(unanswered > ROUNDS / 2, "hardly any answer was lost");
     assert!(charged > u64::from(ROUNDS / 2), "hardly any of those whose answer was lost had been charged");
 }
@@ -83,6 +83,6 @@ async fn a_check_whose_reply_is_late_is_charged_once() {
     server.signal("CONT");
     assert_eq!(timeouts, 2);
     // The server works off what it has received.
-    assert!(tests::within(Duration::from_secs(5), || server.ask("PING") == "+PONG"));
+    assert!(tests::within(Duration::from_secs(5), || server.query("PING") == "+PONG"));
     assert_eq!(used(&limiter, "late").await, 2);
 }

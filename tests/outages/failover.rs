@@ -48,7 +48,7 @@ struct Load {
 }
 
 impl Load {
-    fn of(limiter: &RateLimiter, callers: &[String]) -> Self {
+    fn start(limiter: &RateLimiter, callers: &[String]) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let task = |caller: &String, policy: &'static Policy| {
             let (limiter, caller, ends) = (limiter.clone(), caller.clone(), Arc::clone(&ends));
@@ -76,7 +76,7 @@ impl Load {
     }
 
     /// For each caller the answers under `deny` and `local`.
-    async fn end(self) -> Vec<(String, [Vec<Answer>; 2])> {
+    async fn stop(self) -> Vec<(String, [Vec<Answer>; 2])> {
         self.ends.store(true, Ordering::Relaxed);
         let mut all = Vec::new();
         for (caller, [deny, local]) in self.callers {
@@ -87,18 +87,18 @@ impl Load {
 }
 
 /// Waits for `promoted` on a thread of its own, and returns when it came true.
-async fn when(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
-    let (tell, told) = tokio::sync::oneshot::channel();
+async fn wait_until(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         // A deadline for the servers, which vote anew when a busy machine makes them late.
         assert!(tests::within(120 * SECOND, promoted), "no server was promoted");
-        let _ = tell.send(Instant::now());
+        let _ = sender.send(Instant::now());
     });
-    told.await.unwrap()
+    receiver.await.unwrap()
 }
 
 /// Checks the answers of a run: those of callers of the lost master, and those of other callers.
-fn judge(
+fn assert_bounds(
     name: &str,
     lost: &[String],
     answers: &[(String, [Vec<Answer>; 2])],
@@ -162,7 +162,7 @@ async fn callers_of(cluster: &Cluster, each: usize) -> [Vec<String>; 3] {
     let limiter = RateLimiter::with_redis(store.build().unwrap());
     for i in 0.. {
         let caller = format!("caller-{i}");
-        let sizes = || [0, 1, 2].map(|node: usize| cluster.nodes[node].ask("DBSIZE"));
+        let sizes = || [0, 1, 2].map(|node: usize| cluster.nodes[node].query("DBSIZE"));
         let before = sizes();
         assert!(limiter.check(&DENY, &caller).await.unwrap().is_allowed());
         let after = sizes();
@@ -194,15 +194,15 @@ async fn lose_a_primary(name: &str, fail: impl FnOnce(&mut Server), recover: imp
         }
     }
     let noise = Noise::watch();
-    let load = Load::of(&limiter, &callers.concat());
+    let load = Load::start(&limiter, &callers.concat());
     tokio::time::sleep(2 * SECOND).await;
     let replica = cluster.nodes[3].port();
     fail(&mut cluster.nodes[0]);
     let fault = Instant::now();
-    let promoted = when(move || {
+    let promoted = wait_until(move || {
         let url = format!("redis://127.0.0.1:{replica}/");
         let mut console = tests::redis::Console::at(&url);
-        console.ask("ROLE");
+        console.query("ROLE");
         console.read();
         let is_master = console.read() == "master";
         is_master && state(&url) == "ok"
@@ -211,13 +211,13 @@ async fn lose_a_primary(name: &str, fail: impl FnOnce(&mut Server), recover: imp
     tokio::time::sleep(3 * SECOND).await;
     recover(&mut cluster.nodes[0]);
     tokio::time::sleep(SECOND).await;
-    judge(name, &callers[0], &load.end().await, (fault, promoted), &noise);
+    assert_bounds(name, &callers[0], &load.stop().await, (fault, promoted), &noise);
 }
 
 /// What a node thinks of its cluster.
 fn state(url: &str) -> String {
     let mut console = tests::redis::Console::at(url);
-    console.ask("CLUSTER INFO");
+    console.query("CLUSTER INFO");
     console.read().trim_start_matches("cluster_state:").to_owned()
 }
 
@@ -242,16 +242,16 @@ async fn lose_a_master(name: &str, fail: impl FnOnce(&mut Sentinels), recover: i
     }
     let noise = Noise::watch();
     let callers = ["a", "b", "c", "d"].map(str::to_owned);
-    let load = Load::of(&limiter, &callers);
+    let load = Load::start(&limiter, &callers);
     tokio::time::sleep(2 * SECOND).await;
     let (watcher, first) = (set_up.watcher(2), set_up.master.port());
     fail(&mut set_up);
     let fault = Instant::now();
-    let promoted = when(move || tests::sentinel::master_port(watcher) != first).await;
+    let promoted = wait_until(move || tests::sentinel::master_port(watcher) != first).await;
     tokio::time::sleep(3 * SECOND).await;
     recover(&mut set_up);
     tokio::time::sleep(SECOND).await;
-    judge(name, &callers, &load.end().await, (fault, promoted), &noise);
+    assert_bounds(name, &callers, &load.stop().await, (fault, promoted), &noise);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,10 +301,10 @@ async fn a_cluster_is_found_under_a_name_that_leads_to_another_node() {
     name.retarget(cluster.nodes[1].port());
     cluster.nodes[0].kill();
     let replica = cluster.nodes[3].port();
-    when(move || {
+    wait_until(move || {
         let url = format!("redis://127.0.0.1:{replica}/");
         let mut console = tests::redis::Console::at(&url);
-        console.ask("ROLE");
+        console.query("ROLE");
         console.read();
         console.read() == "master" && state(&url) == "ok"
     })
@@ -329,17 +329,17 @@ async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
     cluster.add_node().await;
     let nodes = &cluster.nodes;
-    let home = (0..3).find(|&node| nodes[node].ask("DBSIZE") == ":1").unwrap();
+    let home = (0..3).find(|&node| nodes[node].query("DBSIZE") == ":1").unwrap();
     let key = {
         let mut console = nodes[home].console();
-        console.ask("KEYS *");
+        console.query("KEYS *");
         console.read();
         console.read()
     };
-    let slot = nodes[home].ask(&format!("CLUSTER KEYSLOT {key}"))[1..].to_owned();
+    let slot = nodes[home].query(&format!("CLUSTER KEYSLOT {key}"))[1..].to_owned();
     let id = |node: &Server| {
         let mut console = node.console();
-        console.ask("CLUSTER MYID");
+        console.query("CLUSTER MYID");
         console.read()
     };
     let done = Arc::new(AtomicBool::new(false));

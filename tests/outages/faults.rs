@@ -21,7 +21,13 @@ use tests::outage::Outage;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A fault from beginning to end: a server that works, fails, and works again.
-async fn story(name: &str, url: &str, fail: impl FnOnce(), repair: impl FnOnce(), limit: Duration) {
+async fn fail_and_recover(
+    name: &str,
+    url: &str,
+    fail: impl FnOnce(),
+    repair: impl FnOnce(),
+    limit: Duration,
+) {
     let mut outage = Outage::of(name, url);
     outage.until_up().await;
     fail();
@@ -32,7 +38,7 @@ async fn story(name: &str, url: &str, fail: impl FnOnce(), repair: impl FnOnce()
     outage.ends_within(limit).await;
 }
 
-/// A store that waits as long as a busy machine needs, for tests that count.
+/// A limiter with long deadlines, for tests that count on a busy machine.
 fn patient(url: &str) -> RateLimiter {
     let store = RedisStore::builder(url).deadline(20 * SECOND).connect_timeout(20 * SECOND);
     // These tests are about the server, so every check goes there.

@@ -1,5 +1,5 @@
-//! What takes long: by command, `cargo test --release -p tests --test outages -- --ignored --nocapture`, or a single one by
-//! its name. Linux only.
+//! Tests that take minutes: `cargo test --release -p tests --test outages -- --ignored --nocapture`, or a single one by its
+//! name. Linux only.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -51,12 +51,12 @@ fn a_service_under_load_responds_in_time_while_its_server_dies_and_hangs() {
     let variables = [("REDIS_URL", &*server.url()), ("RUST_LOG", "off")];
     let demo = Demo::start(env!("CARGO_BIN_EXE_demo"), &variables);
     let noise = Noise::watch();
-    let load = Load::on(demo.address, "/api/data", 1000);
+    let load = Load::start(demo.address, "/api/data", 1000);
     // In force: what is counted is counted at the server.
     let in_force = |server: &tests::redis::Server| {
         let since = Instant::now();
         assert!(
-            tests::within(Duration::from_secs(10), || server.ask("DBSIZE") != ":0"),
+            tests::within(Duration::from_secs(10), || server.query("DBSIZE") != ":0"),
             "never in force again"
         );
         since.elapsed()
@@ -75,7 +75,7 @@ fn a_service_under_load_responds_in_time_while_its_server_dies_and_hangs() {
     server.must("FLUSHALL");
     let after_hang = in_force(&server);
     wait();
-    let answers = load.end();
+    let answers = load.stop();
     let mut took: Vec<Duration> = answers.iter().map(|answer| answer.took).collect();
     took.sort_unstable();
     let with = |status: u16| answers.iter().filter(|answer| answer.status == status).count();

@@ -194,7 +194,7 @@ fn a_foreign_value_is_not_an_outage() {
         assert!(!block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());
         let key = {
             let mut console = server.console();
-            assert_eq!(console.ask("KEYS *"), "*1");
+            assert_eq!(console.query("KEYS *"), "*1");
             console.read();
             console.read()
         };
@@ -266,13 +266,13 @@ fn instances_divide_the_limit_during_an_outage() {
 // ---- Reports ----------------------------------------------------------------------------------------------------
 
 /// The remedy that a limiter at `url` reports, in its errors and in its log.
-fn told(url: &str, log: &Log) -> (String, String) {
+fn reported_remedy(url: &str, log: &Log) -> (String, String) {
     let seen = log.at(Level::ERROR).len();
     let limiter = RateLimiter::redis(url).unwrap();
-    let mut told = None;
+    let mut error_remedy = None;
     let found = within(10 * SECOND, || match block_on(limiter.check(&PROBE, "a")) {
         Err(StoreError::Misconfigured { remedy, .. }) => {
-            told = Some(remedy.to_owned());
+            error_remedy = Some(remedy.to_owned());
             true
         }
         _ => false,
@@ -280,7 +280,7 @@ fn told(url: &str, log: &Log) -> (String, String) {
     assert!(found, "nothing to set up at {url}");
     let lines = log.at(Level::ERROR).split_off(seen);
     let line = lines.into_iter().find(|line| line.contains("not set up"));
-    (told.unwrap(), line.unwrap_or_default())
+    (error_remedy.unwrap(), line.unwrap_or_default())
 }
 
 #[test]
@@ -300,9 +300,9 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
             (format!("redis-cluster://127.0.0.1:{}", server.port()), "redis://", "cluster support disabled"),
         ];
         for (url, remedy, words) in &cases {
-            let (told, line) = told(url, &log);
-            println!("{told}\n  {line}");
-            assert!(told.contains(remedy), "{url}: {told}");
+            let (error_remedy, line) = reported_remedy(url, &log);
+            println!("{error_remedy}\n  {line}");
+            assert!(error_remedy.contains(remedy), "{url}: {error_remedy}");
             assert!(line.contains(remedy) && (line.contains(words)), "{url}: {line}");
             assert!(!line.contains("s3cret") && !line.contains("wr0ng"), "{line}");
             assert!(!line.contains(&server.port().to_string()), "the address: {line}");
@@ -317,7 +317,7 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
         });
         assert!(wrong_kind.count() >= 2, "a node of a cluster is not taken for a server of its own");
         server.must("CONFIG SET requirepass other");
-        let (remedy, line) = told(&at("", ""), &log);
+        let (remedy, line) = reported_remedy(&at("", ""), &log);
         assert!(remedy.contains("asks for a password") && line.contains("NOAUTH"), "{remedy}: {line}");
         for line in [log.at(Level::ERROR), log.at(Level::WARN), log.at(Level::INFO)].concat() {
             assert!(!line.contains("127.0.0.1"), "{line}");
@@ -355,7 +355,7 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
 
         let version = {
             let mut console = healthy.console();
-            console.ask("INFO server");
+            console.query("INFO server");
             (0..3).map(|_| console.read()).find(|line| line.starts_with("redis_version:")).unwrap()
         };
         let old = version.replacen(|c: char| c.is_ascii_digit(), "5", 1);

@@ -62,9 +62,9 @@ async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, 
     loop {
         let mut all = true;
         for caller in callers() {
-            let asked = Instant::now();
+            let sent = Instant::now();
             all &= limiter.check(&MINUTE, &caller).await.is_ok();
-            slowest = slowest.max(asked.elapsed());
+            slowest = slowest.max(sent.elapsed());
         }
         if all {
             return (slowest, began.elapsed());
@@ -91,7 +91,7 @@ async fn the_documented_user_is_enough_for_a_cluster() {
     for node in &cluster.nodes {
         node.make_documented_user(Some(Topology::Cluster));
         // What follows a slot that moves.
-        assert_eq!(node.ask("ACL DRYRUN limiter ASKING"), "+OK");
+        assert_eq!(node.query("ACL DRYRUN limiter ASKING"), "+OK");
     }
     let url = cluster.url().replace("redis-cluster://", "redis-cluster://limiter:s3cret@");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
@@ -181,9 +181,9 @@ async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Dur
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
     loop {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let decided = limiter.check(&MINUTE, "a").await.is_ok();
-        slowest = slowest.max(asked.elapsed());
+        slowest = slowest.max(sent.elapsed());
         if decided {
             return (slowest, began.elapsed());
         }
@@ -193,7 +193,7 @@ async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Dur
 }
 
 /// What a server answers, printed for debugging; nothing while it changes its role and cuts its connections.
-async fn ask(server: &Server, command: &redis::Cmd) -> String {
+async fn query(server: &Server, command: &redis::Cmd) -> String {
     let client = redis::Client::open(server.url()).unwrap();
     let Ok(mut wire) = client.get_multiplexed_async_connection().await else { return String::new() };
     let answer: redis::RedisResult<redis::Value> = command.query_async(&mut wire).await;
@@ -217,9 +217,11 @@ async fn the_new_master_is_found_when_roles_are_changed_by_command() {
     let end = Instant::now() + ELECTED;
     loop {
         let _ = limiter.check(&MINUTE, "b").await;
-        let keys = ask(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
-        let roles =
-            (ask(&set_up.replica, &redis::cmd("ROLE")).await, ask(&set_up.master, &redis::cmd("ROLE")).await);
+        let keys = query(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
+        let roles = (
+            query(&set_up.replica, &redis::cmd("ROLE")).await,
+            query(&set_up.master, &redis::cmd("ROLE")).await,
+        );
         if keys.contains("minute") && roles.0.contains("master") && roles.1.contains("slave") {
             break;
         }
@@ -240,24 +242,24 @@ async fn a_lost_node_affects_only_its_own_callers() {
     until_all_decide(&limiter, Duration::from_secs(10)).await;
     let noise = Noise::watch();
     cluster.nodes[2].kill();
-    let (mut slowest, mut decided, mut asked) = (Duration::ZERO, 0, 0);
+    let (mut slowest, mut decided, mut checks) = (Duration::ZERO, 0, 0);
     let end = Instant::now() + Duration::from_secs(6);
     while Instant::now() < end {
         for caller in callers() {
             let began = Instant::now();
             decided += u32::from(limiter.check(&MINUTE, &caller).await.is_ok());
             slowest = slowest.max(began.elapsed());
-            asked += 1;
+            checks += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     println!(
-        "lost node: {decided} of {asked} decided, slowest answer {slowest:?} (noise {:?})",
+        "lost node: {decided} of {checks} decided, slowest answer {slowest:?} (noise {:?})",
         noise.worst()
     );
     assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
     // Two thirds have their counts on the two other nodes.
-    assert!(decided > asked * 3 / 5, "{decided} of {asked}");
+    assert!(decided > checks * 3 / 5, "{decided} of {checks}");
     cluster.nodes[2].restart();
     let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
     println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");
@@ -289,10 +291,10 @@ async fn a_slot_that_moves_under_load_causes_no_error_and_no_lost_count() {
     }
     let id = |node: &Server| {
         let mut console = node.console();
-        console.ask("CLUSTER MYID");
+        console.query("CLUSTER MYID");
         console.read()
     };
-    let slot: u16 = cluster.nodes[0].ask(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    let slot: u16 = cluster.nodes[0].query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
     let load: Vec<_> = (0..8)
         .map(|_| {
             let limiter = limiter.clone();

@@ -29,7 +29,7 @@ async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
     let tasks = (0..50).map(|task: u64| {
         let (limiter, policy) = (limiter.clone(), policy.clone());
         async move {
-            // Not all at once, so that they are not all in one call.
+            // Not all at once, so that they are not all in one batch.
             tokio::time::sleep(Duration::from_millis(task * 7)).await;
             for _ in 0..3 {
                 assert!(limiter.check(&policy, task.to_le_bytes()).await.unwrap().is_allowed());
@@ -42,7 +42,7 @@ async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
 
 #[tokio::test]
 async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
-    const MOST_UNDER_WAY: u64 = 64;
+    const MOST_IN_FLIGHT: u64 = 64;
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let url = proxy.url();
@@ -53,12 +53,12 @@ async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
     let calls = async || server.info("commandstats", "cmdstat_evalsha:calls").await;
     let before = calls().await;
     proxy.set(Mode::Hold);
-    // As many calls as may be under way, so that the next requests wait for their turn.
-    let mut under_way = Vec::new();
-    for sent in 0..MOST_UNDER_WAY {
+    // As many batches as may be in flight, so that the next requests wait in the queue.
+    let mut in_flight = Vec::new();
+    for sent in 0..MOST_IN_FLIGHT {
         let mut request = Box::pin(limiter.check(&policy, "a"));
         assert!(poll!(request.as_mut()).is_pending());
-        under_way.push(request);
+        in_flight.push(request);
         while calls().await <= before + sent {
             tokio::task::yield_now().await;
         }
@@ -69,7 +69,7 @@ async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
     assert!(poll!(stays.as_mut()).is_pending());
     drop(leaves);
     proxy.set(Mode::Pass);
-    assert_eq!(stays.await.unwrap().remaining(), 1_000 - MOST_UNDER_WAY - 1);
+    assert_eq!(stays.await.unwrap().remaining(), 1_000 - MOST_IN_FLIGHT - 1);
 }
 
 #[tokio::test]
@@ -82,12 +82,12 @@ async fn each_queued_request_has_its_own_deadline() {
     let policy = Policy::builder("k").on_error(OnError::Deny).build();
     assert!(decides(&limiter).await);
     proxy.set(Mode::Swallow);
-    // The first is under way when the others come, and they go out together when it has failed.
+    // The first is in flight when the others come, and they are sent together when it has failed.
     let answers = join_all([0, 700, 1400].map(async |after: u64| {
         tokio::time::sleep(Duration::from_millis(after)).await;
-        let asked = Instant::now();
+        let sent = Instant::now();
         let answer = limiter.check(&policy, "a").await;
-        (answer, asked.elapsed())
+        (answer, sent.elapsed())
     }));
     for (answer, waited) in answers.await {
         assert!(matches!(answer, Err(StoreError::Timeout { .. })), "{answer:?}");
@@ -132,7 +132,7 @@ fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
     }
     // Not even a runtime is needed.
     let outcome = futures_util::future::FutureExt::boxed(limiter.check(&MINUTE, "a"));
-    assert!(!pollster_like(outcome).unwrap().is_allowed());
+    assert!(!block_on_without_runtime(outcome).unwrap().is_allowed());
     drop(limiter);
     let gone = tests::within(Duration::from_secs(5), || {
         runtime().block_on(async { server.info("clients", "connected_clients").await }) == 1
@@ -141,7 +141,7 @@ fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
 }
 
 /// Runs a future on this thread, without a runtime.
-fn pollster_like<F: Future>(future: F) -> F::Output {
+fn block_on_without_runtime<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
         fn wake(self: std::sync::Arc<Self>) {

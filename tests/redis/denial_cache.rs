@@ -21,15 +21,15 @@ fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
 }
 
 /// The number of calls to the server's scripts.
-async fn asked(server: &Server) -> u64 {
+async fn script_calls(server: &Server) -> u64 {
     server.info("commandstats", "cmdstat_evalsha:calls").await
 }
 
 /// Whether one unit passes, and the number of script calls that took.
 async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller: &str) -> (bool, u64) {
-    let before = asked(server).await;
+    let before = script_calls(server).await;
     let outcome = limiter.check(policy, caller).await.unwrap();
-    (outcome.is_allowed(), asked(server).await - before)
+    (outcome.is_allowed(), script_calls(server).await - before)
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, 400);
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
-        let before = asked(&server).await;
+        let before = script_calls(&server).await;
         let first = limiter.check(&policy, "a").await.unwrap();
         let wait = first.retry_after().unwrap();
         let (end, reset) =
@@ -54,7 +54,7 @@ async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
         }
         clock.set(Timestamp::from_micros(end - 1));
         assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(MICRO), "{algorithm}");
-        assert_eq!(asked(&server).await, before, "{algorithm}: known here");
+        assert_eq!(script_calls(&server).await, before, "{algorithm}: known here");
         // Other callers have counts of their own.
         assert_eq!(passes(&server, &limiter, &policy, "b").await, (true, 1), "{algorithm}");
         clock.advance(MICRO);
@@ -72,10 +72,10 @@ async fn only_a_cached_denial_answers_without_the_server() {
         let group = [Check::new(&policy, "a")];
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {
             // Until one is denied nothing is known.
-            let before = asked(&server).await;
+            let before = script_calls(&server).await;
             assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}");
             assert_eq!(limiter.check_all_now(&group), None, "{algorithm}");
-            assert_eq!(asked(&server).await, before, "{algorithm}: no call");
+            assert_eq!(script_calls(&server).await, before, "{algorithm}: no call");
         }
         clock.advance(MICRO);
         let again = limiter.check(&policy, "a").await.unwrap();
@@ -109,11 +109,11 @@ async fn a_cached_denial_lives_no_longer_than_configured() {
             clock.advance(MICRO);
         }
     }
-    let asking = server.asking_limiter_at(&clock);
+    let uncached = server.uncached_limiter_at(&clock);
     // Once it has answered, its connection has been proved, which is a call as well.
-    let _ = asking.peek(&hourly, "a").await.unwrap();
+    let _ = uncached.peek(&hourly, "a").await.unwrap();
     for _ in 0..3 {
-        assert_eq!(passes(&server, &asking, &hourly, "a").await, (false, 1), "turned off");
+        assert_eq!(passes(&server, &uncached, &hourly, "a").await, (false, 1), "turned off");
     }
 }
 
@@ -127,10 +127,10 @@ async fn a_cached_denial_applies_to_the_same_check_only() {
     assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0));
     // A cost of zero passes, a raised limit applies at once, and a peek goes to the server.
     assert!(limiter.check_n(&log, "a", 0).await.unwrap().is_allowed());
-    let before = asked(&server).await;
+    let before = script_calls(&server).await;
     assert!(!limiter.peek(&log, "a").await.unwrap().is_allowed());
     assert!(limiter.check_n(&log, "a", 3).await.unwrap().retry_after().is_none());
-    assert_eq!(asked(&server).await, before + 2);
+    assert_eq!(script_calls(&server).await, before + 2);
     let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
     assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
 }
@@ -148,16 +148,16 @@ async fn a_denial_of_any_cost_is_cached() {
         for group in [&[Check::new(&ten, caller).cost(5)][..], &[Check::new(&ten, caller).cost(11)], &twice] {
             let denied = limiter.check_all(group).await.unwrap();
             assert!(!denied.is_allowed(), "{algorithm}");
-            let before = asked(&server).await;
+            let before = script_calls(&server).await;
             for _ in 0..20 {
                 assert_eq!(limiter.check_all(group).await.unwrap(), denied, "{algorithm}");
             }
-            assert_eq!(asked(&server).await, before, "{algorithm}");
+            assert_eq!(script_calls(&server).await, before, "{algorithm}");
             clock.advance(Duration::from_millis(10));
             let aged = limiter.check_all(group).await.unwrap();
             let wait = |outcome: &GroupOutcome| outcome.retry_after().map(micros);
             assert_eq!(wait(&aged), wait(&denied).map(|wait| wait - 10_000), "{algorithm}");
-            assert_eq!(asked(&server).await, before, "{algorithm}");
+            assert_eq!(script_calls(&server).await, before, "{algorithm}");
         }
     }
 }
@@ -171,12 +171,12 @@ async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cos
     assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
     clock.advance(Duration::from_secs(10));
     let wait = async || limiter.check_n(&log, "a", 3).await.unwrap().retry_after();
-    let before = asked(&server).await;
+    let before = script_calls(&server).await;
     assert_eq!(wait().await, Some(Duration::from_secs(50) + MICRO));
     assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
     // The new unit has to leave as well.
     assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
-    assert_eq!(asked(&server).await, before + 3);
+    assert_eq!(script_calls(&server).await, before + 3);
 }
 
 #[tokio::test]
@@ -219,14 +219,14 @@ async fn a_cached_denial_of_a_group_applies_to_the_whole_group() {
         assert!(limiter.check_all(&group).await.unwrap().is_allowed());
     }
     let denied = limiter.check_all(&group).await.unwrap();
-    let before = asked(&server).await;
+    let before = script_calls(&server).await;
     let again = limiter.check_all(&group).await.unwrap();
     assert_eq!(again, denied);
-    assert_eq!(asked(&server).await, before);
+    assert_eq!(script_calls(&server).await, before);
     // Its parts, and a group with another member, are other questions.
     assert_eq!(passes(&server, &limiter, &long, "a").await, (true, 1));
     assert!(!limiter.check_all(&[group[1], group[0]]).await.unwrap().is_allowed());
-    assert_eq!(asked(&server).await, before + 2);
+    assert_eq!(script_calls(&server).await, before + 2);
     clock.advance(denied.retry_after().unwrap());
     assert!(limiter.check_all(&group).await.unwrap().is_allowed());
 }
@@ -262,7 +262,7 @@ async fn a_dropped_reset_ends_a_cached_denial() {
     let mut reset = Box::pin(limiter.reset(&log, "a"));
     let _ = poll!(reset.as_mut());
     drop(reset);
-    assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is asked");
+    assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is called");
 }
 
 /// A limiter behind a proxy, connected, which learns refusals.
@@ -311,7 +311,7 @@ async fn a_reply_from_before_a_reset_or_refund_is_not_cached() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
-    let witness = server.asking_limiter_at(&clock);
+    let witness = server.uncached_limiter_at(&clock);
     for (algorithm, resets) in
         ALGORITHMS.into_iter().flat_map(|algorithm| [(algorithm, true), (algorithm, false)])
     {
@@ -350,11 +350,11 @@ async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
             assert_eq!(limiter.check(&one, format!("{i}")).await.unwrap().is_allowed(), passes);
         }
     }
-    let before = asked(&server).await;
+    let before = script_calls(&server).await;
     for i in 0..20_000 {
         assert!(!limiter.check(&one, format!("{i}")).await.unwrap().is_allowed());
     }
-    let known = 20_000 - (asked(&server).await - before);
+    let known = 20_000 - (script_calls(&server).await - before);
     assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");
 }
 
@@ -367,7 +367,7 @@ async fn an_overload_is_denied_without_the_server() {
         let mut passed = Vec::new();
         let mut calls = Vec::new();
         for (limiter, clock) in [
-            |server: &Server, clock: &FakeClock| server.asking_limiter_at(clock),
+            |server: &Server, clock: &FakeClock| server.uncached_limiter_at(clock),
             |server: &Server, clock: &FakeClock| server.limiter_at(clock),
         ]
         .map(|make| {
@@ -376,14 +376,14 @@ async fn an_overload_is_denied_without_the_server() {
         }) {
             let caller = format!("{algorithm} {}", passed.len());
             let _ = limiter.peek(&policy, &caller).await.unwrap();
-            let before = asked(&server).await;
+            let before = script_calls(&server).await;
             let mut n = 0;
             for _ in 0..5_000 {
                 n += u64::from(limiter.check(&policy, &caller).await.unwrap().is_allowed());
                 clock.advance(Duration::from_millis(60));
             }
             passed.push(n);
-            calls.push(asked(&server).await - before);
+            calls.push(script_calls(&server).await - before);
         }
         let gone = 100 - 100 * calls[1] / calls[0];
         println!("{algorithm}: {} passed, {gone} % of the calls gone", passed[0]);

@@ -9,7 +9,7 @@ use tests::{ALGORITHMS, clock_at_start};
 
 use super::only_key;
 
-/// Puts something else where a caller's count is, and expects an error about that caller alone, until it has expired.
+/// Puts a foreign value at the key of a caller, and expects errors for that caller only, until the value has expired.
 async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case: &str) {
     let limiter = server.limiter();
     let mut raw = server.raw().await;
@@ -37,7 +37,7 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
     assert!(limiter.check_all(&group).await.is_err(), "{case}");
     assert_eq!(limiter.peek(policy, "c").await.unwrap().remaining(), 2, "{case}");
 
-    // Nor when it goes to the server together with others, in one call.
+    // The same in one batch with checks of other callers.
     let callers = ["d", "a", "e", "a", "f"];
     let answers = join_all(callers.map(|caller| limiter.check(policy, caller))).await;
     for (caller, answer) in callers.iter().zip(answers) {
@@ -117,8 +117,8 @@ async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
         value.extend_from_slice(&count.to_le_bytes()[..5]);
     }
     let _: () = server.raw().await.set(only_key(&server).await, value).await.unwrap();
-    // Of those about the bad value one may pass before the next is denied, which is when the sum is looked at; if that is in
-    // the same call, neither does.
+    // Of the checks of the bad value one may pass before the next is denied, which is when the sum is looked at. If both are
+    // in one batch, neither passes.
     let callers = ["a", "b", "bad", "bad", "c", "bad", "b"];
     let answers = join_all(callers.map(|caller| limiter.check(&policy, caller))).await;
     for (caller, answer) in callers.iter().zip(answers) {

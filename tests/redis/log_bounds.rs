@@ -45,7 +45,7 @@ impl Twins {
     fn new(server: &Server) -> Self {
         let clock = FakeClock::at(Timestamp::from_micros(START));
         Self {
-            redis: server.asking_limiter_at(&clock),
+            redis: server.uncached_limiter_at(&clock),
             model: RateLimiter::with_store(Reference::new(&clock)),
             clock,
             now: START,
@@ -57,7 +57,7 @@ impl Twins {
         self.clock.set(Timestamp::from_micros(now));
     }
 
-    /// Has requests judged at one instant, together by Redis and one after another by the specification.
+    /// Checks requests at one instant, together by Redis and one after another by the specification.
     async fn check<'a>(&self, groups: &[Vec<Check<'a>>]) -> Vec<Reservation<'a>> {
         let answers = join_all(groups.iter().map(|group| self.redis.check_all(group))).await;
         let mut taken = Vec::new();
@@ -234,7 +234,7 @@ async fn a_call_does_the_same_work_for_long_and_short_logs() {
     for entries in [100, 10_000, 100_000] {
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
         let clock = FakeClock::at(Timestamp::from_micros(START));
-        let limiter = server.asking_limiter_at(&clock);
+        let limiter = server.uncached_limiter_at(&clock);
         let (full, roomy) = (log("k", entries), log("k", 1_000_000));
         fill(&limiter, &clock, &full, "a", entries).await;
         let key = only_key(&mut raw).await;
@@ -318,7 +318,7 @@ async fn many_callers_with_long_logs_cost_as_much_as_each_alone() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));
-    let limiter = server.asking_limiter_at(&clock);
+    let limiter = server.uncached_limiter_at(&clock);
     let entries = 2_000;
     let policy = log("crowd", entries);
     let callers: Vec<String> = (0..64).map(|caller| caller.to_string()).collect();
@@ -349,7 +349,7 @@ async fn expired_entries_are_removed_step_by_step() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));
-    let limiter = server.asking_limiter_at(&clock);
+    let limiter = server.uncached_limiter_at(&clock);
     let policy = log("k", 1_000_000);
     let entries = 10_000;
     fill(&limiter, &clock, &policy, "a", entries).await;
@@ -394,7 +394,7 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
     let clock = FakeClock::at(Timestamp::from_micros(START));
-    let limiter = server.asking_limiter_at(&clock);
+    let limiter = server.uncached_limiter_at(&clock);
     let entries = ENTRIES * FAN_OUT * 2 + 100;
     let (full, roomy) = (log("k", entries), log("k", 1_000_000));
     fill(&limiter, &clock, &full, "a", entries).await;

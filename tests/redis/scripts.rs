@@ -56,20 +56,20 @@ fn a_test_without_its_server_is_skipped_visibly_or_fails_where_required() {
         test.output().unwrap()
     };
     let skipped = run(false);
-    let told = String::from_utf8_lossy(&skipped.stderr).into_owned();
+    let output = String::from_utf8_lossy(&skipped.stderr).into_owned();
     assert!(
-        skipped.status.success() && told.contains(&format!("skipped: {name} needs redis-server")),
-        "{told}"
+        skipped.status.success() && output.contains(&format!("skipped: {name} needs redis-server")),
+        "{output}"
     );
     let failed = run(true);
-    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(!failed.status.success() && told.contains("REDIS_REQUIRED is set"), "{told}");
+    let output = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(!failed.status.success() && output.contains("REDIS_REQUIRED is set"), "{output}");
 }
 
 #[tokio::test]
 async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
     let Some(server) = server() else { return };
-    let limiter = server.asking_limiter_at(&clock_at_start());
+    let limiter = server.uncached_limiter_at(&clock_at_start());
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
         let group = [Check::new(&policy, "a"), Check::new(&MINUTE, algorithm.as_str())];

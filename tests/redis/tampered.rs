@@ -63,7 +63,7 @@ fn tamper() -> impl Strategy<Value = Tamper> {
 }
 
 /// For each limit of a request: which policy, which caller, which cost; and whether it only looks.
-type Asked = (Vec<(usize, usize, u64)>, bool);
+type Request = (Vec<(usize, usize, u64)>, bool);
 
 #[derive(Clone, Debug)]
 struct Rush {
@@ -71,7 +71,7 @@ struct Rush {
     step: (i64, i64),
     /// Which key, and what is done to it before.
     tampers: Vec<(usize, Tamper)>,
-    requests: Vec<Asked>,
+    requests: Vec<Request>,
 }
 
 fn rush(policies: usize) -> impl Strategy<Value = Rush> {
@@ -92,7 +92,7 @@ fn rush(policies: usize) -> impl Strategy<Value = Rush> {
     })
 }
 
-fn story() -> impl Strategy<Value = (Vec<Policy>, Vec<Rush>)> {
+fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Rush>)> {
     prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
         let rushes = prop::collection::vec(rush(policies.len()), 2..6);
         (Just(policies), rushes)
@@ -178,12 +178,12 @@ async fn contents(raw: &mut MultiplexedConnection, prefix: &str) -> BTreeMap<Str
 
 type Answer = Result<GroupOutcome, StoreError>;
 
-async fn ask(limiter: &RateLimiter, group: &[Check<'_>], peek: bool) -> Answer {
+async fn check_or_peek(limiter: &RateLimiter, group: &[Check<'_>], peek: bool) -> Answer {
     if peek { limiter.peek_all(group).await } else { limiter.check_all(group).await }
 }
 
 /// What a client sees of an answer.
-fn told(answer: &Answer) -> Result<&GroupOutcome, String> {
+fn outcome_or_policy(answer: &Answer) -> Result<&GroupOutcome, String> {
     match answer {
         Ok(outcome) => Ok(outcome),
         Err(error @ StoreError::ForeignState { .. }) => Err(error.to_string()),
@@ -191,7 +191,7 @@ fn told(answer: &Answer) -> Result<&GroupOutcome, String> {
     }
 }
 
-async fn play(
+async fn compare_batches(
     together: &RateLimiter,
     alone: &RateLimiter,
     raw: &mut MultiplexedConnection,
@@ -226,16 +226,17 @@ async fn play(
             })
             .collect();
         let before = contents(raw, "each").await;
-        let asked = groups.iter().zip(&rush.requests).map(|(group, (_, peek))| ask(together, group, *peek));
-        let answers = join_all(asked).await;
+        let calls =
+            groups.iter().zip(&rush.requests).map(|(group, (_, peek))| check_or_peek(together, group, *peek));
+        let answers = join_all(calls).await;
         let mut singly = Vec::new();
         for (group, (_, peek)) in groups.iter().zip(&rush.requests) {
-            singly.push(ask(alone, group, *peek).await);
+            singly.push(check_or_peek(alone, group, *peek).await);
         }
         for ((one, each), request) in answers.iter().zip(&singly).zip(&rush.requests) {
             requests += 1;
             errors += usize::from(each.is_err());
-            let (one, each) = (told(one), told(each));
+            let (one, each) = (outcome_or_policy(one), outcome_or_policy(each));
             assert!(everything || one == each, "{request:?} of {before:?}: {one:#?}, but alone {each:#?}");
         }
         let [one, each] = [contents(raw, "one").await, contents(raw, "each").await];
@@ -244,8 +245,8 @@ async fn play(
     (requests, errors)
 }
 
-/// Plays random stories; `everything` tries what only has to fail well.
-fn run(everything: bool) {
+/// Compares random histories; `everything` tries what only has to fail well.
+fn compare_histories(everything: bool) {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     let limiter = |prefix| {
@@ -259,11 +260,12 @@ fn run(everything: bool) {
     let mut runner =
         TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
     runner
-        .run(&story(), |(policies, rushes)| {
+        .run(&history(), |(policies, rushes)| {
             let mut raw = raw.borrow_mut();
-            let played = play(&together, &alone, &mut raw, &clock, (&policies, &rushes), everything);
-            let (asked, failed) = runtime.block_on(played);
-            requests.set(requests.get() + asked);
+            let compared =
+                compare_batches(&together, &alone, &mut raw, &clock, (&policies, &rushes), everything);
+            let (sent, failed) = runtime.block_on(compared);
+            requests.set(requests.get() + sent);
             errors.set(errors.get() + failed);
             Ok(())
         })
@@ -274,10 +276,10 @@ fn run(everything: bool) {
 
 #[test]
 fn a_batch_decides_as_single_calls_whatever_is_stored() {
-    run(false);
+    compare_histories(false);
 }
 
 #[test]
 fn tampered_values_fail_only_as_foreign_values() {
-    run(true);
+    compare_histories(true);
 }

@@ -95,13 +95,13 @@ fn command(binary: &str, variables: &[(&str, &str)]) -> Command {
 
 /// Runs `requests` within one minute, again if need be: windows that start with the minute then have no edge in
 /// between. The result is to be checked afterwards.
-pub fn within_one_minute<T>(mut story: impl FnMut() -> T) -> T {
+pub fn within_one_minute<T>(mut requests: impl FnMut() -> T) -> T {
     let minute = || SystemClock::new().now().as_micros() / 60_000_000;
     loop {
         let before = minute();
-        let told = story();
+        let result = requests();
         if minute() == before {
-            return told;
+            return result;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of what a process has only one of: the installed limiter, a warning that is given once.
+//! Tests in a process of their own: for the installed limiter, warnings that are logged once, and other state of a process.
 
 use std::any::type_name;
 use std::env;

@@ -116,8 +116,8 @@ fn claim(port: u16) -> bool {
 }
 
 /// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
-pub fn ask(url: &str, command: &str) -> String {
-    Console::at(url).ask(command)
+pub fn query(url: &str, command: &str) -> String {
+    Console::at(url).query(command)
 }
 
 /// Whether `child` listens on `port`. It ends without doing so when another process has the port.
@@ -140,8 +140,8 @@ fn listens(process: u32, port: u16) -> bool {
         return false;
     }
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
-    let told = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
-    told.is_some_and(|line| line == format!("process_id:{process}"))
+    let answer = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
+    answer.is_some_and(|line| line == format!("process_id:{process}"))
 }
 
 /// What a documented list of permissions is for, by its place on the page.
@@ -165,7 +165,7 @@ impl Console {
     }
 
     /// Sends a command, words with blanks between, and gives the first line of the answer.
-    pub fn ask(&mut self, command: &str) -> String {
+    pub fn query(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
         self.read()
     }
@@ -179,7 +179,7 @@ impl Console {
 
     /// The same, for a command that has to succeed.
     pub fn must(&mut self, command: &str) {
-        let answer = self.ask(command);
+        let answer = self.query(command);
         assert!(!answer.starts_with('-'), "{command}: {answer}");
     }
 }
@@ -273,13 +273,13 @@ impl Server {
     }
 
     /// Sends a command, words with blanks between, and gives the first line of the answer.
-    pub fn ask(&self, command: &str) -> String {
-        ask(&self.url(), command)
+    pub fn query(&self, command: &str) -> String {
+        query(&self.url(), command)
     }
 
     /// The same, for a command that has to succeed.
     pub fn must(&self, command: &str) {
-        let answer = self.ask(command);
+        let answer = self.query(command);
         assert!(!answer.starts_with('-'), "{command}: {answer}");
     }
 
@@ -322,7 +322,7 @@ impl Server {
     }
 
     /// A limiter without a denial cache: every check goes to the server.
-    pub fn asking_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
+    pub fn uncached_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
         RateLimiter::with_redis(self.builder_at(clock).longest_refusal(Duration::ZERO).build().unwrap())
     }
 

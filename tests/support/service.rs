@@ -21,7 +21,7 @@ impl Service {
     /// Starts it on a free port, for HTTP/1.1 and for HTTP/2 with prior knowledge, compressing what clients accept
     /// compressed.
     pub fn start(configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static) -> Self {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let server = HttpServer::new(move || {
@@ -30,11 +30,11 @@ impl Service {
                 let server = server.workers(1).bind_auto_h2c((Ipv4Addr::LOCALHOST, 0)).unwrap();
                 let address = server.addrs()[0];
                 let running = server.run();
-                tell.send((address, running.handle())).unwrap();
+                sender.send((address, running.handle())).unwrap();
                 running.await.unwrap();
             });
         });
-        let (address, handle) = told.recv().unwrap();
+        let (address, handle) = receiver.recv().unwrap();
         Self { address, handle }
     }
 }

@@ -1,4 +1,4 @@
-//! A client that reads that nothing is left, and waits as it was told, passes: in every style, for every algorithm, whatever
+//! A client that waits for the reset or the `retry-after` of a response passes: in every style, for every algorithm, whatever
 //! limits are around the handler.
 
 use std::cell::Cell;
@@ -40,7 +40,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 /// The remaining quota and the instant of the reset in microseconds, from a response at `now`.
-fn told(answer: &Answer, style: HeaderStyle, now: u64) -> (u64, u64) {
+fn quota_and_reset(answer: &Answer, style: HeaderStyle, now: u64) -> (u64, u64) {
     let number = |name: &str| answer.header(name).unwrap().parse::<u64>().unwrap();
     let after = |seconds: u64| now + seconds * 1_000_000;
     match style {
@@ -78,12 +78,12 @@ proptest! {
             let mut limits = inner.into_iter();
             let inner = RateLimit::new(limits.next().unwrap());
             let inner = limits.fold(inner, RateLimit::and);
-            // Whether the outer limit has let a request pass: until then the inner ones are not asked, and nothing is told of
-            // them.
-            let asked = Rc::new(Cell::new(false));
+            // Whether the outer limit has let a request pass. Until then the inner ones are not checked, and are not in the
+            // response.
+            let checked = Rc::new(Cell::new(false));
             let route = web::resource("/").wrap(inner).to(HttpResponse::Ok);
             let app = App::new().app_data(config).app_data(Data::new(limiter));
-            let note = Rc::clone(&asked);
+            let note = Rc::clone(&checked);
             let app = app.wrap_fn(move |req, service| {
                 note.set(true);
                 service.call(req)
@@ -91,10 +91,10 @@ proptest! {
             let app = init_service(app.wrap(RateLimit::new(outer)).service(route)).await;
             for (pause, in_retry_after) in steps {
                 clock.advance(Duration::from_micros(pause));
-                asked.set(false);
+                checked.set(false);
                 let first = send(&app, get("/")).await;
-                let all_were_asked = asked.get();
-                let (left, reset) = told(&first, style, clock.now().as_micros());
+                let all_were_checked = checked.get();
+                let (left, reset) = quota_and_reset(&first, style, clock.now().as_micros());
                 let instant = match first.header("retry-after") {
                     Some(seconds) if in_retry_after => {
                         clock.now().as_micros() + seconds.parse::<u64>().unwrap() * 1_000_000
@@ -104,10 +104,10 @@ proptest! {
                 };
                 assert!(instant > clock.now().as_micros(), "nothing is left, but the response has no wait: {first:?}");
                 clock.set(Timestamp::from_micros(instant));
-                asked.set(false);
+                checked.set(false);
                 let second = send(&app, get("/")).await;
-                assert!(asked.get(), "{first:?}, then {second:?}");
-                assert!(second.status == 200 || !all_were_asked, "{first:?}, then {second:?}");
+                assert!(checked.get(), "{first:?}, then {second:?}");
+                assert!(second.status == 200 || !all_were_checked, "{first:?}, then {second:?}");
             }
         });
     }

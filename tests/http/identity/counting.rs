@@ -1,4 +1,4 @@
-//! What is one caller and what is another: addresses by prefix, nearest settings, spellings of paths, methods.
+//! Which requests are one caller: addresses by prefix, nearest settings, spellings of paths, methods.
 
 use actix_web::http::{Method, Uri};
 use actix_web::test::{TestRequest, init_service};
@@ -47,15 +47,15 @@ async fn the_nearest_settings_apply() {
         .service(web::scope("/none").app_data(RateLimitConfig::default()).route("", web::get().to(who)))
         .route("/", web::get().to(who));
     let app = init_service(app).await;
-    let ask = |path: &str| {
+    let forwarded = |path: &str| {
         get(path)
             .insert_header(("x-forwarded-for", "203.0.113.9"))
             .insert_header(("forwarded", "for=198.51.100.7"))
     };
-    assert_eq!(send(&app, ask("/")).await.body, "203.0.113.9");
-    assert_eq!(send(&app, ask("/none")).await.body, "192.0.2.1");
+    assert_eq!(send(&app, forwarded("/")).await.body, "203.0.113.9");
+    assert_eq!(send(&app, forwarded("/none")).await.body, "192.0.2.1");
     // An instance as it stands is found before one in `Data`, like Actix's own settings.
-    assert_eq!(send(&app, ask("/shared")).await.body, "203.0.113.9");
+    assert_eq!(send(&app, forwarded("/shared")).await.body, "203.0.113.9");
 }
 
 async fn who(req: HttpRequest) -> String {

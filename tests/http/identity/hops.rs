@@ -1,4 +1,4 @@
-//! The demo behind two real hops, with a client that says whatever might get it another request.
+//! The demo behind two real hops, with a client that spoofs headers to get another request.
 //!
 //! Each hop is a reverse proxy with sockets and an address of its own, so that the service sees its address as the peer.
 

@@ -169,15 +169,15 @@ async fn by_header(req: HttpRequest) -> String {
 #[actix_web::test]
 async fn a_repeated_header_counts_by_the_value_that_the_handler_reads() {
     let app = init_service(App::new().app_data(Data::new(fresh())).service(by_header)).await;
-    let ask = |keys: &[&'static str]| {
+    let with_keys = |keys: &[&'static str]| {
         keys.iter().fold(from_client("/header"), |request, key| request.append_header(("x-api-key", *key)))
     };
-    assert_eq!(send(&app, ask(&["mine"])).await.body, "mine");
+    assert_eq!(send(&app, with_keys(&["mine"])).await.body, "mine");
     // A made-up one behind it is no way around, and one before it is what the handler sees as well.
-    assert_eq!(send(&app, ask(&["mine", "made-up-1"])).await.status, 429);
-    assert_eq!(send(&app, ask(&["mine", ""])).await.status, 429);
-    assert_eq!(send(&app, ask(&["made-up-2", "mine"])).await.body, "made-up-2");
-    assert_eq!(send(&app, ask(&["", "mine"])).await.status, 400);
+    assert_eq!(send(&app, with_keys(&["mine", "made-up-1"])).await.status, 429);
+    assert_eq!(send(&app, with_keys(&["mine", ""])).await.status, 429);
+    assert_eq!(send(&app, with_keys(&["made-up-2", "mine"])).await.body, "made-up-2");
+    assert_eq!(send(&app, with_keys(&["", "mine"])).await.status, 400);
     // One line with a list in it is one value.
     let list =
         from_client("/header").insert_header(("x-api-key", HeaderValue::from_static("mine, made-up-3")));

@@ -1,4 +1,4 @@
-//! Whom the middleware counts requests for, and what becomes of those without a caller.
+//! The callers of the middleware's limits, and what becomes of requests without a caller.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -135,8 +135,8 @@ async fn only_a_verified_principal_has_a_count_of_its_own() {
         ("", 429),
     ];
     for (key, status) in cases {
-        let ask = get("/").insert_header(("x-api-key", key));
-        assert_eq!(send(&app, ask).await.status, status, "{key:?}");
+        let request = get("/").insert_header(("x-api-key", key));
+        assert_eq!(send(&app, request).await.status, status, "{key:?}");
     }
     // Where authentication runs later, there is no principal yet.
     let limit = RateLimit::new(TWO.clone()).by(principal_or_address);

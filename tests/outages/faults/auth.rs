@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{Algorithm, Check, OnError, Policy};
 use tests::redis::server;
 
-use super::{SECOND, patient, story};
+use super::{SECOND, fail_and_recover, patient};
 
 #[tokio::test]
 async fn a_temporary_password_does_not_end_the_connection_for_good() {
@@ -17,7 +17,7 @@ async fn a_temporary_password_does_not_end_the_connection_for_good() {
     };
     let repair = || console.borrow_mut().must("CONFIG SET requirepass \"\"");
     // Database 1, because then connecting itself fails while a password is required.
-    story("NOAUTH", &format!("{}1", server.url()), fail, repair, 2 * SECOND).await;
+    fail_and_recover("NOAUTH", &format!("{}1", server.url()), fail, repair, 2 * SECOND).await;
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_password_changed_and_restored_does_not_end_the_connection_for_good() 
         server.must("CLIENT KILL USER app");
     };
     let url = format!("redis://app:one@127.0.0.1:{}/", server.port());
-    story("WRONGPASS", &url, fail, || server.must("ACL SETUSER app >one"), 2 * SECOND).await;
+    fail_and_recover("WRONGPASS", &url, fail, || server.must("ACL SETUSER app >one"), 2 * SECOND).await;
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_revoked_permission_is_an_outage_until_it_is_granted_again() {
     server.must("ACL SETUSER app on >one ~* +@all");
     let url = format!("redis://app:one@127.0.0.1:{}/", server.port());
     let fail = || server.must("ACL SETUSER app -@scripting");
-    story("NOPERM", &url, fail, || server.must("ACL SETUSER app +@scripting"), SECOND).await;
+    fail_and_recover("NOPERM", &url, fail, || server.must("ACL SETUSER app +@scripting"), SECOND).await;
 }
 
 /// The permissions of `docs/when-redis-fails.md`, each taken away in turn.
@@ -48,13 +48,13 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
         "evalsha eval unlink time get mget set setrange pttl pexpire hget hset hdel select ping";
     let Some(server) = server() else { return };
     let commands: Vec<&str> = COMMANDS.split_whitespace().collect();
-    let mut stories = Vec::new();
+    let mut attempts = Vec::new();
     for missing in &commands {
         let rest = commands.iter().filter(|command| *command != missing);
         let rules: Vec<String> = rest.map(|command| format!("+{command}")).collect();
         server.must(&format!("ACL SETUSER without-{missing} on >s3cret ~* {}", rules.join(" ")));
         let url = format!("redis://without-{missing}:s3cret@127.0.0.1:{}/1", server.port());
-        stories.push(async move {
+        attempts.push(async move {
             let limiter = patient(&url);
             let mut reasons = Vec::new();
             for algorithm in [
@@ -101,7 +101,7 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
             (*missing, reasons)
         });
     }
-    for (missing, reasons) in futures_util::future::join_all(stories).await {
+    for (missing, reasons) in futures_util::future::join_all(attempts).await {
         println!("without {missing}: {}", reasons.first().map_or("works", |reason| reason));
         // Only an idle connection needs it.
         assert_eq!(reasons.is_empty(), missing == "ping", "{missing}: {reasons:?}");

@@ -34,7 +34,7 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
     let limiter = patient(&clocked.server.url());
     let time = |server: &tests::redis::Server| {
         let mut console = server.console();
-        console.ask("TIME");
+        console.query("TIME");
         console.read();
         console.read().parse::<i64>().unwrap()
     };

@@ -74,7 +74,7 @@ async fn a_failover_loses_only_what_was_not_replicated() {
     let Some(replica) = server_with(&format!("--replicaof 127.0.0.1 {}", replication.port())) else { return };
     let linked = || {
         let mut raw = replica.console();
-        raw.ask("ROLE");
+        raw.query("ROLE");
         // Array of five: the role, the master's host and port, the state of the link, the offset.
         let lines: Vec<String> = (0..7).map(|_| raw.read()).collect();
         lines.iter().any(|line| line == "connected")
@@ -94,7 +94,7 @@ async fn a_failover_loses_only_what_was_not_replicated() {
     // It waits for what its own connection has written.
     let mut console = master.console();
     console.must("SET mark here");
-    assert_eq!(console.ask("WAIT 1 10000"), ":1");
+    assert_eq!(console.query("WAIT 1 10000"), ":1");
     // From here on the replica hears nothing.
     replication.set(Mode::Swallow);
     assert_eq!(admitted(30).await, 30);
@@ -140,7 +140,7 @@ fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
                 });
                 futures_util::future::join_all(flood).await;
             }
-            let kept: u32 = server.ask("DBSIZE")[1..].parse().unwrap();
+            let kept: u32 = server.query("DBSIZE")[1..].parse().unwrap();
             let mut freed = 0;
             for victim in &victims {
                 freed += u32::from(limiter.check(&ONE, victim).await.unwrap().is_allowed());

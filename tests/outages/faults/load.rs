@@ -15,7 +15,7 @@ struct Load {
 }
 
 impl Load {
-    fn on(limiter: &RateLimiter) -> Self {
+    fn start(limiter: &RateLimiter) -> Self {
         static ANY: Policy = Policy::builder("any")
             .max(1_000_000_000)
             .window(Duration::from_secs(3600))
@@ -30,10 +30,10 @@ impl Load {
                 tokio::time::sleep(Duration::from_millis(i)).await;
                 while !end.load(std::sync::atomic::Ordering::Relaxed) {
                     ticks.tick().await;
-                    let asked = Instant::now();
+                    let sent = Instant::now();
                     let outcome = limiter.check(&ANY, i.to_le_bytes()).await.unwrap();
                     assert!(outcome.is_allowed());
-                    answers.push((asked.elapsed(), outcome.is_degraded()));
+                    answers.push((sent.elapsed(), outcome.is_degraded()));
                 }
                 answers
             })
@@ -42,7 +42,7 @@ impl Load {
     }
 
     /// All answers: how long each took, and whether it was degraded.
-    async fn end(self) -> Vec<(Duration, bool)> {
+    async fn stop(self) -> Vec<(Duration, bool)> {
         self.end.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut all = Vec::new();
         for task in self.tasks {
@@ -57,7 +57,7 @@ async fn a_kill_and_a_hang_under_a_thousand_requests_a_second_keep_waits_bounded
     let Some(mut server) = server() else { return };
     let outage = Outage::of("load", &server.url());
     outage.until_up().await;
-    let load = Load::on(&outage.limiter);
+    let load = Load::start(&outage.limiter);
     let mut backs = Vec::new();
     tokio::time::sleep(SECOND).await;
     server.kill();
@@ -74,7 +74,7 @@ async fn a_kill_and_a_hang_under_a_thousand_requests_a_second_keep_waits_bounded
     outage.until_up().await;
     backs.push(back.elapsed());
     tokio::time::sleep(SECOND / 2).await;
-    let answers = load.end().await;
+    let answers = load.stop().await;
     let slowest = answers.iter().map(|(took, _)| *took).max().unwrap();
     let degraded = answers.iter().filter(|(_, degraded)| *degraded).count();
     println!(

@@ -7,7 +7,7 @@ use tests::outage::{Outage, PROBE};
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 
-use super::{SECOND, story};
+use super::{SECOND, fail_and_recover};
 
 #[tokio::test]
 async fn a_connection_that_swallows_everything_is_replaced_while_the_server_works() {
@@ -21,7 +21,7 @@ async fn a_connection_that_swallows_everything_is_replaced_while_the_server_work
     assert!(proxy.accepted() >= 2);
 }
 
-/// Time to recover from what an attempt to connect waits for in vain: the rest of that attempt, and a pause.
+/// Time to recover when an attempt to connect waits in vain: the rest of that attempt, and a pause.
 const IN_VAIN: Duration = Duration::from_millis(500 + 100 + 800 + 100);
 
 macro_rules! disturbed {
@@ -30,7 +30,7 @@ macro_rules! disturbed {
         async fn $test() {
             let Some(server) = server() else { return };
             let proxy = Proxy::before(server.port());
-            story($name, &proxy.url(), || proxy.set($mode), || proxy.set(Mode::Pass), $limit).await;
+            fail_and_recover($name, &proxy.url(), || proxy.set($mode), || proxy.set(Mode::Pass), $limit).await;
         })+
     };
 }
@@ -70,9 +70,9 @@ async fn a_missing_reply_times_out_at_the_deadline() {
     let outage = Outage::with("no answer", builder);
     outage.until_up().await;
     proxy.set(Mode::Swallow);
-    let asked = Instant::now();
+    let sent = Instant::now();
     let answer = outage.limiter.check(&PROBE, "never").await;
-    let took = asked.elapsed();
+    let took = sent.elapsed();
     assert!(matches!(answer, Err(StoreError::Timeout { after }) if after == DEADLINE), "{answer:?}");
     assert!((DEADLINE..2 * DEADLINE).contains(&took), "{took:?}");
 }
@@ -83,7 +83,7 @@ async fn disturbed_connections_never_mix_up_replies() {
     let proxy = Proxy::before(server.port());
     let outage = Outage::of("mixed up", &proxy.url());
     let limiter = &outage.limiter;
-    let (mut asked, mut decided) = (0, 0);
+    let (mut checks, mut decided) = (0, 0);
     let modes = [
         Mode::Reset,
         Mode::Delay(Duration::from_millis(120)),
@@ -114,11 +114,11 @@ async fn disturbed_connections_never_mix_up_replies() {
         };
         let (answers, ()) =
             futures_util::future::join(futures_util::future::join_all(requests), disturb).await;
-        asked += answers.len();
+        checks += answers.len();
         decided += answers.into_iter().sum::<usize>();
     }
-    println!("{decided} of {asked} decided, each as it should be");
-    assert!(decided > 300 && decided < asked, "{decided}");
+    println!("{decided} of {checks} decided, each as it should be");
+    assert!(decided > 300 && decided < checks, "{decided}");
 }
 
 #[tokio::test]
@@ -132,5 +132,5 @@ async fn a_moved_server_is_found() {
     first.kill();
     outage.until_lost().await;
     outage.ends_within(SECOND).await;
-    assert_ne!(second.ask("DBSIZE"), ":0");
+    assert_ne!(second.query("DBSIZE"), ":0");
 }

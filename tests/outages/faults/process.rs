@@ -132,7 +132,7 @@ fn caller(req: &HttpRequest) -> String {
 #[test]
 fn a_panicking_caller_function_fails_only_its_own_request() {
     use std::io::{Read, Write};
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let serve = move || {
         actix_web::rt::System::new().block_on(async move {
             let limiter = RateLimiter::in_memory();
@@ -142,12 +142,12 @@ fn a_panicking_caller_function_fails_only_its_own_request() {
             let server = HttpServer::new(app).workers(1).disable_signals().bind(("127.0.0.1", 0)).unwrap();
             let address = server.addrs()[0];
             let running = server.run();
-            tell.send((address, running.handle())).unwrap();
+            sender.send((address, running.handle())).unwrap();
             running.await.unwrap();
         });
     };
     let server = std::thread::spawn(serve);
-    let (address, handle) = told.recv().unwrap();
+    let (address, handle) = receiver.recv().unwrap();
     for round in 0..3 {
         assert_eq!(
             client::get(address, "/", &["x-caller: a"]).header("x-ratelimit-remaining"),

@@ -9,7 +9,7 @@ use tests::tls::{Certificate, secured_server};
 
 use super::{SECOND, patient};
 
-/// What a debug build computes at most to connect.
+/// The longest time that a debug build computes to connect over TLS.
 const TLS_SLACK: Duration = if cfg!(debug_assertions) { Duration::from_millis(200) } else { Duration::ZERO };
 
 #[tokio::test]
@@ -37,7 +37,7 @@ macro_rules! mistrusted {
             outage.until_noticed().await;
             outage.policies_apply().await;
             outage.lasts().await;
-            assert_eq!(secured.server.ask("DBSIZE"), ":0");
+            assert_eq!(secured.server.query("DBSIZE"), ":0");
             secured.present(Certificate::Good);
             outage.ends_within(2 * SECOND).await;
         })+
@@ -56,7 +56,7 @@ async fn system_authorities_do_not_vouch_for_a_private_authority() {
     let mut outage = Outage::of("own CA, not given", &secured.url()).with_slack(TLS_SLACK);
     outage.until_noticed().await;
     outage.policies_apply().await;
-    assert_eq!(secured.server.ask("DBSIZE"), ":0");
+    assert_eq!(secured.server.query("DBSIZE"), ":0");
 }
 
 #[tokio::test]
