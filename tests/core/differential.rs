@@ -162,7 +162,7 @@ fn the_memory_store_decides_what_the_model_decides() {
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
     compare_histories(histories, &RateLimiter::with_memory(store), &clock, |outcome, expected| {
-        assert_eq!(outcome, expected)
+        assert_eq!(outcome, expected);
     });
 }
 
