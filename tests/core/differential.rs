@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
-use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
-use tests::START;
+use ratelimit_core::{Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
 use tests::strategies::{self, policy, step_back, step_forward};
+use tests::{ALGORITHMS, START};
 
 /// Random cases; the environment can set another number.
 fn cases() -> u32 {
@@ -256,12 +256,7 @@ fn requests_in_one_redis_batch_are_decided_in_their_order() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
     // A script that the server does not know yet goes to it a second time, behind what was sent meanwhile.
-    let algorithms = [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ];
+    let algorithms = ALGORITHMS;
     let policies = algorithms.map(|algorithm| Policy::builder("known").algorithm(algorithm).build());
     for set in 1..16 {
         let members = policies.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);

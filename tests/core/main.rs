@@ -3,7 +3,7 @@
 mod concurrency;
 mod conformance;
 mod differential;
-mod failure;
+mod failure_policies;
 mod oracle;
 mod stories;
 mod vectors;

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
+use tests::ALGORITHMS;
 use tests::random::Random;
 use tests::strategies::{cases, policy, step_back, step_forward};
 use tests::timed::{MIDNIGHT, Timed, report};
@@ -623,12 +624,7 @@ fn the_servers_own_clock_decides_and_keys_expire_by_it() {
     let limiter = server.limiter();
     let mut connection = store.run(server.raw());
     let window = Duration::from_secs(600);
-    for algorithm in [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ] {
+    for algorithm in ALGORITHMS {
         let policy = Policy::builder("k").max(5).window(window).algorithm(algorithm).build();
         store.run(async {
             let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();

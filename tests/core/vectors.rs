@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
 use serde::Deserialize;
+use tests::ALGORITHMS;
 use tests::timed::{self, Timed};
 use tests::timeline;
 
@@ -143,12 +144,7 @@ struct Expected {
 }
 
 fn algorithm(name: &str) -> Algorithm {
-    let all = [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ];
+    let all = ALGORITHMS;
     all.into_iter().find(|algorithm| algorithm.as_str() == name).expect("the name of an algorithm")
 }
 

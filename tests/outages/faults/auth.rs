@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, Check, OnError, Policy};
+use ratelimit_core::{Check, OnError, Policy};
+use tests::ALGORITHMS;
 use tests::redis::server;
 
 use super::{SECOND, fail_and_recover, patient};
@@ -57,12 +58,7 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
         attempts.push(async move {
             let limiter = patient(&url);
             let mut reasons = Vec::new();
-            for algorithm in [
-                Algorithm::FixedWindow,
-                Algorithm::SlidingWindowCounter,
-                Algorithm::SlidingWindowLog,
-                Algorithm::TokenBucket,
-            ] {
+            for algorithm in ALGORITHMS {
                 let policy = Policy::builder("permissions")
                     .algorithm(algorithm)
                     .max(3)

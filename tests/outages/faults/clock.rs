@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
+use ratelimit_core::{OnError, Policy, RateLimiter};
+use tests::ALGORITHMS;
 use tests::clock::clocked_server;
 use tests::outage::SLACK;
 use tests::redis::server;
@@ -42,13 +43,7 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
     clocked.ahead(HOUR_US);
     assert!(time(&clocked.server) >= here + 3600, "the shim does nothing");
     clocked.ahead(0);
-    let policies = [
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindowLog,
-        Algorithm::TokenBucket,
-    ]
-    .map(|algorithm| {
+    let policies = ALGORITHMS.map(|algorithm| {
         Policy::builder("stepped").algorithm(algorithm).max(20).window(WINDOW).on_error(OnError::Deny).build()
     });
     for (name, steps) in [
@@ -105,12 +100,7 @@ fn a_clock_step_of_the_application_has_no_effect() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let limiters = [RateLimiter::in_memory(), patient(&std::env::var(URL).unwrap())];
-            for algorithm in [
-                Algorithm::FixedWindow,
-                Algorithm::SlidingWindowCounter,
-                Algorithm::SlidingWindowLog,
-                Algorithm::TokenBucket,
-            ] {
+            for algorithm in ALGORITHMS {
                 let policy = Policy::builder("app-clock").algorithm(algorithm).max(5).window(YEAR).build();
                 for limiter in &limiters {
                     tests::clock::set_own(0);
