@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ratelimit_core::{Algorithm, Policy};
+use ratelimit_core::{Algorithm, OnError, Policy};
 
 use crate::ALGORITHMS;
 
@@ -27,7 +27,8 @@ pub fn max() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Any policy with one of two keys, `a` and `b`: every algorithm, with and without its parameter.
+/// Any policy with one of two keys, `a` and `b`: every algorithm, with and without its parameter. It fails closed, so that a
+/// store that cannot be reached is an error with its reason and not a fallback outcome.
 pub fn policy() -> impl Strategy<Value = Policy> {
     let window_us = prop_oneof![
         3 => (1u64..20).prop_map(|ms| ms * 1000),
@@ -37,7 +38,8 @@ pub fn policy() -> impl Strategy<Value = Policy> {
     ];
     (algorithm(), max(), window_us, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
         |(algorithm, max, window_us, sub_windows, burst, has_parameter, key)| {
-            let builder = Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm);
+            let builder =
+                Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm).on_error(OnError::Deny);
             let plain = builder.window(Duration::from_micros(window_us));
             let shaped = match algorithm {
                 Algorithm::SlidingWindowCounter if has_parameter => {
