@@ -26,7 +26,7 @@ pub struct Ticking {
 }
 
 impl Ticking {
-    /// A clock that goes on by so many microseconds.
+    /// A clock that advances by a number of microseconds.
     pub const fn new(step_us: u64) -> Self {
         Self { now: AtomicU64::new(START_US), step_us }
     }

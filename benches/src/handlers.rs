@@ -27,7 +27,7 @@ pub const BARE: &str = "bare";
 pub const OURS: &str = "ours";
 /// The attribute, through Redis.
 pub const OURS_REDIS: &str = "ours, through Redis";
-/// actix-governor with the header fields that tell the quota.
+/// actix-governor with the header fields of the quota.
 pub const GOVERNOR: &str = "actix-governor";
 /// actix-extensible-rate-limit in memory.
 pub const EXTENSIBLE: &str = "actix-extensible-rate-limit";

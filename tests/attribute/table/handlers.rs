@@ -29,7 +29,7 @@ fn is_server_error(status: StatusCode) -> bool {
     status.is_server_error()
 }
 
-/// Who sends the request, as an application finds out.
+/// The user that sends the request, as an application determines it.
 struct User(String);
 
 impl FromRequest for User {
