@@ -1,4 +1,4 @@
-//! Modules, impl blocks, scopes, `direct`, and handlers that macros write.
+//! Modules, impl blocks, scopes, `inner`, and handlers that macros write.
 
 use actix_web::{App, web};
 use ratelimit_actix::rate_limit;
@@ -266,7 +266,7 @@ async fn handlers_from_macros_and_conditional_attributes_are_limited() {
     assert_eq!(statuses(&app, "/conditional", 2).await, [200, 429]);
 }
 
-#[rate_limit(max = 1, by = global, direct = sum_directly)]
+#[rate_limit(max = 1, by = global, inner = sum_directly)]
 #[actix_web::get("/sum/{a}/{b}")]
 async fn sum(numbers: web::Path<(u64, u64)>) -> String {
     (numbers.0 + numbers.1).to_string()

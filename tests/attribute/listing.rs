@@ -1,9 +1,9 @@
-//! `limits()`: every limit of the program.
+//! `declared_limits()`: every limit of the program.
 
 use std::time::Duration;
 
 use actix_web::{App, HttpRequest, get, web};
-use ratelimit_actix::{Algorithm, DeclaredLimit, limits, rate_limit};
+use ratelimit_actix::{Algorithm, DeclaredLimit, declared_limits, rate_limit};
 
 mod declared {
     use super::*;
@@ -55,7 +55,10 @@ mod declared {
 
 fn limits_of(handler: &str) -> Vec<DeclaredLimit> {
     let module = concat!(module_path!(), "::declared");
-    limits().into_iter().filter(|limit| limit.module() == module && limit.handler() == handler).collect()
+    declared_limits()
+        .into_iter()
+        .filter(|limit| limit.module() == module && limit.handler() == handler)
+        .collect()
 }
 
 #[test]
@@ -107,7 +110,8 @@ fn each_limit_displays_as_one_line() {
 
 #[test]
 fn limits_are_listed_in_source_order() {
-    let places: Vec<_> = limits().iter().map(|limit| (limit.module(), limit.file(), limit.line())).collect();
+    let places: Vec<_> =
+        declared_limits().iter().map(|limit| (limit.module(), limit.file(), limit.line())).collect();
     assert!(places.is_sorted());
     assert!(places.len() > 50, "{}", places.len());
 }

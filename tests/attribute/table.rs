@@ -30,7 +30,7 @@ const ROWS: [Row; 15] = [
     ("count", count),
     ("skip", skip),
     ("name", name),
-    ("direct", direct),
+    ("inner", inner),
     ("crate", facade),
 ];
 
@@ -265,7 +265,7 @@ fn name(stage: &Stage) {
     assert_eq!(policies("/name/key").as_deref(), Some("\"the-key\";q=10;w=60"));
 }
 
-fn direct(stage: &Stage) {
+fn inner(stage: &Stage) {
     let doubled = rt::System::new().block_on(handlers::double_directly(web::Path::from(4)));
     assert_eq!(doubled, "8");
     let reply = stage.get("/double/4");

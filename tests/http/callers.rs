@@ -1,7 +1,7 @@
 //! Which requests share a count: addresses, shared keys, `by = global`, and functions.
 
 use actix_web::{HttpMessage, HttpRequest, get};
-use ratelimit_actix::{IntoKey, Key, client_ip, rate_limit};
+use ratelimit_actix::{Caller, IntoCaller, client_ip, rate_limit};
 use tests::answer::{by, get, send_raw, statuses};
 use tests::log::Log;
 use tests::own_process::in_own_process;
@@ -108,10 +108,10 @@ async fn a_global_limit_has_one_count_for_all_clients() {
 
 struct User(u64);
 
-fn user_or_address(req: &HttpRequest) -> Key {
+fn user_or_address(req: &HttpRequest) -> Caller {
     match req.extensions().get::<User>() {
-        Some(user) => user.0.into_key(),
-        None => client_ip(req).into_key(),
+        Some(user) => user.0.into_caller(),
+        None => client_ip(req).into_caller(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix_cors::Cors;
 use actix_web::web::{self, Data, ServiceConfig};
-use ratelimit_actix::{HeaderStyle, RateLimit, RateLimitConfig, rate_limit};
+use ratelimit_actix::{HeaderStyle, RateLimitConfig, RateLimitMiddleware, rate_limit};
 use tests::client;
 use tests::service::Service;
 use tests::store::fresh;
@@ -21,8 +21,8 @@ async fn five() -> String {
 fn service() -> Service {
     let limiter = fresh();
     Service::start(move |app: &mut ServiceConfig| {
-        let scope =
-            web::scope("/scope").wrap(RateLimit::new(ratelimit_actix::Policy::new("one", 1, PATIENCE)));
+        let scope = web::scope("/scope")
+            .wrap(RateLimitMiddleware::new(ratelimit_actix::Policy::new("one", 1, PATIENCE)));
         app.app_data(Data::new(limiter.clone()))
             .service(scope.route("", web::to(async || "one")))
             .route("/free", web::to(async || "free"))
@@ -285,7 +285,7 @@ fn cross_origin_browsers_can_read_a_rejection_and_preflights_are_not_counted() {
             .allowed_methods(["GET"])
             .expose_headers(config.exposed_headers());
         let scope = web::scope("")
-            .wrap(RateLimit::new(ratelimit_actix::Policy::new("cors", 2, PATIENCE)))
+            .wrap(RateLimitMiddleware::new(ratelimit_actix::Policy::new("cors", 2, PATIENCE)))
             .wrap(cors)
             .route("/", web::get().to(async || "ok"));
         app.app_data(config.clone()).app_data(Data::new(limiter.clone())).service(scope);

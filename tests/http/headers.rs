@@ -17,10 +17,10 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
-use ratelimit_actix::store::Store;
+use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
-    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, Quotas, RateLimit,
-    RateLimitConfig, RateLimitConfigBuilder, RateLimiter, Rejection, Reservation, StoreError, Timestamp,
+    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, Quotas, RateLimitConfig,
+    RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection, Reservation, StoreError, Timestamp,
     rate_limit,
 };
 use tests::answer::{get, send};
@@ -222,7 +222,7 @@ fn an_error_of_inner_middleware_has_the_fields_of_the_outer_limit() {
     static TWO: Policy = Policy::new("two", 2, Duration::from_secs(60));
     let limiter = fresh();
     let service = Service::start(move |app: &mut ServiceConfig| {
-        let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimit::new(TWO.clone()));
+        let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimitMiddleware::new(&TWO));
         app.app_data(Data::new(limiter.clone())).service(scope.route("", web::get().to(async || "never")));
     });
     for (status, remaining) in [(403, "1"), (403, "0"), (429, "0")] {
@@ -397,7 +397,7 @@ mod places {
 #[actix_web::test]
 async fn clients_see_the_function_name_and_metrics_its_path() {
     let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
-    let outer = RateLimit::new(Policy::new("user", 10, Duration::from_secs(1)));
+    let outer = RateLimitMiddleware::new(Policy::new("user", 10, Duration::from_secs(1)));
     let app = App::new()
         .app_data(config)
         .app_data(fresh())

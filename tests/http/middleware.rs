@@ -1,4 +1,4 @@
-//! The `RateLimit` middleware, around apps, scopes and resources, with and without limits of the handlers in it.
+//! The `RateLimitMiddleware`, around apps, scopes and resources, with and without limits of the handlers in it.
 
 mod callers;
 
@@ -15,7 +15,8 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
 use actix_web::{App, Error, HttpRequest, HttpResponse, get};
 use ratelimit_actix::{
-    HeaderStyle, Policy, RateLimit, RateLimitConfig, RateLimited, RateLimiter, Unlimited, rate_limit,
+    HeaderStyle, Limit, Policy, RateLimitConfig, RateLimitMiddleware, RateLimited, RateLimiter, Unlimited,
+    rate_limit,
 };
 use tests::answer::{by, get, request, send_raw, statuses};
 use tests::payload::with_watched_body;
@@ -39,7 +40,7 @@ async fn limited() -> &'static str {
 
 #[actix_web::test]
 async fn the_middleware_limits_an_app_a_scope_and_a_resource() {
-    let two = || RateLimit::new(TWO.clone());
+    let two = || RateLimitMiddleware::new(&TWO);
     let app = init_service(
         App::new()
             .app_data(Data::new(fresh()))
@@ -56,7 +57,11 @@ async fn the_middleware_limits_an_app_a_scope_and_a_resource() {
         App::new()
             .app_data(Data::new(fresh()))
             .service(web::scope("/scope").wrap(two()).route("/{id}", web::get().to(ok)))
-            .service(web::resource("/resource").wrap(two().by(|_: &HttpRequest| "everybody")).to(ok))
+            .service(
+                web::resource("/resource")
+                    .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(|_: &HttpRequest| "everybody")))
+                    .to(ok),
+            )
             .route("/free", web::get().to(ok)),
     )
     .await;
@@ -72,7 +77,7 @@ async fn every_response_shows_the_quota() {
     }
     let (limiter, clock) = clocked();
     let scope = web::scope("/s")
-        .wrap(RateLimit::new(FIVE.clone()))
+        .wrap(RateLimitMiddleware::new(&FIVE))
         .route("/ok", web::get().to(ok))
         .route("/failing", web::get().to(failing))
         .route(
@@ -102,7 +107,7 @@ async fn every_response_shows_the_quota() {
 async fn limits_of_middleware_and_handler_share_one_set_of_fields() {
     let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::Draft11]);
     let scope = web::scope("/s")
-        .wrap(RateLimit::new(FIVE.clone()))
+        .wrap(RateLimitMiddleware::new(&FIVE))
         .route("/plain", web::get().to(ok))
         .route("/limited", web::get().to(limited));
     let app = App::new().app_data(Data::new(fresh())).app_data(config.build().unwrap()).service(scope);
@@ -130,9 +135,11 @@ async fn limits_of_middleware_and_handler_share_one_set_of_fields() {
 #[actix_web::test]
 async fn nested_scopes_obey_all_outer_limits() {
     let (limiter, watch) = watched();
-    let inner = web::scope("/inner").wrap(RateLimit::new(TWO.clone())).route("", web::get().to(ok));
-    let outer =
-        web::scope("/outer").wrap(RateLimit::new(FIVE.clone())).service(inner).route("", web::get().to(ok));
+    let inner = web::scope("/inner").wrap(RateLimitMiddleware::new(&TWO)).route("", web::get().to(ok));
+    let outer = web::scope("/outer")
+        .wrap(RateLimitMiddleware::new(&FIVE))
+        .service(inner)
+        .route("", web::get().to(ok));
     let app = init_service(App::new().app_data(Data::new(limiter)).service(outer)).await;
     assert_eq!(statuses(&app, "/outer/inner", 3).await, [200, 200, 429]);
     assert_eq!(statuses(&app, "/outer", 3).await, [200, 200, 429]);
@@ -142,7 +149,7 @@ async fn nested_scopes_obey_all_outer_limits() {
 #[actix_web::test]
 async fn several_limits_are_one_group() {
     let (limiter, watch) = watched();
-    let limit = RateLimit::new(FIVE.clone()).and(TWO.clone()).global().cost(2);
+    let limit = RateLimitMiddleware::new(Limit::new(&FIVE).cost(2)).and(Limit::new(&TWO).global().cost(2));
     let app = App::new().app_data(Data::new(limiter)).wrap(limit).route("/", web::get().to(ok));
     let app = init_service(app).await;
     assert_eq!(send(&app, get("/")).await.status, 200);
@@ -164,7 +171,7 @@ async fn health(org: Path<String>) -> String {
 }
 
 /// How many of three requests for each path are let through.
-async fn passed(limit: RateLimit, paths: &[&str]) -> Vec<usize> {
+async fn passed(limit: RateLimitMiddleware, paths: &[&str]) -> Vec<usize> {
     let app = App::new()
         .app_data(Data::new(fresh()))
         .service(web::scope("/api").wrap(limit).service((user, health)).default_service(web::to(ok)));
@@ -184,7 +191,7 @@ async fn passed(limit: RateLimit, paths: &[&str]) -> Vec<usize> {
 
 #[actix_web::test]
 async fn excluded_routes_and_paths_match_as_the_router_matches() {
-    let two = || RateLimit::new(TWO.clone());
+    let two = || RateLimitMiddleware::new(&TWO);
     let paths = [
         "/api/a/users/1",
         "/api/a/health",
@@ -211,7 +218,7 @@ async fn excluded_routes_and_paths_match_as_the_router_matches() {
 
 #[actix_web::test]
 async fn chosen_methods_are_limited_and_get_includes_head() {
-    let limit = RateLimit::new(TWO.clone()).methods([Method::GET]);
+    let limit = RateLimitMiddleware::new(&TWO).methods([Method::GET]);
     let app = App::new().app_data(Data::new(fresh())).wrap(limit).service(web::resource("/").to(ok));
     let app = init_service(app).await;
     for (method, status) in [
@@ -236,8 +243,8 @@ async fn forbid(_: ServiceRequest, _: Next<impl MessageBody + 'static>) -> Resul
 
 #[actix_web::test]
 async fn an_error_of_inner_middleware_shows_the_quota_in_its_response() {
-    let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimit::new(TWO.clone()));
-    let scope = scope.wrap(RateLimit::new(FIVE.clone())).route("", web::get().to(ok));
+    let scope = web::scope("/s").wrap(from_fn(forbid)).wrap(RateLimitMiddleware::new(&TWO));
+    let scope = scope.wrap(RateLimitMiddleware::new(&FIVE)).route("", web::get().to(ok));
     let app = init_service(App::new().app_data(Data::new(fresh())).service(scope)).await;
     let error = app.call(get("/s").to_request()).await.err().unwrap();
     let response = error.error_response();
@@ -256,7 +263,7 @@ async fn error_handlers_see_a_denial_and_can_change_it() {
             *response.response_mut().status_mut() = StatusCode::PAYMENT_REQUIRED;
             Ok(ErrorHandlerResponse::Response(response.map_into_left_body()))
         });
-    let limit = RateLimit::new(TWO.clone());
+    let limit = RateLimitMiddleware::new(&TWO);
     let app = App::new().app_data(Data::new(fresh())).wrap(limit).wrap(handlers).route("/", web::to(ok));
     let app = init_service(app).await;
     assert_eq!(statuses(&app, "/", 3).await, [200, 200, 402]);
@@ -281,9 +288,9 @@ async fn no_path_spelling_bypasses_an_inclusion_around_or_inside_path_rewriting(
     {
         let pattern = format!("/in/{{name}}{ends}");
         for limit in [
-            RateLimit::new(TWO.clone()).include_prefix("/in/login"),
-            RateLimit::new(TWO.clone()).include_prefix("/in/login/"),
-            RateLimit::new(TWO.clone()).include_pattern(&pattern),
+            RateLimitMiddleware::new(&TWO).include_prefix("/in/login"),
+            RateLimitMiddleware::new(&TWO).include_prefix("/in/login/"),
+            RateLimitMiddleware::new(&TWO).include_pattern(&pattern),
         ] {
             let case = format!("{limit:?} first: {limit_runs_first}");
             let route = App::new().app_data(Data::new(fresh())).route(&pattern, web::get().to(ok));
@@ -316,7 +323,7 @@ async fn no_path_spelling_bypasses_an_inclusion_around_or_inside_path_rewriting(
 #[actix_web::test]
 async fn no_path_spelling_bypasses_a_limit_through_an_exclusion() {
     // The path with a slash at its end is that of the excluded route, until it is rewritten to that of the other.
-    let limit = RateLimit::new(TWO.clone()).exclude_pattern("/files/{path:.*}").exclude_prefix("/health");
+    let limit = RateLimitMiddleware::new(&TWO).exclude_pattern("/files/{path:.*}").exclude_prefix("/health");
     let app = App::new().app_data(Data::new(fresh())).wrap(NormalizePath::trim()).wrap(limit);
     let app = app.route("/files", web::get().to(ok)).route("/files/{path:.*}", web::get().to(ok));
     let app = init_service(app.route("/health", web::get().to(ok))).await;
@@ -331,7 +338,7 @@ async fn no_path_spelling_bypasses_a_limit_through_an_exclusion() {
 #[actix_web::test]
 async fn a_denial_of_the_middleware_does_not_read_the_body() {
     let app =
-        App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
+        App::new().app_data(Data::new(fresh())).wrap(RateLimitMiddleware::new(&TWO)).route("/", web::to(ok));
     let app = init_service(app).await;
     statuses(&app, "/", 2).await;
     let (denied, polls) = with_watched_body(request(Method::POST, "/").to_request());
@@ -345,10 +352,10 @@ async fn the_middleware_uses_the_nearest_settings_and_limiter() {
     let own = web::scope("/own")
         .app_data(none)
         .app_data(Data::new(fresh()))
-        .wrap(RateLimit::new(TWO.clone()))
+        .wrap(RateLimitMiddleware::new(&TWO))
         .route("", web::get().to(ok));
     let app =
-        App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(FIVE.clone()).exclude_prefix("/own"));
+        App::new().app_data(Data::new(fresh())).wrap(RateLimitMiddleware::new(&FIVE).exclude_prefix("/own"));
     let app = init_service(app.service(own).route("/", web::get().to(ok))).await;
     let answer = send(&app, get("/own")).await;
     assert_eq!((answer.status, answer.quota()), (200, None));
@@ -360,7 +367,7 @@ async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     let draft = || RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
     // The scope is not known yet when the middleware around the app checks.
     let own = web::scope("/own").app_data(draft()).route("/plain", web::get().to(ok));
-    let app = App::new().app_data(Data::new(fresh())).wrap(RateLimit::new(FIVE.clone()));
+    let app = App::new().app_data(Data::new(fresh())).wrap(RateLimitMiddleware::new(&FIVE));
     let app = init_service(app.service(own).route("/", web::get().to(ok))).await;
     let answer = send(&app, get("/own/plain")).await;
     assert_eq!((answer.status, answer.quota()), (200, None));
@@ -373,7 +380,7 @@ async fn header_fields_follow_the_settings_nearest_to_the_handler() {
 async fn an_unavailable_store_gives_503() {
     let (limiter, watch) = watched();
     let app =
-        App::new().app_data(Data::new(limiter)).wrap(RateLimit::new(TWO.clone())).route("/", web::to(ok));
+        App::new().app_data(Data::new(limiter)).wrap(RateLimitMiddleware::new(&TWO)).route("/", web::to(ok));
     let app = init_service(app).await;
     watch.fail(true);
     let answer = send(&app, get("/")).await;
@@ -417,7 +424,7 @@ async fn the_nearest_limiter_counts_for_both_forms_of_app_data() {
                 let app = init_service(app.service(scope.service(resource.to(limited)))).await;
                 statuses(&app, "/s/r", 2).await
             } else {
-                let resource = resource.wrap(RateLimit::new(TWO.clone()).cost(2)).to(ok);
+                let resource = resource.wrap(RateLimitMiddleware::new(Limit::new(&TWO).cost(2))).to(ok);
                 let app = init_service(app.service(scope.service(resource))).await;
                 statuses(&app, "/s/r", 2).await
             };
@@ -434,7 +441,7 @@ async fn the_nearest_limiter_counts_for_both_forms_of_app_data() {
 #[actix_web::test]
 async fn an_unlimited_store_passes_all_requests_with_a_full_quota() {
     let app = App::new().app_data(RateLimiter::with_store(Unlimited)).route("/", web::get().to(limited));
-    let app = init_service(app.wrap(RateLimit::new(TWO.clone()))).await;
+    let app = init_service(app.wrap(RateLimitMiddleware::new(&TWO))).await;
     for _ in 0..5 {
         let answer = send(&app, get("/")).await;
         let (limit, remaining, _) = answer.quota().unwrap();

@@ -8,7 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
-use ratelimit_actix::{Quotas, RateLimit, rate_limit};
+use ratelimit_actix::{Limit, Quotas, RateLimitMiddleware, rate_limit};
 use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
 use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
@@ -181,7 +181,7 @@ async fn an_http_request_has_one_deadline_for_all_its_checks() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let limiter = connected(RedisStore::builder(&proxy.url()).deadline(2 * SECOND)).await;
-    let around = RateLimit::new(AROUND.clone()).by(|_| "everyone");
+    let around = RateLimitMiddleware::new(Limit::new(&AROUND).by(|_| "everyone"));
     let app = App::new().app_data(web::Data::new(limiter.clone()));
     let app = app.service(charging).service(failures).service(denying);
     let app = app.service(web::scope("/around").wrap(around).service(denying).service(failures));

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ratelimit_actix::clock::FakeClock;
-use ratelimit_actix::store::Store;
+use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
     Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
 };

@@ -14,8 +14,8 @@ pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, 
     let span = located_at_start(&closure.body);
     let private = facade.private(span);
     let returned = match &closure.inputs {
-        Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoKey + '_),
-        Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoKey),
+        Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoCaller + '_),
+        Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoCaller),
     };
     function(closure, &returned)
 }

@@ -22,7 +22,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         let chooses_cost = matches!(limit.cost, Some(Units::PerRequest(_)));
         let skips = limit.skip.is_some();
         quote_spanned! {span=>
-            #private::Text { by: #by, count: #count, chooses_cost: #chooses_cost, skips: #skips }
+            #private::SourceText { by: #by, count: #count, has_dynamic_cost: #chooses_cost, skips: #skips }
         }
     });
     let name = handler.path();

@@ -22,7 +22,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
         each.flat_map(|(position, limit)| per_request_values(facade, position, limit)).collect();
     if values.is_empty() {
         let decision = quote_spanned! {site=>
-            #private::begin(
+            #private::admit(
                 __rate_limit_request,
                 __rate_limit_payload,
                 &__RATE_LIMIT_LIMITS,
@@ -31,14 +31,14 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
         return (None, decision);
     }
     let values = quote_spanned! {site=>
-        let mut __rate_limit_group = #private::Group::new(
+        let mut __rate_limit_group = #private::DynamicLimits::new(
             __rate_limit_request,
             __rate_limit_payload,
             &__RATE_LIMIT_LIMITS,
         );
         #(#values)*
     };
-    (Some(values), quote_spanned!(site=> __rate_limit_group.decide()))
+    (Some(values), quote_spanned!(site=> __rate_limit_group.admit()))
 }
 
 /// The values of one limit. `skip` comes first: a skipped limit needs no other value.
@@ -82,7 +82,7 @@ fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> T
         RequestFn::Function(path) => {
             let span = located_at_start(path);
             quote_spanned! {span=>
-                match __rate_limit_group.ask::<::core::primitive::#primitive, _, _>(#path).await {
+                match __rate_limit_group.call::<::core::primitive::#primitive, _, _>(#path).await {
                     ::core::result::Result::Ok(__rate_limit_value) => __rate_limit_value,
                     ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
                 }
@@ -100,7 +100,7 @@ fn caller(facade: Facade<'_>, by: &By) -> TokenStream {
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
             let value = closure_fn::call(facade, closure, closure_fn::caller_function(facade, closure));
-            quote_spanned!(span=> #private::IntoKey::into_key(#value))
+            quote_spanned!(span=> #private::IntoCaller::into_caller(#value))
         }
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| match limits::by(facade, part, site) {

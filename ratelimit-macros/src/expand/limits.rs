@@ -22,7 +22,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let private = facade.private(site);
     let limits = spec.limits.iter().map(|limit| one_limit(facade, limit));
     let count = Literal::usize_unsuffixed(spec.limits.len());
-    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::Limit; #count] = [#(#limits),*];)
+    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::HandlerLimit; #count] = [#(#limits),*];)
 }
 
 fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
@@ -51,7 +51,7 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
             let site = Span::mixed_site();
             let private = facade.private(site);
             Some(quote_spanned! {site=>
-                .shown_as(const { &#private::DefaultKey::new(#function) }.as_str())
+                .with_public_name(const { &#private::DefaultKey::new(#function) }.as_str())
             })
         }
         _ => None,
@@ -75,9 +75,9 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
     };
     let limit = if matches!(limit.max, Some(Units::PerRequest(_))) {
-        quote_spanned!(span=> #private::Limit::choosing(#rule))
+        quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
     } else {
-        quote_spanned!(span=> #private::Limit::new(#rule.build()))
+        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
     };
     quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
 }
@@ -162,7 +162,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
             let private = facade.private(span);
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
-                    #private::IntoKey::into_key(#path(__rate_limit_request))
+                    #private::IntoCaller::into_caller(#path(__rate_limit_request))
                 })
             }
         }
@@ -175,7 +175,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
             quote_spanned! {span=>
                 #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
                     #function
-                    #private::IntoKey::into_key(#name(#request))
+                    #private::IntoCaller::into_caller(#name(#request))
                 })
             }
         }

@@ -131,7 +131,7 @@ fn extraction(
     let span = located(handler.signature.ident.span());
     let types = extractors.iter().map(|extractor| &extractor.ty);
     let failed = if counted {
-        quote_spanned!(span=> __rate_limit_pass.settle(__rate_limit_response).await)
+        quote_spanned!(span=> __rate_limit_pass.finish(__rate_limit_response).await)
     } else {
         quote_spanned!(span=> __rate_limit_response)
     };
@@ -163,7 +163,7 @@ fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
     let respond = if counted {
         quote_spanned! {span=>
             let __rate_limit_response = #respond;
-            __rate_limit_pass.settle(__rate_limit_response).await
+            __rate_limit_pass.finish(__rate_limit_response).await
         }
     } else {
         respond

@@ -11,7 +11,7 @@ fn limited(arguments: &str, item: &str) -> Vec<(String, String)> {
     assert!(!expanded.contains("compile_error"), "{expanded}");
     let mut found = Vec::new();
     let mut rest = expanded.as_str();
-    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::Limit;") {
+    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::HandlerLimit;") {
         rest = &rest[at..];
         let end = rest.find("::ratelimit_actix::__private_0_1::inventory").unwrap();
         let limits = rest[..end].to_owned();
@@ -212,7 +212,7 @@ fn a_block_without_handlers_is_a_mistake() {
 }
 
 const OF_A_FILE: &str = "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an \
-                         inline module around the handlers, or limit a scope with the `RateLimit` middleware";
+                         inline module around the handlers, or limit a scope with the `RateLimitMiddleware`";
 
 #[test]
 fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {

@@ -89,14 +89,18 @@ fn default_key(name: &str) -> String {
 
 /// The name in responses of a limit without `key` and `name`.
 fn shown(name: &str) -> String {
-    format!(".shown_as(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
+    format!(".with_public_name(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
 }
 
 #[test]
 fn an_attribute_without_arguments_is_one_default_limit() {
     assert_eq!(
         expansion("", HANDLER).limits(),
-        [format!("{P}::Limit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
+        [format!(
+            "{P}::HandlerLimit::new({P}::Policy::builder({}).build()){}",
+            default_key("user"),
+            shown("user")
+        )]
     );
 }
 
@@ -110,10 +114,10 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder(\"k\").max(16u64)\
+            "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
              .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
-             {{{P}::IntoKey::into_key(a::b(__rate_limit_request))}})).cost(5u64)"
+             {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64)"
         )]
     );
     let limits =
@@ -121,7 +125,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder({})\
+            "{P}::HandlerLimit::new({P}::Policy::builder({})\
              .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
             default_key("user"),
             shown("user")
@@ -145,7 +149,7 @@ fn every_algorithm_has_its_variant() {
         ("token_bucket", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::TokenBucket)"),
     ] {
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
-        assert_eq!(limits, [format!("{P}::Limit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
+        assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }
 }
 
@@ -214,7 +218,7 @@ fn arguments_are_checked_each_and_extracted_in_order() {
     for expected in [
         format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
         format!(
-            "letmut__rate_limit_pass=match{P}::begin(__rate_limit_request,__rate_limit_payload,\
+            "letmut__rate_limit_pass=match{P}::admit(__rate_limit_request,__rate_limit_payload,\
              &__RATE_LIMIT_LIMITS,).await"
         ),
         "let(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,)=\
@@ -261,7 +265,7 @@ fn the_crate_argument_replaces_the_facade_in_all_paths() {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
         assert!(!text.contains("ratelimit_actix"), "{text}");
-        assert!(text.contains(&format!("{root}::__private_0_1::Limit")), "{text}");
+        assert!(text.contains(&format!("{root}::__private_0_1::HandlerLimit")), "{text}");
     }
     let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
     assert!(!text.contains("ratelimit_actix"), "{text}");

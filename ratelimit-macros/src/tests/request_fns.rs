@@ -78,7 +78,7 @@ fn a_type_from_a_macro_is_read() {
     let ty = Group::new(Delimiter::None, tokens("&HttpRequest"));
     let closure = quote!(by = |req: #ty| 1);
     let expanded = crate::attribute::expand(closure, tokens(super::HANDLER)).to_string();
-    assert!(expanded.contains(":: begin (") && !expanded.contains("assert_bodyless"), "{expanded}");
+    assert!(expanded.contains(":: admit (") && !expanded.contains("assert_bodyless"), "{expanded}");
     let ty = Group::new(Delimiter::None, tokens("(web::Json<u8>)"));
     let closure = quote!(by = |body: #ty| 1);
     let errors = crate::attribute::errors(closure, tokens(super::HANDLER));
@@ -153,7 +153,7 @@ fn constant_limits_need_no_per_request_values() {
     ] {
         let expanded = expand(constant, super::HANDLER).to_string();
         assert!(
-            expanded.contains(":: begin (") && !expanded.contains(":: Group ::"),
+            expanded.contains(":: admit (") && !expanded.contains(":: DynamicLimits ::"),
             "{constant}: {expanded}"
         );
     }
@@ -167,7 +167,7 @@ fn constant_limits_need_no_per_request_values() {
     ] {
         let expanded = expand(chosen, super::HANDLER).to_string();
         assert!(
-            !expanded.contains(":: begin (") && expanded.contains(":: Group :: new"),
+            !expanded.contains(":: admit (") && expanded.contains(":: DynamicLimits :: new"),
             "{chosen}: {expanded}"
         );
     }
@@ -179,7 +179,7 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
     let expanded =
         expand(arguments, "#[rate_limit(skip = with(t))] async fn user() {}").to_string().replace(' ', "");
     let order = [
-        "group.applies(0){let__rate_limit_value=match__rate_limit_group.ask::<::core::primitive::bool,_,_>(s)",
+        "group.applies(0){let__rate_limit_value=match__rate_limit_group.call::<::core::primitive::bool,_,_>(s)",
         "__rate_limit_group.skip(0,",
         "group.applies(0)",
         "__rate_limit_group.by(0,",
@@ -189,7 +189,7 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
         "__rate_limit_group.cost(0,",
         "group.applies(1)",
         "__rate_limit_group.skip(1,",
-        "__rate_limit_group.decide().await",
+        "__rate_limit_group.admit().await",
     ];
     let mut rest = expanded.as_str();
     for expected in order {

@@ -257,6 +257,6 @@ pub(crate) fn whole_file_error() -> syn::Error {
     syn::Error::new(
         Span::call_site(),
         "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an inline module \
-         around the handlers, or limit a scope with the `RateLimit` middleware",
+         around the handlers, or limit a scope with the `RateLimitMiddleware`",
     )
 }

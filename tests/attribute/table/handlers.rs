@@ -159,7 +159,7 @@ async fn name_of_the_key() -> &'static str {
     "ok"
 }
 
-#[rate_limit(max = 1, direct = double_directly)]
+#[rate_limit(max = 1, inner = double_directly)]
 #[get("/double/{n}")]
 pub(super) async fn double(n: Path<u64>) -> String {
     (*n * 2).to_string()

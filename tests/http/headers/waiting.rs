@@ -11,9 +11,9 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse};
 use proptest::prelude::*;
-use ratelimit_actix::clock::Clock;
+use ratelimit_actix::core::clock::Clock;
 use ratelimit_actix::{
-    Algorithm, Check, HeaderStyle, Policy, RateLimit, RateLimitConfig, Timestamp, rate_limit,
+    Algorithm, Check, HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, Timestamp, rate_limit,
 };
 use tests::answer::{Answer, get, send};
 use tests::store::{START, clocked};
@@ -76,8 +76,8 @@ proptest! {
             let (limiter, clock) = clocked();
             let config = RateLimitConfig::builder().headers([style]).build().unwrap();
             let mut limits = inner.into_iter();
-            let inner = RateLimit::new(limits.next().unwrap());
-            let inner = limits.fold(inner, RateLimit::and);
+            let inner = RateLimitMiddleware::new(limits.next().unwrap());
+            let inner = limits.fold(inner, RateLimitMiddleware::and);
             // Whether the outer limit has let a request pass. Until then the inner ones are not checked, and are not in the
             // response.
             let checked = Rc::new(Cell::new(false));
@@ -88,7 +88,7 @@ proptest! {
                 note.set(true);
                 service.call(req)
             });
-            let app = init_service(app.wrap(RateLimit::new(outer)).service(route)).await;
+            let app = init_service(app.wrap(RateLimitMiddleware::new(outer)).service(route)).await;
             for (pause, in_retry_after) in steps {
                 clock.advance(Duration::from_micros(pause));
                 checked.set(false);
@@ -179,7 +179,7 @@ async fn retry_after_covers_the_limits_of_the_middleware() {
     let (limiter, clock) = clocked();
     let outer =
         Policy::builder("outer").max(2).window(Duration::from_secs(60)).algorithm(Algorithm::FixedWindow);
-    let app = App::new().app_data(Data::new(limiter)).wrap(RateLimit::new(outer.build()));
+    let app = App::new().app_data(Data::new(limiter)).wrap(RateLimitMiddleware::new(outer.build()));
     let app = init_service(app.route("/", web::get().to(limited))).await;
     assert_eq!(send(&app, get("/")).await.status, 200);
     // The middleware lets it pass and has nothing left for a minute; the handler denies it for a second.

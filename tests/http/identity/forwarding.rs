@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::test::TestRequest;
 use proptest::prelude::*;
-use ratelimit_actix::{ForwardedHeader, RateLimitConfig, client_ip, client_key};
+use ratelimit_actix::{ForwardedHeader, RateLimitConfig, caller, client_ip};
 use tests::log::Log;
 use tests::own_process::in_own_process;
 use tracing::Level;
@@ -129,7 +129,7 @@ proptest! {
         }
         let forged = forged.to_http_request();
         prop_assert_eq!(client_ip(&forged), Some(peer));
-        prop_assert_eq!(client_key(&forged), client_key(&bare));
+        prop_assert_eq!(caller::ip(&forged), caller::ip(&bare));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use actix_web::http::header::HeaderValue;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpMessage, HttpRequest, get};
-use ratelimit_actix::{path_key, rate_limit};
+use ratelimit_actix::{caller, rate_limit};
 use tests::answer::{get as from_client, send_raw};
 use tests::send;
 use tests::store::{fresh, watched};
@@ -105,7 +105,7 @@ async fn by_template(id: web::Path<String>) -> String {
     id.into_inner()
 }
 
-#[rate_limit(max = 1, by = |req: &HttpRequest| path_key(req, "id"))]
+#[rate_limit(max = 1, by = |req: &HttpRequest| caller::path_param(req, "id"))]
 #[get("/function/{id}")]
 async fn by_function(id: web::Path<String>) -> String {
     id.into_inner()

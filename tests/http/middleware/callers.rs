@@ -6,7 +6,7 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data};
 use actix_web::{App, Error, HttpMessage, HttpRequest};
-use ratelimit_actix::{OnMissing, Principal, RateLimit, path_key, principal_or_address};
+use ratelimit_actix::{Limit, OnMissing, Principal, RateLimitMiddleware, caller};
 use tests::answer::{get, statuses};
 use tests::send;
 use tests::store::fresh;
@@ -18,14 +18,15 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
     let parameter =
         |name: &'static str| move |req: &HttpRequest| req.match_info().get(name).map(str::to_owned);
     let scope = web::scope("/scope/{org}")
-        .wrap(RateLimit::new(TWO.clone()).by(parameter("org")))
+        .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(parameter("org"))))
         .route("/{id}", web::get().to(ok));
     // Not matched yet when the middleware of the scope runs: a missing caller, and not a count that all share.
     let early = web::scope("/early")
-        .wrap(RateLimit::new(TWO.clone()).by(parameter("id")))
+        .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(parameter("id"))))
         .route("/{id}", web::get().to(ok));
-    let resource =
-        web::resource("/resource/{id}").wrap(RateLimit::new(FIVE.clone()).by(parameter("id"))).to(ok);
+    let resource = web::resource("/resource/{id}")
+        .wrap(RateLimitMiddleware::new(Limit::new(&FIVE).by(parameter("id"))))
+        .to(ok);
     let app = App::new().app_data(Data::new(fresh())).service((scope, early, resource));
     let app = init_service(app).await;
     assert_eq!(statuses(&app, "/scope/a/1", 3).await, [200, 200, 429]);
@@ -37,8 +38,8 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
 
 #[actix_web::test]
 async fn every_spelling_of_a_parameter_is_one_caller() {
-    let by_org = |req: &HttpRequest| path_key(req, "org");
-    let scope = web::scope("/{org}").wrap(RateLimit::new(TWO.clone()).by(by_org));
+    let by_org = |req: &HttpRequest| caller::path_param(req, "org");
+    let scope = web::scope("/{org}").wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(by_org)));
     let app = App::new().app_data(Data::new(fresh())).service(scope.route("/x", web::get().to(ok)));
     let app = init_service(app).await;
     for (path, status) in [("/a+b/x", 200), ("/a%2Bb/x", 200), ("/a%2bb/x", 429), ("/ab/x", 200)] {
@@ -55,7 +56,7 @@ async fn on_missing_decides_about_requests_without_a_caller() {
         (OnMissing::Anonymous, [200, 200, 429]),
     ];
     for (on_missing, expected) in cases {
-        let limit = RateLimit::new(TWO.clone()).by(tenant).on_missing(on_missing);
+        let limit = RateLimitMiddleware::new(Limit::new(&TWO).by(tenant).on_missing(on_missing));
         let app = App::new().app_data(Data::new(fresh())).wrap(limit).route("/", web::get().to(ok));
         let app = init_service(app).await;
         assert_eq!(statuses(&app, "/", 3).await, expected, "{on_missing:?}");
@@ -64,7 +65,7 @@ async fn on_missing_decides_about_requests_without_a_caller() {
             assert_eq!(send(&app, of_tenant()).await.status, status, "{on_missing:?}");
         }
         // Addresses that are not there, as on a Unix socket, are one caller.
-        let limit = RateLimit::new(TWO.clone()).on_missing(on_missing);
+        let limit = RateLimitMiddleware::new(Limit::new(&TWO).on_missing(on_missing));
         let app = App::new().app_data(Data::new(fresh())).wrap(limit).route("/", web::get().to(ok));
         let app = init_service(app).await;
         for status in [200, 200, 429] {
@@ -73,7 +74,7 @@ async fn on_missing_decides_about_requests_without_a_caller() {
         }
     }
     // One that is skipped leaves the others of its group as they are.
-    let limit = RateLimit::new(FIVE.clone()).and(TWO.clone()).by(tenant).on_missing(OnMissing::Skip);
+    let limit = RateLimitMiddleware::new(&FIVE).and(Limit::new(&TWO).by(tenant).on_missing(OnMissing::Skip));
     let app = App::new().app_data(Data::new(fresh())).wrap(limit).route("/", web::get().to(ok));
     let app = init_service(app).await;
     assert_eq!(statuses(&app, "/", 6).await, [200, 200, 200, 200, 200, 429]);
@@ -81,17 +82,19 @@ async fn on_missing_decides_about_requests_without_a_caller() {
 
 #[test]
 fn an_invalid_group_panics_at_its_construction() {
-    type Make = fn() -> RateLimit;
+    type Make = fn() -> RateLimitMiddleware;
     let refused = |make: Make| {
         let panic = std::panic::catch_unwind(make).unwrap_err();
         panic.downcast_ref::<String>().unwrap().clone()
     };
-    let cases: [(Make, &str); 4] = [
-        (|| RateLimit::new(TWO.clone()).cost(0), "cost must be from 1 to 2"),
-        (|| RateLimit::new(FIVE.clone()).and(TWO.clone()).cost(3), "cost must be from 1 to 2"),
-        (|| RateLimit::new(FIVE.clone()).cost(3).and(TWO.clone()), "cost must be from 1 to 2"),
+    let cases: [(Make, &str); 3] = [
+        (|| RateLimitMiddleware::new(Limit::new(&TWO).cost(0)), "cost must be from 1 to 2"),
         (
-            || (0..64).fold(RateLimit::new(TWO.clone()), |group, _| group.and(TWO.clone())),
+            || RateLimitMiddleware::new(Limit::new(&FIVE).cost(3)).and(Limit::new(&TWO).cost(3)),
+            "cost must be from 1 to 2",
+        ),
+        (
+            || (0..64).fold(RateLimitMiddleware::new(&TWO), |group, _| group.and(&TWO)),
             "a group can have at most 64 limits",
         ),
     ];
@@ -99,7 +102,7 @@ fn an_invalid_group_panics_at_its_construction() {
         let said = refused(make);
         assert!(said.starts_with(expected), "{said}");
     }
-    let most = (1..64).fold(RateLimit::new(TWO.clone()), |group, _| group.and(TWO.clone()));
+    let most = (1..64).fold(RateLimitMiddleware::new(&TWO), |group, _| group.and(&TWO));
     assert!(format!("{most:?}").contains("two"));
 }
 
@@ -117,7 +120,7 @@ async fn authenticate(
 
 #[actix_web::test]
 async fn only_a_verified_principal_has_a_count_of_its_own() {
-    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
+    let limit = RateLimitMiddleware::new(Limit::new(&TWO).by(caller::principal_or_ip));
     let app = App::new()
         .app_data(Data::new(fresh()))
         .wrap(limit)
@@ -139,7 +142,7 @@ async fn only_a_verified_principal_has_a_count_of_its_own() {
         assert_eq!(send(&app, request).await.status, status, "{key:?}");
     }
     // Where authentication runs later, there is no principal yet.
-    let limit = RateLimit::new(TWO.clone()).by(principal_or_address);
+    let limit = RateLimitMiddleware::new(Limit::new(&TWO).by(caller::principal_or_ip));
     let app = App::new()
         .app_data(Data::new(fresh()))
         .wrap(from_fn(authenticate))

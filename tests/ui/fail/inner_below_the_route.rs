@@ -4,7 +4,7 @@ use actix_web::get;
 use ratelimit_actix::rate_limit;
 
 #[get("/user")]
-#[rate_limit(max = 10, direct = user_body)]
+#[rate_limit(max = 10, inner = user_body)]
 async fn user() -> &'static str {
     "ok"
 }

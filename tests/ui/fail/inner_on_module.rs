@@ -2,7 +2,7 @@
 
 use ratelimit_actix::rate_limit;
 
-#[rate_limit(max = 10, direct = user_body)]
+#[rate_limit(max = 10, inner = user_body)]
 mod api {
     #[actix_web::get("/user")]
     async fn user() -> &'static str {

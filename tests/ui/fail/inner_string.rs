@@ -1,9 +1,9 @@
-//! The handler's own name.
+//! A name in quotes.
 
 use actix_web::get;
 use ratelimit_actix::rate_limit;
 
-#[rate_limit(direct = user)]
+#[rate_limit(inner = "user_body")]
 #[get("/user/{user_id}")]
 async fn user() -> &'static str {
     "ok"
