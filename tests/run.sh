@@ -97,7 +97,7 @@ tests() {
   # Most tests wait rather than compute, so that twice as many at once as there are cores take less time in all.
   export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
   # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
-  REDIS_REQUIRED=1 UI_REQUIRED=1 cargo test --workspace --all-features
+  REDIS_REQUIRED=1 UI_REQUIRED=1 cargo test --workspace --all-features --no-fail-fast
 }
 
 steps=("$@")
