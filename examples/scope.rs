@@ -1,8 +1,8 @@
-//! A scope with a limit around all its routes, one route that has a tighter one of its own, and one that is left out.
+//! A scope with a limit for all its routes, one route with a tighter limit, and one without any.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use actix_web::{App, HttpServer, Responder, get, web};
-use ratelimit_actix::{Policy, RateLimit, RateLimiter, rate_limit};
+use ratelimit_actix::{Policy, RateLimitMiddleware, RateLimiter, rate_limit};
 
 /// 5 per minute for each client, for the whole scope.
 static API: Policy = Policy::new("api", 5, Duration::from_secs(60));
@@ -20,7 +20,7 @@ async fn item(id: web::Path<u64>) -> impl Responder {
     format!("item {id}\n")
 }
 
-/// Limited by the scope, and by itself.
+/// Limited by the scope and by its own limit.
 #[rate_limit(max = 1, window = "1m", key = "report")]
 #[get("/report")]
 async fn report() -> impl Responder {
@@ -41,7 +41,7 @@ async fn serve() -> settings::Outcome {
     let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
-        let limit = RateLimit::new(API.clone()).exclude_pattern("/api/health");
+        let limit = RateLimitMiddleware::new(&API).exclude_pattern("/api/health");
         let api = web::scope("/api").wrap(limit).service((item, report, health));
         App::new().app_data(web::Data::new(limiter.clone())).service(api)
     });

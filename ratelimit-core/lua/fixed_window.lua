@@ -1,24 +1,24 @@
--- fixed_window.lua: one count, which starts anew at every multiple of the window since the epoch.
+-- fixed_window.lua: one count per window; windows start at multiples of their length since the epoch.
 -- State   string, 13 bytes: 'f', start (7 bytes, little-endian microseconds), count (5 bytes)
 -- Twin    src/algorithm/fixed_window.rs, which explains the formulas; same names, same integer steps.
--- Writes  one SET where a window starts, one SETRANGE inside it.
+-- Writes  one SET when a window starts, one SETRANGE inside it.
 local fixed_window = {}
 algorithms[1] = fixed_window
 
 function fixed_window.load(key, policy)
   local value, failure = read_string(key)
   if value == '' then
-    return { start = 0, count = 0, policy = policy, save = false, rewrite = true }
+    return { start = 0, count = 0, policy = policy, unsaved = false, rewrite = true }
   elseif value and #value == 13 then
     local tag, start, count = struct.unpack('<BI7I5', value)
     if tag == 102 then
-      return { start = start, count = count, policy = policy, save = false, rewrite = false }
+      return { start = start, count = count, policy = policy, unsaved = false, rewrite = false }
     end
   end
   return nil, failure
 end
 
-function fixed_window.settle(self, policy)
+function fixed_window.advance(self, policy)
   local window = policy.window
   local went_back = self.count > 0 and now < self.start
   if went_back then

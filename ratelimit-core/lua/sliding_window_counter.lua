@@ -1,10 +1,10 @@
 -- sliding_window_counter.lua: counts per sub-window, the oldest weighted by its overlap with the window.
--- State   string: 'c', start (7 bytes, little-endian microseconds), current, oldest (5 bytes each); and with more than
---         one sub-window their sum without current and oldest, then these counts themselves, newest first (5 bytes each)
+-- State   string: 'c', start (7 bytes, little-endian microseconds), current, oldest (5 bytes each). With several sub-windows
+--         also the sum of the counts between current and oldest, then those counts, newest first (5 bytes each)
 -- Twin    src/algorithm/sliding_window_counter.rs, which explains the formulas; same names, same integer steps. Its
---         `earlier` is here `between` (with the sum `whole_between`) and `oldest`.
--- Writes  one SET where a sub-window starts, one SETRANGE inside it. `between` is read only where a sub-window starts, so
---         a decision does not grow with the number of sub-windows.
+--         `earlier` is split here into `between` (with the sum `whole_between`) and `oldest`.
+-- Writes  one SET when a sub-window starts, one SETRANGE inside it. `between` is read only when a sub-window starts, so the
+--         cost of a decision does not grow with the number of sub-windows.
 local sliding_window_counter = {}
 algorithms[2] = sliding_window_counter
 
@@ -32,23 +32,23 @@ function sliding_window_counter.load(key, policy)
     stored = value,
     used = 0, -- the estimate at `now`
     policy = policy,
-    save = false,
+    unsaved = false,
   }
 end
 
--- The counts between current and oldest, newest first.
+-- Decodes the counts between current and oldest, newest first.
 local function between(self, policy)
   local counts = self.between
   if not counts then
     local n = self.stored == '' and 0 or policy.sub_windows - 1
     counts = n == 0 and {} or { struct.unpack('<' .. string.rep('I5', n), self.stored, 24) }
-    counts[n + 1] = nil -- the position behind the last, which unpack adds
+    counts[n + 1] = nil -- unpack appends the position after the last number
     local sum = 0
     for i = 1, n do
       sum = sum + counts[i]
     end
     if sum ~= self.whole_between then
-      self.foreign = true
+      self.corrupt = true
     end
     self.between = counts
   end
@@ -79,7 +79,7 @@ local function roll(self, policy, by)
   self.rewrite = true
 end
 
-function sliding_window_counter.settle(self, policy)
+function sliding_window_counter.advance(self, policy)
   local length = policy.window / policy.sub_windows
   local into = now - self.start
   local went_back = into < 0
@@ -115,8 +115,8 @@ function sliding_window_counter.charge(self, _, cost)
   self.used = self.used + cost
 end
 
--- How long to wait follows from every count, so here it shows whether they are ours.
-function sliding_window_counter.denied(self, policy)
+-- The wait of a denied request depends on every count, so check their sum here.
+function sliding_window_counter.on_denied(self, policy)
   between(self, policy)
 end
 

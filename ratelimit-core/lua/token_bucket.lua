@@ -1,7 +1,7 @@
 -- token_bucket.lua: `burst` tokens when full, refilled at `max` per window, kept as one instant.
 -- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes)
--- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or
---         span is two numbers here, micros and fraction.
+-- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. Here an instant or span
+--         is two numbers, micros and fraction.
 -- Writes  nothing when denied, one SET when charged.
 local token_bucket = {}
 algorithms[4] = token_bucket
@@ -9,17 +9,17 @@ algorithms[4] = token_bucket
 function token_bucket.load(key, policy)
   local value, failure = read_string(key)
   if value == '' then
-    return { tat_micros = 0, tat_fraction = 0, policy = policy, save = false }
+    return { tat_micros = 0, tat_fraction = 0, policy = policy, unsaved = false }
   elseif value and #value == 13 then
     local tag, micros, fraction = struct.unpack('<BI7I5', value)
     if tag == 116 and fraction < policy.max then
-      return { tat_micros = micros, tat_fraction = fraction, policy = policy, save = false }
+      return { tat_micros = micros, tat_fraction = fraction, policy = policy, unsaved = false }
     end
   end
   return nil, failure
 end
 
-function token_bucket.settle(self, policy)
+function token_bucket.advance(self, policy)
   if self.tat_micros < now then
     self.tat_micros, self.tat_fraction = now, 0
     return false
@@ -48,8 +48,8 @@ end
 
 function token_bucket.refund(self, policy, cost, at, valid_until)
   local micros, fraction = refill(cost, policy)
-  -- `valid_until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
-  -- the one at which a full bucket would have been full again: the later of the two is surely not too late.
+  -- `valid_until` is rounded up, so the exact instant is after `valid_until - 1`. It is also not before the instant at which a
+  -- bucket full before the charge is full again. The later of these two bounds is therefore never too late.
   local until_micros, until_fraction = plus(at, 0, micros, fraction, policy.max)
   if valid_until - 1 > until_micros then
     until_micros, until_fraction = valid_until - 1, 0

@@ -16,7 +16,7 @@ pub enum StoreError {
     /// that does not exist.
     #[error("the store is not set up for this application: {remedy}")]
     Misconfigured {
-        /// What is wrong, and how to correct it.
+        /// Cause, and how to correct it.
         remedy: &'static str,
         /// Error of the store.
         #[source]
@@ -74,7 +74,7 @@ pub enum ConfigError {
     /// The URL of the Redis server is invalid. The error does not repeat the URL, which may hold a password.
     #[error("invalid Redis URL: {problem}; expected redis://[user:password@]host[:port][/db]")]
     RedisUrl {
-        /// What is wrong with the URL.
+        /// Problem of the URL.
         problem: String,
     },
 

@@ -106,7 +106,7 @@ impl Fallback {
             let check = taken.check();
             if let Some(policy) = self.local_policy(&check, 0) {
                 let check = Check::new(&policy, check.partition()).cost(check.units());
-                self.local.refund(&Reservation::of(taken.with_check(check))).await?;
+                self.local.refund(&Reservation::single(taken.with_check(check))).await?;
             }
         }
         Ok(())

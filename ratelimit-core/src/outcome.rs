@@ -190,7 +190,7 @@ impl GroupOutcome {
     }
 
     /// The outcome of a group of one.
-    pub(crate) fn of_one(outcome: Outcome) -> Self {
+    pub(crate) fn from_one(outcome: Outcome) -> Self {
         let (at, allowed) = (outcome.at, outcome.is_allowed());
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);

@@ -38,7 +38,7 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
-/// How many units are allowed, in which window, and by which [`Algorithm`] they are counted.
+/// A named rule: the units allowed per window, and the [`Algorithm`] by which they are counted.
 ///
 /// A policy is a value without state: the counts are in a [store](crate::store::Store), one per caller. In a `static` or
 /// `const`, numbers out of bounds are compile errors.

@@ -42,7 +42,7 @@ impl<'a> Reservation<'a> {
     }
 
     /// A reservation of one charge.
-    pub(crate) fn of(taken: Taken<'a>) -> Self {
+    pub(crate) fn single(taken: Taken<'a>) -> Self {
         Self { taken: smallvec::smallvec![taken], degraded: false }
     }
 

@@ -1,6 +1,7 @@
 //! Requests as people and programs make them: in sessions, in clumps, more by day than by night.
 
 use ratelimit_core::Timestamp;
+use tests::random::Random;
 
 /// Midnight UTC of a day in 2026.
 const MIDNIGHT: u64 = 1_789_948_800_000_000;
@@ -22,13 +23,13 @@ pub(crate) struct Mix {
 /// Against a limit of 100 a minute.
 pub(crate) const MIXES: &[Mix] = &[
     Mix {
-        name: "Ordinary traffic: hardly anybody comes near the limit",
+        name: "Ordinary traffic: few callers come near the limit",
         seed: 1,
         pause: 4 * HOUR,
         rates: &[(3, 3_000), (6, 3_000), (12, 2_700), (25, 1_100), (50, 194), (100, 5), (400, 1)],
     },
     Mix {
-        name: "Heavy traffic: one session in five comes near the limit or passes it",
+        name: "Heavy traffic: one session in five comes near the limit or exceeds it",
         seed: 2,
         pause: 20 * HOUR,
         rates: &[(5, 2_000), (15, 3_000), (40, 3_000), (80, 800), (100, 500), (130, 500), (400, 200)],
@@ -94,22 +95,5 @@ impl Session {
             pick -= sessions;
         }
         1
-    }
-}
-
-/// `SplitMix64` (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
     }
 }

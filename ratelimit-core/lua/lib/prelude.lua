@@ -1,32 +1,32 @@
--- prelude.lua: what every script starts with.
-local call, pack = redis.call, struct.pack -- looking them up by name takes as long as much of what they are called for
+-- prelude.lua: the start of every script: ARGV, the clock, and the strings stored at the keys.
+local call, pack = redis.call, struct.pack -- locals, since a lookup by name costs about as much as a short call
 
--- By the number that ARGV uses: the steps of the algorithms, and all steps of one at once; their files add themselves.
-local algorithms, takes = {}, {}
+-- By the algorithm's number in ARGV: its steps, and its fast step. Each algorithm's file adds itself.
+local algorithms, fast_steps = {}, {}
 
--- A string of little-endian doubles.
+-- Decodes a string of little-endian doubles.
 local function doubles(bytes)
   local numbers = { struct.unpack('<' .. string.rep('d', #bytes / 8), bytes) }
-  numbers[#numbers] = nil -- the position behind the last, which unpack adds
+  numbers[#numbers] = nil -- unpack appends the position after the last number
   return numbers
 end
 
 local args = doubles(ARGV[1])
 
--- The instant of the decision, in microseconds. The server's clock decides; tests pass their own instead of -1.
--- Under a test's clock nothing may expire by the real one, so there every key lives an hour at least.
-local now, at_least = args[1], 3600000
+-- The instant of the decision, in microseconds, by the server's clock. A test passes its own instant instead of -1. Then
+-- every TTL is at least an hour, so that no key expires by the real clock.
+local now, min_ttl = args[1], 3600000
 if now < 0 then
   local time = call('TIME')
-  now, at_least = time[1] * 1000000 + time[2], 1
+  now, min_ttl = time[1] * 1000000 + time[2], 1
 end
 
--- Milliseconds, rounded up, that something must live to last `micros`, and a second more: a server counts from when it
--- began the script, which may be well before it told the time.
+-- The TTL in milliseconds, rounded up, for `micros` microseconds, plus one second: the server counts a TTL from the start of
+-- the script, which can be well before its TIME.
 local function millis(micros)
-  return math.max(math.ceil(micros / 1000) + 1000, at_least)
+  return math.max(math.ceil(micros / 1000) + 1000, min_ttl)
 end
 
--- One call reads all strings. What is false holds none: nothing, or something else.
+-- One call reads all strings. False means that the key is absent or has another type.
 local stored = #KEYS > 0 and call('MGET', unpack(KEYS)) or {}
 

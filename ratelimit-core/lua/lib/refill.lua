@@ -1,4 +1,5 @@
--- refill.lua: instants and spans of a token bucket, each two numbers: whole microseconds and a numerator over `max`.
+-- refill.lua: rational arithmetic of token buckets. An instant or span is two numbers: whole microseconds, and the numerator
+-- of a fraction over `max`.
 local function plus(micros, fraction, other_micros, other_fraction, max)
   fraction = fraction + other_fraction
   micros = micros + other_micros
@@ -19,12 +20,12 @@ local function later(micros, fraction, other_micros, other_fraction)
   return micros > other_micros or (micros == other_micros and fraction > other_fraction)
 end
 
--- The time that `tokens` take to refill.
+-- The time in which `tokens` refill.
 local function refill(tokens, policy)
   return mul_div(tokens, policy.window, policy.max)
 end
 
--- The time that a full bucket takes to refill, worked out once for each policy.
+-- The time in which an empty bucket fills up, computed once per policy.
 local function full(policy)
   if not policy.full_micros then
     policy.full_micros, policy.full_fraction = refill(policy.burst, policy)

@@ -1,7 +1,7 @@
--- values.lua: reading values that may not be ours.
+-- values.lua: read stored values that may be corrupt.
 
--- The string at a key, '' when there is none. The second result is the error when it cannot be read; a value of another
--- type, or an empty string, which no state is, is only a foreign value, and yields nil and no error.
+-- Returns the string at a key, or '' if the key is absent. Returns nil if the value is corrupt: another type, or an empty
+-- string, which is no state. Returns nil and the error if the server refuses to read.
 local function read_string(key)
   local value = stored[key] or redis.pcall('GET', KEYS[key])
   if value == false then

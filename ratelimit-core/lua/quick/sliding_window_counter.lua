@@ -1,6 +1,6 @@
--- quick/sliding_window_counter.lua: all steps of a sliding window counter at once, for a key inside a sub-window or without
--- a value. Twin of the steps in ../sliding_window_counter.lua, which describes the state.
-takes[2] = function(key, policy, total)
+-- quick/sliding_window_counter.lua: fast step of a sliding window counter, for a key inside its sub-window or absent.
+-- Twin    ../sliding_window_counter.lua, which describes the state; the same steps fused into one function.
+fast_steps[2] = function(key, policy, total)
   local value, sub_windows = stored[key], policy.sub_windows
   local length = policy.window / sub_windows
   if not value then
@@ -10,7 +10,7 @@ takes[2] = function(key, policy, total)
     if sub_windows > 1 then
       state = state .. string.rep('\0', 5 * sub_windows)
     end
-    -- What is there after all is of another type.
+    -- NX fails if the key exists after all, with another type.
     return total <= policy.max and call('SET', KEYS[key], state, 'PX', ttl, 'NX')
   elseif #value ~= (sub_windows == 1 and 18 or 18 + 5 * sub_windows) then
     return false

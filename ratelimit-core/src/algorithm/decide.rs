@@ -55,7 +55,7 @@ pub struct Member<'a> {
 pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::of_one(decide_one(member.policy, member.cost, state, now, mode));
+        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));
     }
     let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
     // For each member, the index of its state in `distinct`.

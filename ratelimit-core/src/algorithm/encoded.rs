@@ -10,7 +10,7 @@ use super::{fixed_window, sliding_window_counter, sliding_window_log, token_buck
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
-/// What a script replies for a key that does not exist.
+/// Reply for a key that does not exist.
 const ABSENT: &[u8] = b".";
 
 /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.

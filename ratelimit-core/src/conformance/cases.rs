@@ -85,7 +85,7 @@ pub fn a_count_that_occurs_twice_is_charged_the_sum(
     }));
 }
 
-/// There is one count per caller, key, algorithm and window; another `max` alone keeps the count of a window.
+/// Callers, keys, algorithms and windows have separate counts; another `max` alone keeps the count of a window.
 pub fn callers_policies_and_windows_are_apart(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let one = Policy::new("one", 1, MINUTE);

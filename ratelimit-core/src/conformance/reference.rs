@@ -15,7 +15,7 @@ use crate::store::Store;
 
 /// The specification as a store: [`decide`] over a map, under one lock, and nothing else.
 ///
-/// It never drops a state, so use it only to compare with.
+/// Never drops a state; use it only to compare other stores with.
 pub struct Reference {
     clock: FakeClock,
     states: Mutex<HashMap<u128, State>>,

@@ -1,4 +1,4 @@
-//! Waits and ranking of outcomes.
+//! Tests of waits and of the ranking of outcomes.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn the_tightest_is_the_violated_limit_with_the_longest_wait() {
 }
 
 #[test]
-fn the_tightest_of_those_that_pass_has_the_least_left_then_the_latest_reset() {
+fn the_tightest_of_passed_limits_has_the_least_remaining_then_the_latest_reset() {
     assert_eq!(group([]).tightest(), None);
     assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
     assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
@@ -61,7 +61,7 @@ fn the_tightest_of_those_that_pass_has_the_least_left_then_the_latest_reset() {
 }
 
 #[test]
-fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is_back() {
+fn available_after_is_the_wait_for_the_request_or_one_unit_or_the_full_quota() {
     let after = |outcome: Outcome| outcome.available_after().as_micros();
     assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
     assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);

@@ -1,6 +1,6 @@
 //! The algorithms: what each admits, and the one table of what the rest of the crate needs to know of it.
 
-/// How units are counted.
+/// Algorithm by which units are counted.
 ///
 /// # Choosing
 ///
@@ -125,7 +125,7 @@ pub(crate) enum Parameter {
     Burst,
 }
 
-/// What the rest of the crate knows of an algorithm, beside its steps.
+/// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
     /// As attributes and configuration spell it.
     name: &'static str,

@@ -1,6 +1,6 @@
 //! Fingerprints of policies' states.
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 
 /// FNV-1a of everything that tells one policy's states from another's, so that a store hashes 8 bytes instead of a name.
 ///

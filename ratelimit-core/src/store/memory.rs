@@ -120,7 +120,7 @@ impl MemoryStore {
 
     pub(crate) fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
         if let [check] = group {
-            return GroupOutcome::of_one(self.decide_one(check, mode));
+            return GroupOutcome::from_one(self.decide_one(check, mode));
         }
         let now = self.clock.now();
         let mut locked = self.lock_shards(group, now);

@@ -1,4 +1,4 @@
-//! Bytes that are states, and bytes that are not.
+//! Tests of decoding: states, and bytes that are none.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ fn policy(algorithm: Algorithm) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(10).window(Duration::from_secs(60)).build()
 }
 
-/// A tag, and little-endian integers of so many bytes.
+/// A tag, and little-endian integers with their sizes in bytes.
 fn bytes(tag: u8, numbers: &[(u64, usize)]) -> Vec<u8> {
     let numbers = numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec());
     [tag].into_iter().chain(numbers).collect()
 }
 
 #[test]
-fn the_newer_entries_of_a_log_are_one() {
+fn newer_entries_of_a_log_are_merged() {
     let policy = policy(LOG);
-    let told = [(9, 5), (40_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)];
-    let told = bytes(b'l', &told);
+    let numbers = [(9, 5), (40_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)];
+    let reply = bytes(b'l', &numbers);
     // The tenth unit was charged at this instant.
     for (cost, end) in [
         (1, 61_000_001),
@@ -32,15 +32,15 @@ fn the_newer_entries_of_a_log_are_one() {
         (9, 100_000_001),
         (10, 110_000_001),
     ] {
-        let mut state = State::decode(&policy, &told, NOW, 1).unwrap();
-        let told = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
-        assert_eq!(told.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
-        assert_eq!(told.reset_after(), Duration::from_micros(60_000_001));
+        let mut state = State::decode(&policy, &reply, NOW, 1).unwrap();
+        let outcome = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
+        assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
+        assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
     }
 }
 
 #[test]
-fn a_sum_that_is_not_that_of_the_counts_counts_as_it_did_to_the_script() {
+fn a_wrong_sum_counts_as_it_did_in_the_script() {
     let three = Policy::builder("k").max(10).window(Duration::from_secs(60)).sub_windows(3).build();
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
@@ -51,7 +51,7 @@ fn a_sum_that_is_not_that_of_the_counts_counts_as_it_did_to_the_script() {
 }
 
 #[test]
-fn what_is_not_ours_is_told_apart() {
+fn malformed_bytes_are_no_state() {
     let windows = |tag| bytes(tag, &[(1, 7), (2, 5), (3, 5)]);
     let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
     let sub_windows = |sum| bytes(b'c', &[(1, 7), (2, 5), (3, 5), (sum, 5), (4, 5), (5, 5)]);
@@ -86,7 +86,7 @@ fn what_is_not_ours_is_told_apart() {
 }
 
 #[test]
-fn no_number_is_too_large() {
+fn the_largest_numbers_do_not_overflow() {
     let most = (u64::MAX >> 8, u64::MAX >> 24);
     let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
     let cases = [
@@ -100,8 +100,8 @@ fn no_number_is_too_large() {
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
             let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();
-            let told = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
-            assert!(!told.is_allowed(), "{}", policy.algorithm());
+            let outcome = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
+            assert!(!outcome.is_allowed(), "{}", policy.algorithm());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Unpacked states are what was packed, and expire when they should.
+//! Tests of packing and of expiry.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) -> u64 {
 }
 
 #[test]
-fn two_windows_are_opened_as_they_were_closed_and_can_be_forgotten_soon_after_their_end() {
+fn two_windows_are_unpacked_as_they_were_packed_and_expire_soon_after_their_end() {
     let counts = [0, 1, 2, 3, 4, 5, 7, 8, 9, 100, 65_535, 65_537, u64::from(u32::MAX)];
     for window in [1_000, 1_001, 60_000_000, 31_622_400_000_000] {
         let policy = Policy::new("k", 1, Duration::from_micros(window));
@@ -28,39 +28,39 @@ fn two_windows_are_opened_as_they_were_closed_and_can_be_forgotten_soon_after_th
             let forget_at = (NOW + 3 * window).into();
             let (current, earlier) = (current.try_into().unwrap(), earlier.try_into().unwrap());
             state.0 = Packed::TwoWindows { forget_at, current, earlier };
-            let (open, taken) = state.unpack(&policy, NOW);
-            assert!(!taken);
-            let resets_at = open.step().resets_at();
-            let mut closed = State::new(&policy);
-            closed.pack(open);
-            assert_eq!(closed, state, "{current} and {earlier} in {window} us");
+            let (unpacked, moved_out) = state.unpack(&policy, NOW);
+            assert!(!moved_out);
+            let resets_at = unpacked.step().resets_at();
+            let mut packed = State::new(&policy);
+            packed.pack(unpacked);
+            assert_eq!(packed, state, "{current} and {earlier} in {window} us");
             if current > 0 || earlier > 0 {
                 let late = state.expires_at().as_micros() - resets_at;
                 assert!(late <= window / 12 + 1, "{late} us after {current} and {earlier} in {window} us");
             }
             if current == 1 {
-                assert_eq!(state.expires_at().as_micros(), resets_at, "exact for who comes once");
+                assert_eq!(state.expires_at().as_micros(), resets_at, "exact for a single request");
             }
         }
     }
 }
 
 #[test]
-fn what_is_kept_of_every_algorithm_expires_when_it_says_no_more() {
+fn states_of_every_algorithm_expire_when_nothing_counts() {
     let window = Duration::from_secs(60);
     for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(7).window(window).build();
         let mut state = State::new(&policy);
-        assert!(state.expires_at().as_micros() == 0, "{algorithm}: a new one says nothing");
+        assert!(state.expires_at().as_micros() == 0, "{algorithm}: a new state has expired");
         charge(&mut state, &policy, NOW, 1);
-        let (open, _) = state.clone().unpack(&policy, NOW);
-        assert_eq!(state.expires_at().as_micros(), open.step().resets_at(), "{algorithm}");
+        let (unpacked, _) = state.clone().unpack(&policy, NOW);
+        assert_eq!(state.expires_at().as_micros(), unpacked.step().resets_at(), "{algorithm}");
         assert!(state.expires_at().as_micros() > NOW, "{algorithm}");
     }
 }
 
 #[test]
-fn two_windows_with_counts_that_do_not_fit_go_on_in_a_box() {
+fn two_windows_with_counts_above_32_bits_are_boxed() {
     let window = 60_000_000;
     let policy = Policy::new("k", MAX_UNITS, Duration::from_micros(window));
     let (mut state, most, start) = (State::new(&policy), u64::from(u32::MAX), NOW - NOW % window);
@@ -68,7 +68,7 @@ fn two_windows_with_counts_that_do_not_fit_go_on_in_a_box() {
     assert!(two_windows(&state));
     assert_eq!(charge(&mut state, &policy, start, 1), MAX_UNITS - most - 1);
     assert!(!two_windows(&state));
-    // Half a window later, half of it counts; and it ends when it would have ended in place.
+    // Half a window later half of the count remains, and the expiry is that of counts in place.
     let half = most.div_ceil(2);
     assert_eq!(charge(&mut state, &policy, start + window + window / 2, 5), MAX_UNITS - half - 5);
     let end = start + 3 * window - (window - 1) / 5;

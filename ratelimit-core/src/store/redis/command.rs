@@ -31,7 +31,7 @@ impl ScriptCall {
     }
 }
 
-/// What is sent to the server.
+/// A command for the server.
 pub(super) enum Command {
     Run(ScriptCall),
     Delete(Keys),

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::error::CallError;
 
-/// When a request was made, and how long it waits for its reply.
+/// Start of a request, and its longest wait for the reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestDeadline {
     /// Also the request's place in the order of a queue.

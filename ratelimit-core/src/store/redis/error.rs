@@ -40,7 +40,7 @@ impl From<CallError> for StoreError {
     }
 }
 
-/// What an error means for the connection.
+/// Effect of an error on the connection.
 pub(super) enum ConnectionImpact {
     /// The connection is lost.
     Lost,
@@ -53,7 +53,7 @@ pub(super) enum ConnectionImpact {
 }
 
 impl ConnectionImpact {
-    pub(super) fn of(error: &RedisError) -> Self {
+    pub(super) fn from_error(error: &RedisError) -> Self {
         if error.is_unrecoverable_error() || error.is_io_error() {
             return Self::Lost;
         }

@@ -48,7 +48,7 @@ impl KeyFormat {
         let mut caller = [0; 16];
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         caller.copy_from_slice(&digest.as_bytes()[..16]);
-        StateKey { caller, policy: check.policy().shared_key(), kind: StateKind::of(check.policy()) }
+        StateKey { caller, policy: check.policy().shared_key(), kind: StateKind::new(check.policy()) }
     }
 
     /// The key as it is sent.
@@ -95,7 +95,7 @@ impl StateKey {
     }
 }
 
-/// What tells a policy's states from those of another policy with the same key.
+/// Numbers that distinguish a policy's states from those of another policy with the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StateKind {
     algorithm: Algorithm,
@@ -105,7 +105,7 @@ struct StateKind {
 }
 
 impl StateKind {
-    fn of(policy: &Policy) -> Self {
+    fn new(policy: &Policy) -> Self {
         let more = match policy.algorithm().spec().parameter {
             Parameter::SubWindows if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
             Parameter::Burst => [policy.max(), policy.capacity()],

@@ -18,7 +18,7 @@ use super::error::{CallError, ConnectionImpact};
 use super::timeouts::Timeouts;
 use super::topology::{Nodes, RedisConnection, SLOT_RANGES, slot_range};
 
-/// What requests and the supervisor share.
+/// State that requests and the supervisor share.
 pub(super) struct Link {
     pub(super) state: watch::Sender<ConnectionState>,
     /// Whether `state` is `Down`.
@@ -210,7 +210,7 @@ impl Link {
 
     /// Records what an error means for the connection. Returns the error of the call.
     pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
-        let weight = match ConnectionImpact::of(&error) {
+        let weight = match ConnectionImpact::from_error(&error) {
             // A cluster's client reconnects by itself.
             ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
             ConnectionImpact::Lost => {

@@ -107,7 +107,7 @@ impl Link {
         match timeout(self.timeouts.deadline, connection.send(&redis::cmd("PING"))).await {
             Ok(Err(error))
                 if matches!(
-                    ConnectionImpact::of(&error),
+                    ConnectionImpact::from_error(&error),
                     ConnectionImpact::Lost | ConnectionImpact::WrongServer
                 ) =>
             {

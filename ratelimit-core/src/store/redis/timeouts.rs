@@ -9,9 +9,9 @@ use crate::error::ConfigError;
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// Of one decision, in total.
+    /// Total time of one decision.
     pub(super) deadline: Duration,
-    /// Of one attempt to connect, in the background.
+    /// Time of one attempt to connect, in the background.
     pub(super) connect: Duration,
     /// First and longest pause between two attempts to connect, before jitter, which at most doubles it.
     pub(super) shortest_pause: Duration,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_the_longest_and_differ_from_process_to_process() {
+    fn pauses_grow_to_the_longest_and_have_jitter() {
         let ms = Duration::from_millis;
         let timeouts = Timeouts {
             deadline: ms(100),

@@ -71,14 +71,20 @@ fn a_server_that_cannot_serve_any_request_opens_the_breaker() {
         "UNKILLABLE Sorry the script already executed write commands against the dataset.",
         "ERR The user executing the script can't run this command or subcommand script: f",
     ] {
-        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::CannotServe), "{line}");
+        assert!(
+            matches!(ConnectionImpact::from_error(&error(line)), ConnectionImpact::CannotServe),
+            "{line}"
+        );
     }
     for line in [
         "READONLY You can't write against a read only replica.",
         "NOAUTH Authentication required.",
         "WRONGPASS invalid username-password pair or user is disabled.",
     ] {
-        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::WrongServer), "{line}");
+        assert!(
+            matches!(ConnectionImpact::from_error(&error(line)), ConnectionImpact::WrongServer),
+            "{line}"
+        );
     }
 }
 
@@ -86,6 +92,6 @@ fn a_server_that_cannot_serve_any_request_opens_the_breaker() {
 fn an_error_about_one_call_does_not_affect_the_connection() {
     for line in ["WRONGTYPE Operation against a key holding the wrong kind of value", "ERR user_script:1: x"]
     {
-        assert!(matches!(ConnectionImpact::of(&error(line)), ConnectionImpact::None), "{line}");
+        assert!(matches!(ConnectionImpact::from_error(&error(line)), ConnectionImpact::None), "{line}");
     }
 }

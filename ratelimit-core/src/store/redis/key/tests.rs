@@ -26,7 +26,7 @@ fn kinds_tell_states_apart() {
     };
     let kind = |policy: &Policy| {
         let mut kind = String::new();
-        StateKind::of(policy).push(&mut kind);
+        StateKind::new(policy).push(&mut kind);
         kind
     };
     assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");

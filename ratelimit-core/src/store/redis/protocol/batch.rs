@@ -18,7 +18,7 @@ pub(in crate::store::redis) struct PolicyArg {
 }
 
 impl PolicyArg {
-    pub(in crate::store::redis) fn of(policy: &Policy) -> Self {
+    pub(in crate::store::redis) fn new(policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
         let parameter = match algorithm.spec().parameter {
             Parameter::Burst => policy.capacity(),
@@ -54,7 +54,7 @@ pub(in crate::store::redis) struct LimitArg {
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
-        Self { key, policy: PolicyArg::of(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
+        Self { key, policy: PolicyArg::new(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) struct RequestEntry {
     pub(super) limits: SmallVec<[(u16, u64); 1]>,
 }
 
-/// What all requests of the call want of one key.
+/// All requests of the call for one key, taken together.
 pub(super) struct KeyEntry {
     /// Index of the policy.
     pub(super) policy: u16,

@@ -106,7 +106,7 @@ impl Reply {
         let at = self.states.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
-            GroupOutcome::of_one(decide_one(check.policy(), check.units(), &mut state, at, self.mode))
+            GroupOutcome::from_one(decide_one(check.policy(), check.units(), &mut state, at, self.mode))
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();

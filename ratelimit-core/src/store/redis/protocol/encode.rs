@@ -119,7 +119,7 @@ impl RefundArgs {
     }
 
     pub(in crate::store::redis) fn push(&mut self, taken: &Taken<'_>) {
-        PolicyArg::of(taken.check().policy()).push(&mut self.0);
+        PolicyArg::new(taken.check().policy()).push(&mut self.0);
         push(&mut self.0, taken.check().units().min(MAX_UNITS + 1));
         push(&mut self.0, taken.at().as_micros());
         push(&mut self.0, taken.until().as_micros());

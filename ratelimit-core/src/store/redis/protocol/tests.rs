@@ -1,4 +1,4 @@
-//! What goes to the scripts and what comes back.
+//! Tests of arguments and replies.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn doubles(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect()
 }
 
-/// Two windows as Redis holds them.
+/// Encodes two windows.
 fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
     let (current, oldest) = (current.to_le_bytes(), oldest.to_le_bytes());
     [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
@@ -71,7 +71,7 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
                 .zip(["m", "s", "m", "m", "m"])
                 .all(|(key, policy)| { key.starts_with(&format!("rl1:{policy}:")) })
         );
-        // What groups and peeks ask about is judged request by request.
+        // Keys of groups and peeks have no sum.
         let all = 1_000_000_000_001.0 * f64::from(rounds);
         let head = [
             [7.0, 2.0].as_slice(),
@@ -91,7 +91,7 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
 }
 
 #[test]
-fn the_servers_clock_is_another_word_than_any_instant() {
+fn the_servers_clock_differs_from_any_instant() {
     let policy = Policy::new("k", 10, MINUTE);
     let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
@@ -104,16 +104,16 @@ fn the_servers_clock_is_another_word_than_any_instant() {
 }
 
 #[test]
-fn a_log_weighs_more_than_what_is_one_short_value() {
-    let weight = |algorithm| PolicyArg::of(&Policy::builder("k").algorithm(algorithm).build()).weight();
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
-        assert_eq!(weight(algorithm), 1, "{algorithm}");
+fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
+    let weight = |algorithm| PolicyArg::new(&Policy::builder("k").algorithm(algorithm).build()).weight();
+    for &algorithm in Algorithm::ALL {
+        let expected = if algorithm == Algorithm::SlidingWindowLog { 8 } else { 1 };
+        assert_eq!(weight(algorithm), expected, "{algorithm}");
     }
-    assert_eq!(weight(Algorithm::SlidingWindowLog), 8);
 }
 
 #[test]
-fn a_count_under_two_limits_is_judged_request_by_request() {
+fn a_key_under_two_limits_has_no_sum() {
     let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
     let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
     let (call, _) = encoder(7).encode(requests.into());
@@ -122,27 +122,28 @@ fn a_count_under_two_limits_is_judged_request_by_request() {
 }
 
 #[test]
-fn each_request_is_told_what_those_before_it_left() {
+fn each_reply_accounts_for_the_requests_before_it() {
     let policy = Policy::new("k", 10, MINUTE);
-    let ask = |who, cost, mode| request(&[(&policy, who, cost)], mode);
+    let check = |caller, cost, mode| request(&[(&policy, caller, cost)], mode);
     let requests = vec![
-        ask("a", 3, Mode::Check),
-        ask("b", 1, Mode::Check),
-        ask("a", 1, Mode::Peek),
-        ask("a", 9, Mode::Check),
+        check("a", 3, Mode::Check),
+        check("b", 1, Mode::Check),
+        check("a", 1, Mode::Peek),
+        check("a", 9, Mode::Check),
         request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
-        ask("a", 1, Mode::Check),
+        check("a", 1, Mode::Check),
     ];
     let (_, batch) = encoder(0).encode(requests);
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
-    let told = |reply: Reply, group: &[(&str, u64)]| {
-        let group: Vec<_> = group.iter().map(|(who, cost)| Check::new(&policy, *who).cost(*cost)).collect();
+    let report = |reply: Reply, group: &[(&str, u64)]| {
+        let group: Vec<_> =
+            group.iter().map(|(caller, cost)| Check::new(&policy, *caller).cost(*cost)).collect();
         let outcome = reply.into_outcome(&group).unwrap();
         assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
-        outcome.outcomes().iter().map(|told| (told.is_allowed(), told.remaining())).collect::<Vec<_>>()
+        outcome.outcomes().iter().map(|one| (one.is_allowed(), one.remaining())).collect::<Vec<_>>()
     };
     let mut replies = replies.into_iter();
-    let mut next = |group: &[(&str, u64)]| told(replies.next().unwrap(), group);
+    let mut next = |group: &[(&str, u64)]| report(replies.next().unwrap(), group);
     assert_eq!(next(&[("a", 3)]), [(true, 6)]);
     assert_eq!(next(&[("b", 1)]), [(true, 9)]);
     assert_eq!(next(&[("a", 1)]), [(true, 6)]);
@@ -170,7 +171,7 @@ fn a_reply_of_any_other_shape_is_a_protocol_error() {
         reply(&[b"."], 1e300, ""),
         reply(&[b"."], 1.0, "11"),
         reply(&[b"."], 1.0, "x"),
-        // Verdicts that do not follow from what was found.
+        // Verdicts that do not follow from the states.
         reply(&[b"."], 1.0, "0"),
         reply(&[b"."], 1.0, "-"),
         reply(&[&full], 60_000_000.0, ""),
@@ -182,12 +183,12 @@ fn a_reply_of_any_other_shape_is_a_protocol_error() {
 }
 
 #[test]
-fn verdicts_that_cannot_be_true_end_in_an_error_and_not_in_a_panic() {
+fn impossible_verdicts_are_an_error_and_not_a_panic() {
     let year = Duration::from_secs(366 * 86_400);
     for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
-        let ask = |cost| request(&[(&policy, "a", cost)], Mode::Check);
-        let (_, batch) = encoder(0).encode(vec![ask(u64::MAX), ask(u64::MAX), ask(1)]);
+        let check = |cost| request(&[(&policy, "a", cost)], Mode::Check);
+        let (_, batch) = encoder(0).encode(vec![check(u64::MAX), check(u64::MAX), check(1)]);
         let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
         let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
@@ -195,7 +196,7 @@ fn verdicts_that_cannot_be_true_end_in_an_error_and_not_in_a_panic() {
 }
 
 #[test]
-fn a_foreign_value_is_told_by_its_policy() {
+fn the_error_of_a_corrupt_state_names_the_policy() {
     let other = [b"f", &windows(1, 1, 1)[1..]].concat();
     for found in [&other[..], b"!"] {
         for verdict in ["", "-"] {
