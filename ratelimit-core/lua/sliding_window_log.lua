@@ -13,8 +13,7 @@
 -- Writes  HSET and PEXPIRE when charged. When denied nothing, unless entries have expired since: what has expired once stays
 --         so when the clock goes back. Everything is written by save, so that a peek, and what shows only later that it is
 --         not ours, writes nothing.
-local sliding_window_log = {}
-algorithms[3] = sliding_window_log
+local log = {}
 
 local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
 local FAN_OUT = 32 -- a search reads a node or two of each level: fewer long ones or more short ones take it longer
@@ -86,7 +85,7 @@ local function read(self, level, number)
     local text = call('HGET', KEYS[self.key], id)
     local node = text and #text >= 8 and parse(level, text)
     if not node or node.width > 5 or (count and node.count ~= count) or node.count % 1 ~= 0 or node.count > ENTRIES then
-      self.foreign = true
+      self.corrupt = true
       node = level == 0 and empty(0, 1) or parse(level, '')
     end
     self.nodes[id] = node
@@ -126,21 +125,21 @@ local function find(self, after, need, number, index, passed)
   number, index, passed = number or self.first, index or self.skip, passed or 0
   if number < self.last and open.count > 0 then
     local before = self.used - units_in(open)
-    self.foreign = self.foreign or before < passed
+    self.corrupt = self.corrupt or before < passed
     if before < need or record(open, 0) <= after then
       number, index, passed = self.last, 0, before
     end
   end
-  while not self.foreign do
+  while not self.corrupt do
     local at, time, units
     at, time, units, passed = scan(read(self, level, number), index, after, need, passed)
     if at and level == 0 then
-      self.foreign = time > self.newest or passed + units > self.used
+      self.corrupt = time > self.newest or passed + units > self.used
       return { number = number, index = at, time = time, units = units }, passed
     elseif at then
       level, number, index, leads = level - 1, number * FAN_OUT + at, 0, true
     elseif leads then
-      self.foreign = true -- what is above tells of an entry that is not there
+      self.corrupt = true -- what is above tells of an entry that is not there
     elseif number < last(self, level) then
       level, number, index = level + 1, math.floor(number / FAN_OUT), number % FAN_OUT + 1
     elseif level > 0 then
@@ -160,7 +159,7 @@ local function find_newest(self)
     return entry
   end
   entry = find(self, -1, self.used)
-  self.foreign = self.foreign or not entry
+  self.corrupt = self.corrupt or not entry
   return entry or { number = self.last, index = 0, time = 0, units = 0 }
 end
 
@@ -178,7 +177,7 @@ local function reduce(self, entry, units)
   splice(node, entry.index, units > 0 and encode(node, entry.time, units) or '')
   while number < last(self, level) do
     local above, index = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
-    if self.foreign then
+    if self.corrupt then
       return
     end
     local time, sum = record(above, index)
@@ -187,7 +186,7 @@ local function reduce(self, entry, units)
     while newest >= 0 and select(2, record(node, newest)) == 0 do
       newest = newest - 1
     end
-    self.foreign = sum < 0 or (sum == 0) ~= (newest < 0)
+    self.corrupt = sum < 0 or (sum == 0) ~= (newest < 0)
     splice(above, index, encode(above, newest >= 0 and record(node, newest) or time, sum))
     note(self, level, number, node, sum)
     level, number, node = level + 1, math.floor(number / FAN_OUT), above
@@ -241,9 +240,10 @@ local function clear(self)
   self.open, self.nodes, self.changed, self.anew = empty(0, 1), {}, {}, self.stored
 end
 
-function sliding_window_log.load(key, policy)
+-- Reads the header of a log. Returns nil for a value that is not one, with the server's error, if any.
+local function load(key, window)
   local header = redis.pcall('HGET', KEYS[key], 'h')
-  local self = { key = key, policy = policy, waits = {}, save = false, stored = false }
+  local self = { key = key, window = window, waits = {}, stored = false }
   clear(self)
   if not header then
     -- Without a header it is ours only if it is not there.
@@ -272,7 +272,7 @@ end
 local function fold(self)
   local entry, passed = find(self, now, 0)
   if not entry then
-    self.foreign = true -- the newest that the header tells is not there
+    self.corrupt = true -- the newest that the header tells is not there
     return
   end
   local future = self.used - passed
@@ -293,13 +293,14 @@ local function fold(self)
   push(self, now, future)
 end
 
-function sliding_window_log.settle(self, policy)
+-- Brings a log to `now`. Returns whether that has to be written even if nothing is charged.
+local function advance(self)
   local found = self.used
   local went_back = now < self.newest
   if went_back then
     fold(self)
   end
-  self.expired = now - policy.window - 1 -- the latest time that no longer counts
+  self.expired = now - self.window - 1 -- the latest time that no longer counts
   if self.newest <= self.expired then
     clear(self)
   elseif self.used > 0 then
@@ -307,48 +308,57 @@ function sliding_window_log.settle(self, policy)
     if entry then
       self.first, self.skip, self.used = entry.number, entry.index, self.used - passed
     else
-      self.foreign = true
+      self.corrupt = true
     end
   end
   self.found_used, self.found_newest = self.used, self.newest
   return went_back or self.used < found
 end
 
-function sliding_window_log.fits(self, policy, cost)
-  return self.used + cost <= policy.max
+-- Reads the log at a key and brings it to `now`. Returns nil for a value that is not one, with the server's error, if any.
+function log.open(key, window)
+  local self, failure = load(key, window)
+  if self then
+    self.keep = advance(self)
+  end
+  return self, failure
 end
 
-function sliding_window_log.charge(self, _, cost)
+function log.fits(self, cost, max)
+  return self.used + cost <= max
+end
+
+function log.charge(self, cost)
   if cost > 0 then
     push(self, now, cost)
   end
 end
 
 -- Notes how many units have to leave until a cost fits.
-function sliding_window_log.denied(self, policy, cost)
-  if cost <= policy.max then
-    self.waits[#self.waits + 1] = self.used + cost - policy.max
+function log.note_wait(self, cost, max)
+  if cost <= max then
+    self.waits[#self.waits + 1] = self.used + cost - max
   end
 end
 
 -- Notes how many units have to leave until one more fits, when none does: clients are told that wait as well.
-function sliding_window_log.charged(self, policy)
-  if self.used >= policy.max then
-    self.waits[#self.waits + 1] = self.used + 1 - policy.max
+function log.note_next_unit(self, max)
+  if self.used >= max then
+    self.waits[#self.waits + 1] = self.used + 1 - max
   end
 end
 
 -- What matters of the log as it was found: its header and a count (2 bytes); then so many times, one for each number of
 -- units that a caller waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
 -- before (5 bytes). Of units that came since, the client knows the time.
-function sliding_window_log.tell(self)
+function log.extract(self)
   local told, gone, earlier, number, index = {}, 0, self.expired, nil, nil
   table.sort(self.waits)
   for _, need in ipairs(self.waits) do
     if need > gone and need <= self.found_used then
       local entry, passed = find(self, earlier, need, number, index, gone)
       if not entry or entry.time > self.found_newest then
-        self.foreign = true
+        self.corrupt = true
         break
       end
       local until_then = math.min(passed + entry.units, self.found_used)
@@ -359,23 +369,8 @@ function sliding_window_log.tell(self)
   return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #told) .. table.concat(told)
 end
 
-function sliding_window_log.refund(self, _, cost, at)
-  local entry = find(self, at - 1, 0)
-  if not entry or entry.time ~= at then
-    return
-  end
-  reduce(self, entry, math.max(entry.units - cost, 0))
-  if cost >= entry.units and self.used > 0 then
-    self.newest = self.newest == at and find_newest(self).time or self.newest
-    -- The node in which the live ones began may have become empty.
-    local first = find(self, -1, 0)
-    self.foreign = self.foreign or not first
-    self.first, self.skip = first and first.number, first and first.index
-  end
-end
-
-function sliding_window_log.save(self, number, policy)
-  local key = KEYS[number]
+function log.save(self)
+  local key = KEYS[self.key]
   if self.used == 0 or self.anew then
     call('UNLINK', key)
   end
@@ -407,6 +402,22 @@ function sliding_window_log.save(self, number, policy)
     call('HDEL', key, unpack(gone))
   end
   if self.added then
-    call('PEXPIRE', key, millis(policy.window + 1))
+    call('PEXPIRE', key, math.ceil((self.window + 1) / 1000) + spare)
+  end
+end
+
+-- refund:
+function log.refund(self, cost, at)
+  local entry = find(self, at - 1, 0)
+  if not entry or entry.time ~= at then
+    return
+  end
+  reduce(self, entry, math.max(entry.units - cost, 0))
+  if cost >= entry.units and self.used > 0 then
+    self.newest = self.newest == at and find_newest(self).time or self.newest
+    -- The node in which the live ones began may have become empty.
+    local first = find(self, -1, 0)
+    self.corrupt = self.corrupt or not first
+    self.first, self.skip = first and first.number, first and first.index
   end
 end

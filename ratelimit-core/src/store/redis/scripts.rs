@@ -1,7 +1,7 @@
 //! The script texts: put together from the files in `lua/`, with only the algorithms that a group needs.
 //!
-//! A group of one algorithm, which is nearly every group, runs a script that holds only that one, since Redis runs
-//! through every definition at each call until the script returns.
+//! Redis runs every definition of a script at each call until the script returns. So a script holds only what it needs,
+//! and a script for one algorithm, which nearly every call uses, holds that algorithm's step in place of a call to it.
 
 use std::sync::OnceLock;
 
@@ -26,61 +26,38 @@ impl Script {
 /// Sets of algorithms, one bit for each.
 const SETS: usize = 1 << ALGORITHMS.len();
 
-/// The texts of an algorithm.
-struct Texts {
-    algorithm: Algorithm,
-    /// What both others call.
-    shared: &'static str,
-    /// All steps at once, for what is frequent and simple.
-    quick: &'static str,
-    /// The steps.
-    steps: &'static str,
-}
-
-const ALGORITHMS: [Texts; 4] = [
-    Texts {
-        algorithm: Algorithm::FixedWindow,
-        shared: "",
-        quick: include_str!("../../../lua/quick/fixed_window.lua"),
-        steps: include_str!("../../../lua/fixed_window.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::SlidingWindowCounter,
-        shared: "",
-        quick: include_str!("../../../lua/quick/sliding_window_counter.lua"),
-        steps: include_str!("../../../lua/sliding_window_counter.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::SlidingWindowLog,
-        shared: "",
-        quick: "",
-        steps: include_str!("../../../lua/sliding_window_log.lua"),
-    },
-    Texts {
-        algorithm: Algorithm::TokenBucket,
-        shared: include_str!("../../../lua/lib/refill.lua"),
-        quick: include_str!("../../../lua/quick/token_bucket.lua"),
-        steps: include_str!("../../../lua/token_bucket.lua"),
-    },
+const ALGORITHMS: [(Algorithm, &str); 4] = [
+    (Algorithm::FixedWindow, include_str!("../../../lua/fixed_window.lua")),
+    (Algorithm::SlidingWindowCounter, include_str!("../../../lua/sliding_window_counter.lua")),
+    (Algorithm::SlidingWindowLog, include_str!("../../../lua/sliding_window_log.lua")),
+    (Algorithm::TokenBucket, include_str!("../../../lua/token_bucket.lua")),
 ];
-const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
-const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
-const VALUES: &str = include_str!("../../../lua/lib/values.lua");
-const QUICK_CHECK: &str = include_str!("../../../lua/quick/check.lua");
+const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
+const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
+const REQUESTS: &str = include_str!("../../../lua/requests.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
+
+/// The line of `check.lua` that stands for the step.
+const STEP: &str = "--STEP\n";
+/// The line of an algorithm's file behind which only refunds need the text.
+const BEFORE_REFUND: &str = "-- refund:\n";
+/// The step of the algorithm that a call names. There is none for a log, whose state is no string.
+const CALL_STEP: &str = "local step = steps[algorithm]\nif step then\nfits, bytes, ttl = step(value, cost, max, window, shape)\nend\n";
 
 /// The script that judges a group with these algorithms.
 pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, true, CHECK)
+    let set = set(algorithms);
+    SCRIPTS[set].get_or_init(|| Script::new(check_text(set)))
 }
 
 /// The script that gives back what was taken under these algorithms.
 pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, false, REFUND)
+    let set = set(algorithms);
+    SCRIPTS[set].get_or_init(|| Script::new(refund_text(set)))
 }
 
 /// The script that proves that all others would work.
@@ -104,26 +81,70 @@ const fn bit(algorithm: Algorithm) -> usize {
     1 << (number(algorithm) - 1)
 }
 
-fn script(
-    scripts: &'static [OnceLock<Script>; SETS],
-    algorithms: impl Iterator<Item = Algorithm>,
-    is_check: bool,
-    main: &str,
-) -> &'static Script {
-    let set = algorithms.fold(0, |set, algorithm| set | bit(algorithm));
-    scripts[set].get_or_init(|| {
-        let chosen = || ALGORITHMS.iter().filter(|texts| set & bit(texts.algorithm) != 0);
-        let mut text = [PRELUDE, MUL_DIV].concat();
-        text.extend(chosen().map(|texts| texts.shared));
-        if is_check {
-            text.extend(chosen().map(|texts| texts.quick));
-            text.push_str(QUICK_CHECK);
+fn set(algorithms: impl Iterator<Item = Algorithm>) -> usize {
+    algorithms.fold(0, |set, algorithm| set | bit(algorithm))
+}
+
+/// The algorithms of a set whose states are strings, and their texts.
+fn steps(set: usize) -> impl Iterator<Item = (Algorithm, &'static str)> {
+    let is_step = move |of: &(Algorithm, &str)| set & bit(of.0) != 0 && of.0 != Algorithm::SlidingWindowLog;
+    ALGORITHMS.into_iter().filter(is_step)
+}
+
+/// The text of an algorithm's file without and with its refund.
+fn without_refund(text: &'static str) -> &'static str {
+    text.split_once(BEFORE_REFUND).map_or(text, |(step, _)| step)
+}
+
+/// The functions of the steps, by the numbers that ARGV uses.
+fn define_steps(set: usize) -> String {
+    let mut text = String::from("local steps = {}\n");
+    for (algorithm, step) in steps(set) {
+        let (number, step) = (number(algorithm), without_refund(step));
+        text +=
+            &format!("steps[{number}] = function(value, cost, max, window, shape)\nlocal fits, bytes, ttl\n");
+        text += &format!("{step}return fits, bytes, ttl\nend\n");
+    }
+    text
+}
+
+/// The functions about logs, or nothing where a script has none.
+fn define_log(set: usize, part: fn(&'static str) -> &'static str) -> &'static str {
+    let log = ALGORITHMS.iter().find(|(algorithm, _)| *algorithm == Algorithm::SlidingWindowLog);
+    match log {
+        Some((algorithm, text)) if set & bit(*algorithm) != 0 => part(text),
+        _ => "local log\n",
+    }
+}
+
+fn mul_div(set: usize) -> &'static str {
+    let needs_it = set & (bit(Algorithm::SlidingWindowCounter) | bit(Algorithm::TokenBucket)) != 0;
+    if needs_it { MUL_DIV } else { "" }
+}
+
+fn check_text(set: usize) -> String {
+    let mut text = [PRELUDE, mul_div(set)].concat();
+    let functions = define_steps(set);
+    match steps(set).collect::<Vec<_>>()[..] {
+        [] => text = [&text, "local stored, args, left\n", &functions].concat(),
+        [(algorithm, step)] if set == bit(algorithm) => {
+            text += &CHECK.replace(STEP, without_refund(step));
+            text += &functions;
         }
-        text.push_str(VALUES);
-        text.extend(chosen().map(|texts| texts.steps));
-        text.push_str(main);
-        Script::new(text)
-    })
+        _ => {
+            text += &functions;
+            text += &CHECK.replace(STEP, CALL_STEP);
+        }
+    }
+    text += define_log(set, without_refund);
+    text + REQUESTS
+}
+
+fn refund_text(set: usize) -> String {
+    let refunds = steps(set).filter_map(|(_, text)| text.split_once(BEFORE_REFUND)).map(|(_, refund)| refund);
+    let mut text = [PRELUDE, mul_div(set), &define_steps(set), "local refunds = {}\n"].concat();
+    text.extend(refunds);
+    text + define_log(set, |text| text) + REFUND
 }
 
 #[cfg(test)]
@@ -136,14 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn the_proof_tries_every_command_that_is_needed() {
-        let texts = ALGORITHMS.iter().flat_map(|texts| [texts.shared, texts.quick, texts.steps]);
-        let texts = texts.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
+    fn the_probe_tries_every_command_that_the_scripts_call() {
+        let texts =
+            ALGORITHMS.iter().map(|(_, text)| *text).chain([PRELUDE, MUL_DIV, CHECK, REQUESTS, REFUND]);
         let mut needed: Vec<&str> = texts.flat_map(commands).collect();
         needed.extend(["UNLINK", "TIME"]);
         assert!(needed.contains(&"SET") && needed.contains(&"HSET"), "{needed:?}");
         for command in needed {
             assert!(PROBE.contains(&format!("try('{command}'")), "{command}");
+        }
+    }
+
+    /// The texts with their marks replaced, for every set.
+    #[test]
+    fn every_text_has_its_parts_in_place() {
+        assert_eq!(CHECK.matches(STEP).count(), 1);
+        for (algorithm, text) in ALGORITHMS {
+            assert_eq!(text.matches(BEFORE_REFUND).count(), 1, "{algorithm}");
+        }
+        for set in 1..SETS {
+            assert!(!check_text(set).contains(STEP.trim()), "{set}");
+            assert!(check_text(set).contains("local log") && refund_text(set).contains("local log"), "{set}");
         }
     }
 }
