@@ -46,8 +46,8 @@ for key = 1, #KEYS do
   elseif not ttl then
     call('SETRANGE', KEYS[key], '8', bytes)
   elseif value then
-    call('SET', KEYS[key], bytes, 'PX', math.ceil(ttl / 1000) + spare)
-  elseif not call('SET', KEYS[key], bytes, 'PX', math.ceil(ttl / 1000) + spare, 'NX') then
+    call('SET', KEYS[key], bytes, 'PX', math.max(math.ceil(ttl / 1000) + 1000, at_least))
+  elseif not call('SET', KEYS[key], bytes, 'PX', math.max(math.ceil(ttl / 1000) + 1000, at_least), 'NX') then
     fits, all_denied = nil, false -- MGET finds nothing where the value is of another type
   end
   if not stored then

@@ -6,12 +6,11 @@ local now, policies, algorithm, max, window, shape, _, cost =
   decode('<dddddddd', #KEYS > 0 and ARGV[1] or string.rep(ARGV[1], 8))
 
 -- `now` is the instant of the decision in microseconds. -1 stands for the server's clock; tests pass their own instant.
--- `spare` is the time in milliseconds that a key lives longer than its state matters. It is a second, because the server
--- may count an expiry from the start of the script, and read the clock later. Under a test's clock it is an hour, so that
--- the real clock expires nothing that the test still needs.
-local spare = 3600000
+-- `at_least` is the shortest TTL in milliseconds. Under a test's clock it is an hour, so that the real clock expires nothing
+-- that the test still needs.
+local at_least = 3600000
 if now < 0 then
   local time = call('TIME')
-  now, spare = time[1] * 1000000 + time[2], 1000
+  now, at_least = time[1] * 1000000 + time[2], 1
 end
 

@@ -29,7 +29,7 @@ for key = 1, #KEYS do
         local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
         ttl = lives or ttl
         if state and ttl then
-          call('SET', KEYS[key], state, 'PX', math.ceil(ttl / 1000) + spare)
+          call('SET', KEYS[key], state, 'PX', millis(ttl))
         elseif state then
           call('SETRANGE', KEYS[key], '0', state)
         end

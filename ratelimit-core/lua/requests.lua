@@ -151,7 +151,7 @@ until not again
 for key = 1, #KEYS do
   local value, ttl = values[key], ttls[key]
   if corrupt[key] then
-    local lives, most = call('PTTL', KEYS[key]), math.ceil(corrupt[key] / 1000) + spare
+    local lives, most = call('PTTL', KEYS[key]), millis(corrupt[key])
     if lives < 0 or lives > most then
       call('PEXPIRE', KEYS[key], most)
     end
@@ -161,7 +161,7 @@ for key = 1, #KEYS do
   elseif type(value) == 'table' and ttl then
     log.save(value)
   elseif ttl then
-    call('SET', KEYS[key], value, 'PX', math.ceil(ttl / 1000) + spare)
+    call('SET', KEYS[key], value, 'PX', millis(ttl))
   end
   stored[key] = stored[key] or '.'
 end

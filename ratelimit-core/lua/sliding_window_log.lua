@@ -402,7 +402,7 @@ function log.save(self)
     call('HDEL', key, unpack(gone))
   end
   if self.added then
-    call('PEXPIRE', key, math.ceil((self.window + 1) / 1000) + spare)
+    call('PEXPIRE', key, millis(self.window + 1))
   end
 end
 

@@ -34,6 +34,7 @@ const ALGORITHMS: [(Algorithm, &str); 4] = [
 ];
 const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
+const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
 const REQUESTS: &str = include_str!("../../../lua/requests.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
@@ -136,15 +137,14 @@ fn check_text(set: usize) -> String {
             text += &CHECK.replace(STEP, CALL_STEP);
         }
     }
-    text += define_log(set, without_refund);
-    text + REQUESTS
+    text + MILLIS + define_log(set, without_refund) + REQUESTS
 }
 
 fn refund_text(set: usize) -> String {
     let refunds = steps(set).filter_map(|(_, text)| text.split_once(BEFORE_REFUND)).map(|(_, refund)| refund);
     let mut text = [PRELUDE, mul_div(set), &define_steps(set), "local refunds = {}\n"].concat();
     text.extend(refunds);
-    text + define_log(set, |text| text) + REFUND
+    text + MILLIS + define_log(set, |text| text) + REFUND
 }
 
 #[cfg(test)]
@@ -158,8 +158,10 @@ mod tests {
 
     #[test]
     fn the_probe_tries_every_command_that_the_scripts_call() {
-        let texts =
-            ALGORITHMS.iter().map(|(_, text)| *text).chain([PRELUDE, MUL_DIV, CHECK, REQUESTS, REFUND]);
+        let texts = ALGORITHMS
+            .iter()
+            .map(|(_, text)| *text)
+            .chain([PRELUDE, MUL_DIV, MILLIS, CHECK, REQUESTS, REFUND]);
         let mut needed: Vec<&str> = texts.flat_map(commands).collect();
         needed.extend(["UNLINK", "TIME"]);
         assert!(needed.contains(&"SET") && needed.contains(&"HSET"), "{needed:?}");
