@@ -1,12 +1,12 @@
-//! A small API whose endpoints are limited in different ways; `examples/README.md` has the commands to try.
+//! A small API whose endpoints have different limits; `examples/README.md` has commands to try.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
-//! | `ALGORITHM` | how `/api/public` is counted | `sliding_window_counter` |
+//! | `ALGORITHM` | algorithm of `/api/public` | `sliding_window_counter` |
 //! | `BIND` | address to listen on | `127.0.0.1` |
-//! | `PORT` | port to listen on; 0 for any free one | `8080` |
-//! | `RUST_LOG` | what is logged; `info` has a line for each request | `warn,ratelimit_core=info` |
+//! | `PORT` | port to listen on; 0 for any free port | `8080` |
+//! | `RUST_LOG` | log filter; `info` logs a line per request | `warn,ratelimit_core=info` |
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use ratelimit_actix::{IntoKey, Key, RateLimiter, client_key, rate_limit};
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------
 
-/// 100 requests per 60 s for each client address: what an attribute without arguments means.
+/// 100 requests per 60 s for each client address, the defaults.
 #[rate_limit]
 #[get("/api/data")]
 async fn data() -> impl Responder {
@@ -33,14 +33,14 @@ async fn expensive_operation() -> impl Responder {
     "result\n"
 }
 
-/// Every handler with the key "user-api" takes from the same 50.
+/// All handlers with the key "user-api" share these 50 requests.
 #[rate_limit(max = 50, window = "60s", key = "user-api")]
 #[get("/api/user/{user_id}")]
 async fn user(user_id: web::Path<u64>) -> impl Responder {
     format!("user {user_id}\n")
 }
 
-/// Few enough that passwords cannot be guessed. What is in the body plays no part: it is not read when denied.
+/// A limit low enough that passwords cannot be guessed. It fails closed. The body of a denied request is not read.
 #[rate_limit(max = 5, window = "60s", on_error = "deny")]
 #[post("/api/login")]
 async fn login() -> impl Responder {
@@ -53,13 +53,13 @@ async fn protected() -> impl Responder {
     "protected data\n"
 }
 
-/// The accounts that may use `/api/protected`, by their API keys. A real service asks its database.
+/// The accounts of `/api/protected`, by their API keys. A real service queries its database.
 const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
 
-/// Who is charged for a request to `/api/protected`.
+/// The caller of a request to `/api/protected`.
 ///
-/// Only a key that is known stands for an account. A header that nobody has verified must not choose its own count:
-/// whoever sends a new one with every request would never be limited. All of those are counted by their address.
+/// Only a known key stands for an account. An unverified header must not choose the count: a client that sends a new key
+/// with every request would never be limited. Requests with unknown keys count by their address.
 fn account(req: &HttpRequest) -> Key {
     let sent = req.headers().get("X-API-Key");
     let known = ACCOUNTS.iter().find(|(key, _)| sent.is_some_and(|sent| sent == key));
@@ -75,9 +75,9 @@ async fn status() -> impl Responder {
     "up\n"
 }
 
-/// `/api/public`, counted by the algorithm of that name; `None` when there is none.
+/// The handler of `/api/public` with this algorithm, or `None` for an unknown name.
 ///
-/// An attribute is fixed when the service is compiled. What a configuration can choose is which handler is mounted.
+/// An attribute is fixed at compile time, but configuration can choose which handler is mounted.
 fn public(algorithm: &str) -> Option<fn() -> Route> {
     #[rate_limit(max = 10, window = "60s", algorithm = "fixed_window")]
     async fn fixed_window() -> impl Responder {
@@ -108,7 +108,7 @@ fn public(algorithm: &str) -> Option<fn() -> Route> {
     })
 }
 
-/// What is logged unless `RUST_LOG` says otherwise: warnings, and that a store answers again.
+/// The default log filter: warnings, and the end of an outage of the store.
 const LOG: &str = "warn,ratelimit_core=info";
 
 // ---- Service ----------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     let address = address()?;
     let store = limiter.store_kind();
 
-    // The limiter is made once, outside, and cloned: the closure runs for every worker.
+    // Create the limiter once, outside the closure, which runs once per worker.
     let server = HttpServer::new(move || {
         App::new()
             .wrap(Logger::default())
@@ -219,7 +219,7 @@ where
     }
 }
 
-/// The variable, if it is set. Its value is not repeated in errors: a URL may hold a password.
+/// Reads a variable, if it is set. Errors do not repeat its value, because a URL may hold a password.
 fn variable(name: &str) -> Result<Option<String>, Fault> {
     match env::var(name) {
         Ok(value) => Ok(Some(value)),
@@ -230,7 +230,7 @@ fn variable(name: &str) -> Result<Option<String>, Fault> {
     }
 }
 
-/// Why the service cannot start.
+/// The reason why the service cannot start.
 #[derive(Debug)]
 struct Fault {
     what: String,

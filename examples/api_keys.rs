@@ -1,12 +1,12 @@
-//! Limits by API key: a key counts when it has been verified, and not before.
+//! Limits by API key: a key counts only after it has been verified.
 //!
-//! Whoever may choose the count with a header that nobody checks sends a new one with every request, and is never
-//! limited. So authentication looks the key up and leaves the account in the request as its `Principal`; limits count by
-//! that, and by the address where there is none. Wrong keys are counted, too: they cannot be tried out without end.
+//! If an unverified header chose the count, a client could send a new key with every request and never be limited. So
+//! authentication looks the key up and puts the account into the request as its `Principal`. Limits count by the
+//! `Principal`, or by the address if there is none. Requests with wrong keys are counted too, which limits guessing.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -18,10 +18,10 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{App, Error, HttpMessage, HttpServer, Responder, get, web};
 use ratelimit_actix::{Principal, Quotas, RateLimiter, principal_or_address, rate_limit};
 
-/// The accounts by their API keys. A real service asks its database, for a digest of the key.
+/// The accounts by their API keys. A real service looks up a digest of the key in its database.
 const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
 
-/// Middleware that leaves behind who has proved to be calling.
+/// Middleware that puts the verified account into the request.
 async fn authenticate(
     req: ServiceRequest,
     next: Next<impl MessageBody>,

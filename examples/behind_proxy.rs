@@ -1,9 +1,9 @@
-//! A service behind proxies: who is limited is the client, not the proxy, and nobody can pretend to be somebody else.
+//! A service behind proxies: limits apply to the client, not to the proxy, and a client cannot forge its address.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `TRUSTED_PROXIES` | networks of the proxies, separated by commas, such as `10.0.0.0/8,127.0.0.1` | none |
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -39,10 +39,10 @@ async fn serve() -> settings::Outcome {
     Ok(server.run().await?)
 }
 
-/// Believes `X-Forwarded-For` when, and only when, it comes from one of the proxies.
+/// Uses `X-Forwarded-For` only if the peer is one of the proxies.
 fn config() -> Result<RateLimitConfig, Box<dyn Error>> {
     let proxies = settings::variable("TRUSTED_PROXIES")?.unwrap_or_default();
-    // Not set and empty mean the same: there is no proxy.
+    // Unset and empty both mean that there is no proxy.
     let proxies = if proxies.trim().is_empty() { Vec::new() } else { proxies.split(',').collect() };
     let config = RateLimitConfig::builder().trusted_proxies(proxies, ForwardedHeader::XForwardedFor);
     config.build().map_err(|error| format!("TRUSTED_PROXIES cannot be used: {error}").into())

@@ -1,4 +1,4 @@
-//! A store of your own: here one map under one lock, checked by the published conformance suite.
+//! A custom store: one map behind one lock, checked by the published conformance suite.
 //!
 //! `cargo run --example custom_store`, and `cargo test --example custom_store` for the suite.
 
@@ -11,11 +11,11 @@ use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
 use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
 
-/// Every count in one map. What it lacks beside the built-in one: a bound on its size.
+/// All counts in one map. Unlike the built-in store it has no bound on its size.
 #[derive(Debug)]
 struct MapStore<C> {
     clock: C,
-    /// Keys the digests under which callers are kept; a store that outlives the process has to keep it too.
+    /// Secret of the digests that stand for callers. A store that outlives the process must persist it.
     digest_key: [u8; 16],
     states: Mutex<HashMap<u128, State>>,
 }
@@ -26,10 +26,10 @@ impl<C: Clock> MapStore<C> {
     }
 
     fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
-        // The lock makes the decision atomic. A panic while it was held cannot have left half a decision behind,
-        // because states are put back in one go.
+        // The lock makes the decision atomic. A poisoned lock is safe to use: states are written back in one step, so a
+        // panic cannot leave half a decision behind.
         let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        // A count that occurs twice in the group is one state.
+        // A count that occurs twice in the group has one state.
         let (mut digests, mut states, mut members) = (Vec::new(), Vec::new(), Vec::new());
         for check in group {
             let digest = check.digest(&self.digest_key);

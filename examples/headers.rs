@@ -1,10 +1,10 @@
-//! What a client is told, in every style: two stacked limits, and the header fields and bodies that speak of them.
+//! Two stacked limits, and the header fields and bodies that report them in every style.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `HEADER_STYLE` | `legacy`, `draft-11`, `draft-06` or `none` | `legacy` |
 //! | `BODY_STYLE` | `json`, `problem` (RFC 9457) or `text` | `json` |
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use actix_web::{App, HttpServer, Responder, get, web};
 use ratelimit_actix::{BodyStyle, HeaderStyle, RateLimitConfig, RateLimiter, rate_limit};
 
-/// Both limits must let a request pass; it is charged to both or to none.
+/// A request must pass both limits; it is charged to both or to none.
 #[rate_limit(max = 2, window = "1m", key = "burst")]
 #[rate_limit(max = 100, window = "1h", key = "hourly")]
 #[get("/")]

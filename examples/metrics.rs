@@ -1,9 +1,9 @@
-//! Metrics for Prometheus, and a readiness probe that looks at the store.
+//! Metrics for Prometheus, and a readiness probe that checks the store.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -21,14 +21,14 @@ async fn public() -> impl Responder {
     "public data\n"
 }
 
-/// What Prometheus scrapes. In a real service it listens where only Prometheus can reach it.
+/// The endpoint that Prometheus scrapes. A real service exposes it to Prometheus only.
 #[get("/metrics")]
 async fn scrape(prometheus: web::Data<PrometheusHandle>) -> impl Responder {
     HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(prometheus.render())
 }
 
-/// Whether limits are shared. An instance that is not ready yet serves all the same: until then its limits follow their
-/// failure policies.
+/// Readiness: whether limits are shared. An instance that is not ready can still serve requests, by the failure policies of
+/// its limits.
 #[get("/ready")]
 async fn ready(limiter: web::Data<RateLimiter>) -> impl Responder {
     if limiter.is_ready() {
@@ -48,7 +48,7 @@ async fn serve() -> settings::Outcome {
     let builder = PrometheusBuilder::new().set_buckets(&buckets)?;
     let prometheus = builder.install_recorder()?;
     metrics::describe();
-    // The exporter keeps samples until somebody asks or tells it to sum them up.
+    // The exporter keeps samples until a scrape or an upkeep call aggregates them.
     let upkeep = prometheus.clone();
     rt::spawn(async move {
         let mut ticks = rt::time::interval(Duration::from_secs(5));
@@ -58,7 +58,7 @@ async fn serve() -> settings::Outcome {
         }
     });
 
-    // Made after the recorder was installed, so that nothing is lost.
+    // Create the limiter after the recorder is installed, so that no metric is lost.
     let limiter = match settings::variable("REDIS_URL")? {
         Some(url) => shared(&url).map_err(|error| format!("REDIS_URL cannot be used: {error}"))?,
         None => RateLimiter::in_memory(),

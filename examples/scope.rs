@@ -1,8 +1,8 @@
-//! A scope with a limit around all its routes, one route that has a tighter one of its own, and one that is left out.
+//! A scope with a limit for all its routes, one route with a tighter limit, and one without any.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free one | `8080` |
+//! | `PORT` | port to listen on, on 127.0.0.1; 0 for any free port | `8080` |
 
 mod settings;
 
@@ -20,7 +20,7 @@ async fn item(id: web::Path<u64>) -> impl Responder {
     format!("item {id}\n")
 }
 
-/// Limited by the scope, and by itself.
+/// Limited by the scope and by its own limit.
 #[rate_limit(max = 1, window = "1m", key = "report")]
 #[get("/report")]
 async fn report() -> impl Responder {

@@ -1,4 +1,4 @@
-//! What the small examples share: reading their settings, and saying what is wrong with them.
+//! Shared by the small examples: reads their settings and reports errors in them.
 
 use std::env::{self, VarError};
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
-/// What an example does, and how it fails.
+/// The result of an example.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// Runs the example; an error becomes one line on standard error.
@@ -20,7 +20,7 @@ pub(crate) fn run(example: impl Future<Output = Outcome>) -> ExitCode {
     }
 }
 
-/// A variable, if it is set.
+/// Reads a variable, if it is set.
 pub(crate) fn variable(name: &str) -> Result<Option<String>, Box<dyn Error>> {
     match env::var(name) {
         Ok(value) => Ok(Some(value)),
@@ -29,7 +29,7 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Box<dyn Error>> {
     }
 }
 
-/// This machine only, at the port in `PORT`: 8080 by default, 0 for any free one.
+/// The address to listen on: this machine only, at the port in `PORT`, 8080 by default, 0 for any free port.
 pub(crate) fn address() -> Result<SocketAddr, Box<dyn Error>> {
     let port = match variable("PORT")? {
         Some(port) => port.parse().map_err(|_| "PORT must be a number from 0 to 65535")?,
@@ -38,12 +38,12 @@ pub(crate) fn address() -> Result<SocketAddr, Box<dyn Error>> {
     Ok((Ipv4Addr::LOCALHOST, port).into())
 }
 
-/// What is wrong when the example cannot listen on `address`: most often another one does.
+/// Makes the error for an `address` that cannot be bound, usually because another example listens there.
 pub(crate) fn cannot_listen(address: SocketAddr) -> impl FnOnce(io::Error) -> Box<dyn Error> {
     move |error| format!("cannot listen on {address}: {error}").into()
 }
 
-/// Says where the example listens, and what to try.
+/// Prints the addresses of the example, and commands to try.
 pub(crate) fn introduce(addresses: &[SocketAddr], lines: &[&str]) {
     for address in addresses {
         println!("Listening on http://{address}, on this machine only. Try:\n");

@@ -46,20 +46,20 @@ fn expectations_hold_only_what_the_attribute_says() {
     assert!(cases >= 100, "{cases}");
 }
 
-/// The mistakes that people make most often, in the order of the page: what they meant, and the case that shows it.
+/// The most frequent mistakes in the order of the page: title, and the case that shows it.
 const LIKELIEST: [(&str, &str); 20] = [
     ("The names of another rate limiter", "spring_spelling"),
     ("A misspelled argument", "unknown_argument"),
     ("Values without names", "positional"),
     ("A window without a unit", "window_integer"),
     ("A spelled-out unit", "window_spelled_unit"),
-    ("A limit of nothing", "max_zero"),
+    ("A `max` of zero", "max_zero"),
     ("A number in quotes", "max_quoted"),
-    ("An algorithm by half its name", "algorithm_sliding_window"),
-    ("Costs that never fit", "cost_over_max"),
+    ("An ambiguous algorithm", "algorithm_sliding_window"),
+    ("A cost above `max`", "cost_over_max"),
     ("A placeholder that the route does not have", "key_unknown_parameter"),
     ("A placeholder that is not closed", "key_unclosed_brace"),
-    ("A caller in two places", "key_and_by"),
+    ("Two definitions of the caller", "key_and_by"),
     ("A misspelled caller", "by_unknown_call"),
     ("A caller in quotes", "by_string"),
     ("A closure without types", "by_closure_untyped"),
@@ -70,7 +70,7 @@ const LIKELIEST: [(&str, &str); 20] = [
     ("A module without handlers", "on_module_without_handlers"),
 ];
 
-/// The generated part of the page is what the tests expect. `UPDATE_DOCS=1` writes it anew.
+/// Compares the generated part of the page with the expectations of the tests. `UPDATE_DOCS=1` rewrites it.
 #[test]
 fn the_page_shows_the_likeliest_mistakes() {
     const BEGIN: &str = "<!-- begin generated: UPDATE_DOCS=1 cargo test -p tests --test ui the_page -->\n";

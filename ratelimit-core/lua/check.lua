@@ -7,8 +7,8 @@
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek; and for each limit:
 --         number of its key, number of its policy, cost
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
---         '.' for none, '!' for a corrupt one, which now expires after one window, and an extract of a log
---         (sliding_window_log.lua, log.extract); then, unless all requests pass, one character for each request: '1' it
+--         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
+--         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
 --         passes, '0' it is denied, '-' a state of it is corrupt
 -- Twin    src/algorithm.rs, decide
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum

@@ -1,6 +1,6 @@
--- probe.lua: prove that decisions would work, by every command that they are made of.
--- KEYS    1: a key that nobody else uses
--- Reply   1; or what the server says against the first command that it refuses, with the name of that command
+-- probe.lua: try every command that the other scripts call, before a new connection is used.
+-- KEYS    1: a key with no other use
+-- Reply   1; or the server's error about the first command that it refuses, with the name of that command
 local failure
 local function try(name, ...)
   if failure then
@@ -21,7 +21,7 @@ try('PTTL', KEYS[1])
 try('PEXPIRE', KEYS[1], 1000)
 try('UNLINK', KEYS[1])
 try('HSET', KEYS[1], 'probe', 'p')
--- If the rest is refused, nobody takes it away.
+-- Removes the key if UNLINK is refused below.
 try('PEXPIRE', KEYS[1], 1000)
 try('HGET', KEYS[1], 'probe')
 try('HDEL', KEYS[1], 'probe')

@@ -48,7 +48,7 @@ for key in pairs(log and left or {}) do
     elseif state and log.fits(state, sum, args[policy]) then
       log.charge(state, sum)
       log.note_next_unit(state, args[policy])
-      stored[key] = log.extract(state)
+      stored[key] = log.summarize(state)
       if not state.corrupt then
         log.save(state)
         left[key] = nil
@@ -102,7 +102,7 @@ local function judge(first, last, is_peek)
       if verdict == '1' and not is_peek then
         log.charge(value, sums[key])
       end
-      ttls[key] = not is_peek and (verdict == '1' or value.keep) and 0 or ttls[key]
+      ttls[key] = not is_peek and (verdict == '1' or value.dirty) and 0 or ttls[key]
       log.note_next_unit(value, args[policy])
     elseif not is_peek then
       if verdict == '0' then -- A denied request changes only what every cost changes: the clock went back.
@@ -137,7 +137,7 @@ repeat
   for key in pairs(left) do
     local state = values[key]
     if type(state) == 'table' then
-      stored[key] = log.extract(state)
+      stored[key] = log.summarize(state)
       if state.corrupt then
         corrupt[key], again = state.window, true
       end

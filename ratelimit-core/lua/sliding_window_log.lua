@@ -1,27 +1,26 @@
 -- sliding_window_log.lua: every admitted unit with its time; exact in every window.
--- State   hash: a tree of nodes that only grows at its end, so that no call reads or writes more than a few nodes of each
---         level. Numbers are little-endian, times are in microseconds; bytes are in brackets.
+-- State   hash: a tree of nodes that grows only at its end, so that a call reads and writes at most a few nodes per level.
+--         Numbers are little-endian, times are in microseconds; bytes are in brackets.
 --           'h'                     'l', used [5], newest [7], first [5], skip [1], last [5], kept [5]; node `last` of level 0
 --           level:number, level 0   entries, at most ENTRIES, oldest first: base [7], width [1]; then for each its time
 --                                   since base [5] and its units [width], which are 1 where width is 0
 --           level:number, above     for each full node below, of which FAN_OUT have one above: time of its newest entry [7]
 --                                   and sum of its units [5]
---         The live entries begin in node `first` of level 0, after `skip` others. Nodes below `first` are garbage, those
---         below `kept` are gone. At each level one node, the last, is not full and has no record above. What is stored
---         beyond that one is garbage of times before the clock went back: every read is bounded by `last`.
+--         The live entries begin in node `first` of level 0, after `skip` expired ones. Nodes before `first` are garbage;
+--         those before `kept` are removed. The last node of each level is not full and has no record above. Nodes after it
+--         are garbage from before the clock went back: every read is bounded by `last`.
 -- Twin    src/algorithm/sliding_window_log.rs, which explains the formulas; same names, same integer steps.
--- Writes  HSET and PEXPIRE when charged. When denied nothing, unless entries have expired since: what has expired once stays
---         so when the clock goes back. Everything is written by save, so that a peek, and what shows only later that it is
---         not ours, writes nothing.
+-- Writes  HSET and PEXPIRE when charged. Nothing when denied, unless entries have expired: an expired entry must stay expired
+--         when the clock goes back. Only `save` writes, so that a peek and a state found corrupt later write nothing.
 local log = {}
 
-local ENTRIES = 61 -- of one unit just fit 320 bytes, in which Redis allocates them
-local FAN_OUT = 32 -- a search reads a node or two of each level: fewer long ones or more short ones take it longer
+local ENTRIES = 61 -- of one unit each, which fill an allocation of 320 bytes in Redis
+local FAN_OUT = 32 -- a search reads one or two nodes per level: both longer nodes and more levels make it slower
 local BLOCK = 16 -- records read at a time
-local MOST = 1099511627775 -- what 5 bytes hold
-local GARBAGE = 16 -- nodes of level 0 that one call removes; more than one call makes
+local MAX_I5 = 1099511627775 -- the largest number in 5 bytes
+local MAX_REMOVED = 16 -- nodes of level 0 that one call removes: more than one call can add
 
--- A node, from its text.
+-- Decodes the head of a node.
 local function parse(level, text)
   local node = { text = text, head = 0, base = 0, width = 5, format = 'I7I5', size = 12 }
   if level == 0 then
@@ -32,7 +31,7 @@ local function parse(level, text)
   return node
 end
 
--- A node of entries without any, for units like these.
+-- Creates a node without entries, wide enough for `units`.
 local function empty(time, units)
   local width = 0
   while units > 1 and units >= 256 ^ width do
@@ -50,14 +49,14 @@ local function record(node, index)
   return node.base + time, node.width == 0 and 1 or units
 end
 
--- Puts `bytes` in the place of the record at `index`, or behind all.
+-- Replaces the record at `index` with `bytes`; an index after the last appends.
 local function splice(node, index, bytes)
   local at = node.head + index * node.size
   node.text = string.sub(node.text, 1, at) .. bytes .. string.sub(node.text, at + node.size + 1)
   node.count = (#node.text - node.head) / node.size
 end
 
--- The same node of entries, for units like these.
+-- Copies a node of entries into one wide enough for `units`.
 local function widen(node, units)
   local wide = empty(node.base, units)
   local texts = { wide.text }
@@ -67,12 +66,12 @@ local function widen(node, units)
   return parse(0, table.concat(texts))
 end
 
--- The number of the last node of a level, which is also how many of its nodes have a record above.
+-- The number of the last node of a level, which equals the number of its nodes that have a record above.
 local function last(self, level)
   return math.floor(self.last / FAN_OUT ^ level)
 end
 
--- Reads a node. One that is not as it has to be makes the value foreign, and counts as one without records.
+-- Reads a node. A malformed node marks the state corrupt and is treated as empty.
 local function read(self, level, number)
   if level == 0 and number == self.last then
     return self.open
@@ -93,8 +92,8 @@ local function read(self, level, number)
   return self.nodes[id]
 end
 
--- Looks in the records of a node from `index` on for the first that has units, the last of them admitted after `after`, and
--- with which `need` units have been passed. Returns its index, if there is one, time and units, and the units before it.
+-- Searches the records of a node from `index` on for the first one that has units, has a time later than `after`, and brings
+-- the units passed to at least `need`. Returns its index, time and units (nil if there is none), and the units before it.
 local function scan(node, index, after, need, passed)
   while index < node.count do
     local block = math.min(BLOCK, node.count - index)
@@ -117,9 +116,9 @@ local function units_in(node)
   return node.width == 0 and node.count or select(4, scan(node, 0, math.huge, 0, 0))
 end
 
--- The first entry like that among the live ones, or from a later place on, and the units of those before it. Goes up from
--- the first entry until a node has it or leads to it, or is the last of its level, and then down: a few nodes of each level.
--- What is surely in the last node, as where nearly all have expired or have to, is looked for only there.
+-- Searches the live entries, from the first one or from a given place on, by the condition of `scan`. Returns the entry, or
+-- nil, and the units before it. Climbs from the start to a node that holds or leads to the entry, or to the last of its level;
+-- then descends: a few nodes per level. Searches only the last node if the entry must be there, as when nearly all expired.
 local function find(self, after, need, number, index, passed)
   local level, leads, open = 0, false, self.open
   number, index, passed = number or self.first, index or self.skip, passed or 0
@@ -139,7 +138,7 @@ local function find(self, after, need, number, index, passed)
     elseif at then
       level, number, index, leads = level - 1, number * FAN_OUT + at, 0, true
     elseif leads then
-      self.corrupt = true -- what is above tells of an entry that is not there
+      self.corrupt = true -- the record above promises an entry that is missing
     elseif number < last(self, level) then
       level, number, index = level + 1, math.floor(number / FAN_OUT), number % FAN_OUT + 1
     elseif level > 0 then
@@ -151,7 +150,7 @@ local function find(self, after, need, number, index, passed)
   return nil, passed
 end
 
--- The newest entry: that with which all units have been passed.
+-- Finds the newest entry: the one that brings the units passed to `used`.
 local function find_newest(self)
   local entry = self.open.count > 0 and { number = self.last, index = self.open.count - 1 }
   if entry then
@@ -163,14 +162,14 @@ local function find_newest(self)
   return entry or { number = self.last, index = 0, time = 0, units = 0 }
 end
 
--- Notes that a node has to be written, or to be removed when it has no units.
-local function note(self, level, number, node, units)
+-- Marks a node to be written, or to be removed if it has no units.
+local function mark_changed(self, level, number, node, units)
   local id = level .. ':' .. number
   self.nodes[id], self.changed[id] = node, units > 0 and node
 end
 
--- Gives an entry other units, fewer; one without units is none. Says so above it.
-local function reduce(self, entry, units)
+-- Lowers the units of an entry, removes it at 0, and updates the sums above.
+local function lower_units(self, entry, units)
   local level, number, node = 0, entry.number, read(self, 0, entry.number)
   local gone = entry.units - units
   self.used = self.used - gone
@@ -188,27 +187,28 @@ local function reduce(self, entry, units)
     end
     self.corrupt = sum < 0 or (sum == 0) ~= (newest < 0)
     splice(above, index, encode(above, newest >= 0 and record(node, newest) or time, sum))
-    note(self, level, number, node, sum)
+    mark_changed(self, level, number, node, sum)
     level, number, node = level + 1, math.floor(number / FAN_OUT), above
   end
   if level > 0 then
-    note(self, level, number, node, 1)
+    mark_changed(self, level, number, node, 1)
   end
 end
 
--- Begins a new last node of entries: the one there was gets a record above, and so does what becomes full by that.
-local function close(self)
+-- Closes the last node of entries, so that the next entry begins a new one. Adds its record above, and those of nodes that
+-- become full by that.
+local function close_last_node(self)
   local level, number, node = 0, self.last, self.open
   local time = record(node, node.count - 1)
   repeat
     local sum = units_in(node)
-    note(self, level, number, node, sum)
+    mark_changed(self, level, number, node, sum)
     local above = read(self, level + 1, math.floor(number / FAN_OUT))
-    -- Where expired entries are among them the sum may be too large for it. It is not used then: search begins behind.
-    splice(above, above.count, encode(above, time, math.min(sum, MOST)))
+    -- With expired entries the sum may not fit 5 bytes. Such a sum is never used: searches begin after that node.
+    splice(above, above.count, encode(above, time, math.min(sum, MAX_I5)))
     level, number, node = level + 1, math.floor(number / FAN_OUT), above
   until node.count < FAN_OUT
-  note(self, level, number, node, 1)
+  mark_changed(self, level, number, node, 1)
   self.last = self.last + 1
 end
 
@@ -216,11 +216,11 @@ local function push(self, time, units)
   if self.used > 0 and self.newest == time then
     local entry = find_newest(self)
     units = units + entry.units
-    reduce(self, entry, 0)
+    lower_units(self, entry, 0)
   end
   local open, delta = self.open, time - self.open.base
-  if open.count > 0 and (open.count == ENTRIES or delta < 0 or delta > MOST) then
-    close(self)
+  if open.count > 0 and (open.count == ENTRIES or delta < 0 or delta > MAX_I5) then
+    close_last_node(self)
     open = empty(time, units)
   elseif open.count == 0 then
     open = empty(time, units)
@@ -234,19 +234,19 @@ local function push(self, time, units)
   self.open, self.newest, self.used, self.added = open, time, self.used + units, true
 end
 
--- Begins a new log, in the place of what is stored.
-local function clear(self)
+-- Starts an empty log that replaces the stored one.
+local function reset(self)
   self.used, self.newest, self.first, self.skip, self.last, self.kept = 0, 0, 0, 0, 0, 0
-  self.open, self.nodes, self.changed, self.anew = empty(0, 1), {}, {}, self.stored
+  self.open, self.nodes, self.changed, self.replaces_stored = empty(0, 1), {}, {}, self.stored
 end
 
--- Reads the header of a log. Returns nil for a value that is not one, with the server's error, if any.
+-- Reads the header of a log. Returns nil for a value that is not one, and the server's error, if any.
 local function load(key, window)
   local header = redis.pcall('HGET', KEYS[key], 'h')
   local self = { key = key, window = window, waits = {}, stored = false }
-  clear(self)
+  reset(self)
   if not header then
-    -- Without a header it is ours only if it is not there.
+    -- Without a header, only an absent key is valid.
     return call('PTTL', KEYS[key]) == -2 and self or nil
   elseif type(header) == 'table' then
     return nil, not string.find(header.err, 'WRONGTYPE', 1, true) and header or nil
@@ -257,7 +257,7 @@ local function load(key, window)
   self.used, self.newest, self.first, self.skip, self.last, self.kept = struct.unpack('<I5I7I5BI5I5', header, 2)
   local open = parse(0, string.sub(header, 30))
   self.open = open
-  local is_ours = self.used > 0
+  local is_valid = self.used > 0
     and self.kept <= self.first
     and self.first <= self.last
     and open.width <= 5
@@ -265,26 +265,27 @@ local function load(key, window)
     and open.count <= ENTRIES
     and (open.count == 0 or record(open, open.count - 1) == self.newest)
     and (self.first < self.last or self.skip < open.count)
-  return is_ours and self or nil
+  return is_valid and self or nil
 end
 
--- Makes one entry at `now` of all that are from the future. Cuts the tree off where they begin.
-local function fold(self)
+-- Merges all entries later than `now`, left by a clock that went back, into one at `now`. Truncates the tree where they
+-- begin.
+local function merge_future(self)
   local entry, passed = find(self, now, 0)
   if not entry then
-    self.corrupt = true -- the newest that the header tells is not there
+    self.corrupt = true -- the newest entry, which the header names, is missing
     return
   end
   local future = self.used - passed
   if passed == 0 then
-    clear(self)
+    reset(self)
   else
     local open, level, number = read(self, 0, entry.number), 0, entry.number
     while number < last(self, level) do
       local above, count = read(self, level + 1, math.floor(number / FAN_OUT)), number % FAN_OUT
       above.text, above.count = string.sub(above.text, 1, count * above.size), count
       level, number = level + 1, math.floor(number / FAN_OUT)
-      note(self, level, number, above, count)
+      mark_changed(self, level, number, above, count)
     end
     open.text, open.count = string.sub(open.text, 1, open.head + entry.index * open.size), entry.index
     self.last, self.open, self.used = entry.number, open, passed
@@ -293,16 +294,16 @@ local function fold(self)
   push(self, now, future)
 end
 
--- Brings a log to `now`. Returns whether that has to be written even if nothing is charged.
+-- Brings a log to `now`. Returns whether it must be written even if nothing is charged.
 local function advance(self)
-  local found = self.used
+  local used_before = self.used
   local went_back = now < self.newest
   if went_back then
-    fold(self)
+    merge_future(self)
   end
   self.expired = now - self.window - 1 -- the latest time that no longer counts
   if self.newest <= self.expired then
-    clear(self)
+    reset(self)
   elseif self.used > 0 then
     local entry, passed = find(self, self.expired, 0)
     if entry then
@@ -312,14 +313,14 @@ local function advance(self)
     end
   end
   self.found_used, self.found_newest = self.used, self.newest
-  return went_back or self.used < found
+  return went_back or self.used < used_before
 end
 
--- Reads the log at a key and brings it to `now`. Returns nil for a value that is not one, with the server's error, if any.
+-- Reads the log at a key and brings it to `now`. Returns nil for a value that is not one, and the server's error, if any.
 function log.open(key, window)
   local self, failure = load(key, window)
   if self then
-    self.keep = advance(self)
+    self.dirty = advance(self)
   end
   return self, failure
 end
@@ -334,25 +335,25 @@ function log.charge(self, cost)
   end
 end
 
--- Notes how many units have to leave until a cost fits.
+-- Records how many units must expire until the cost fits.
 function log.note_wait(self, cost, max)
   if cost <= max then
     self.waits[#self.waits + 1] = self.used + cost - max
   end
 end
 
--- Notes how many units have to leave until one more fits, when none does: clients are told that wait as well.
+-- If no unit fits, records how many must expire until one does: responses report that wait too.
 function log.note_next_unit(self, max)
   if self.used >= max then
     self.waits[#self.waits + 1] = self.used + 1 - max
   end
 end
 
--- What matters of the log as it was found: its header and a count (2 bytes); then so many times, one for each number of
--- units that a caller waits for: when the last of them was admitted (7 bytes), and the units until then that were not told
--- before (5 bytes). Of units that came since, the client knows the time.
-function log.extract(self)
-  local told, gone, earlier, number, index = {}, 0, self.expired, nil, nil
+-- Summarizes the log as it was found: its header, and the number of recorded waits (2 bytes); then for each wait the time of
+-- the last unit that must expire (7 bytes), and the units up to it since the wait before (5 bytes). The client knows the times
+-- of units charged in this call.
+function log.summarize(self)
+  local summaries, gone, earlier, number, index = {}, 0, self.expired, nil, nil
   table.sort(self.waits)
   for _, need in ipairs(self.waits) do
     if need > gone and need <= self.found_used then
@@ -362,26 +363,26 @@ function log.extract(self)
         break
       end
       local until_then = math.min(passed + entry.units, self.found_used)
-      told[#told + 1] = pack('<I7I5', entry.time, until_then - gone)
+      summaries[#summaries + 1] = pack('<I7I5', entry.time, until_then - gone)
       gone, earlier, number, index = until_then, entry.time, entry.number, entry.index + 1
     end
   end
-  return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #told) .. table.concat(told)
+  return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #summaries) .. table.concat(summaries)
 end
 
 function log.save(self)
   local key = KEYS[self.key]
-  if self.used == 0 or self.anew then
+  if self.used == 0 or self.replaces_stored then
     call('UNLINK', key)
   end
   if self.used == 0 then
     return
   end
-  local kept = math.min(self.kept + GARBAGE, self.first)
+  local kept = math.min(self.kept + MAX_REMOVED, self.first)
   for node = self.kept, kept - 1 do
     local level = 0
     self.changed[level .. ':' .. node] = false
-    -- With the last below it goes the one above.
+    -- A node above is removed with its last child.
     while node % FAN_OUT == FAN_OUT - 1 do
       level, node = level + 1, math.floor(node / FAN_OUT)
       self.changed[level .. ':' .. node] = false
@@ -412,10 +413,10 @@ function log.refund(self, cost, at)
   if not entry or entry.time ~= at then
     return
   end
-  reduce(self, entry, math.max(entry.units - cost, 0))
+  lower_units(self, entry, math.max(entry.units - cost, 0))
   if cost >= entry.units and self.used > 0 then
     self.newest = self.newest == at and find_newest(self).time or self.newest
-    -- The node in which the live ones began may have become empty.
+    -- The node with the first live entry may be empty now.
     local first = find(self, -1, 0)
     self.corrupt = self.corrupt or not first
     self.first, self.skip = first and first.number, first and first.index

@@ -20,7 +20,7 @@
 //!
 //! A Lua file of the same name in `lua/` does the same steps with the same names inside Redis, where `left` is `fits` and
 //! `remaining`. Neither knows a clock, a store or async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
-//! divides by parts (`lua/lib/mul_div.lua`).
+//! divides by parts (`lua/mul_div.lua`).
 
 mod fixed_window;
 #[cfg(feature = "redis")]

@@ -22,13 +22,13 @@ pub(crate) struct Mix {
 /// Against a limit of 100 a minute.
 pub(crate) const MIXES: &[Mix] = &[
     Mix {
-        name: "Ordinary traffic: hardly anybody comes near the limit",
+        name: "Ordinary traffic: few callers come near the limit",
         seed: 1,
         pause: 4 * HOUR,
         rates: &[(3, 3_000), (6, 3_000), (12, 2_700), (25, 1_100), (50, 194), (100, 5), (400, 1)],
     },
     Mix {
-        name: "Heavy traffic: one session in five comes near the limit or passes it",
+        name: "Heavy traffic: one session in five comes near the limit or exceeds it",
         seed: 2,
         pause: 20 * HOUR,
         rates: &[(5, 2_000), (15, 3_000), (40, 3_000), (80, 800), (100, 500), (130, 500), (400, 200)],

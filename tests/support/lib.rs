@@ -19,6 +19,9 @@ mod pages {
 
     #[doc = include_str!("../../ratelimit-core/README.md")]
     struct Core;
+
+    #[doc = include_str!("../../ratelimit-actix/README.md")]
+    struct Facade;
 }
 
 pub mod answer;
