@@ -16,7 +16,7 @@ use std::{env, fmt};
 
 use actix_web::middleware::Logger;
 use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
-use ratelimit_actix::{IntoKey, Key, RateLimiter, client_key, rate_limit};
+use ratelimit_actix::{Caller, IntoCaller, RateLimiter, caller, rate_limit};
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------
 
@@ -60,12 +60,12 @@ const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
 ///
 /// Only a known key stands for an account. An unverified header must not choose the count: a client that sends a new key
 /// with every request would never be limited. Requests with unknown keys count by their address.
-fn account(req: &HttpRequest) -> Key {
+fn account(req: &HttpRequest) -> Caller {
     let sent = req.headers().get("X-API-Key");
     let known = ACCOUNTS.iter().find(|(key, _)| sent.is_some_and(|sent| sent == key));
     match known {
-        Some((_, account)) => account.into_key(),
-        None => client_key(req),
+        Some((_, account)) => account.into_caller(),
+        None => caller::ip(req),
     }
 }
 

@@ -16,7 +16,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{App, Error, HttpMessage, HttpServer, Responder, get, web};
-use ratelimit_actix::{Principal, Quotas, RateLimiter, principal_or_address, rate_limit};
+use ratelimit_actix::{Principal, Quotas, RateLimiter, caller, rate_limit};
 
 /// The accounts by their API keys. A real service looks up a digest of the key in its database.
 const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
@@ -35,7 +35,7 @@ async fn authenticate(
 }
 
 /// 5 per minute for each account, and for each address without one.
-#[rate_limit(max = 5, window = "1m", by = principal_or_address)]
+#[rate_limit(max = 5, window = "1m", by = caller::principal_or_ip)]
 #[get("/")]
 async fn index(quotas: Quotas) -> impl Responder {
     format!("{} left\n", quotas.remaining().unwrap_or_default())

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use actix_web::{App, HttpServer, Responder, get, web};
-use ratelimit_actix::{Policy, RateLimit, RateLimiter, rate_limit};
+use ratelimit_actix::{Policy, RateLimitMiddleware, RateLimiter, rate_limit};
 
 /// 5 per minute for each client, for the whole scope.
 static API: Policy = Policy::new("api", 5, Duration::from_secs(60));
@@ -41,7 +41,7 @@ async fn serve() -> settings::Outcome {
     let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
     let server = HttpServer::new(move || {
-        let limit = RateLimit::new(API.clone()).exclude_pattern("/api/health");
+        let limit = RateLimitMiddleware::new(&API).exclude_pattern("/api/health");
         let api = web::scope("/api").wrap(limit).service((item, report, health));
         App::new().app_data(web::Data::new(limiter.clone())).service(api)
     });

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Mutates the code and the Lua scripts, and tells which mutations no test notices. Needs cargo-mutants and redis-server.
+# Mutates the code and the Lua scripts, and reports which mutations no test notices. Needs cargo-mutants and redis-server.
 #
 #   tests/mutants.sh                 all areas: algorithm, store, facade, lua; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
@@ -56,7 +56,7 @@ rust() {
 algorithm() {
   local files='ratelimit-core/src/algorithm/*.rs ratelimit-core/src/algorithm.rs'
   rust algorithm 1 ratelimit-core "$files" '' '--lib'
-  rust algorithm 2 ratelimit-core "$files" '--test-package tests -C=--test=vectors -C=--test=conformance' ''
+  rust algorithm 2 ratelimit-core "$files" '--test-package tests -C=--test=core' '-- vectors:: conformance::'
 }
 
 store() {
@@ -65,7 +65,8 @@ store() {
     !**/topology.rs'
   rust store 1 ratelimit-core "$files" '' '--lib'
   rust store 2 ratelimit-core "$files" \
-    '--test-package tests -C=--test=conformance -C=--test=refusals -C=--test=vectors -C=--test=redis' ''
+    '--test-package tests -C=--test=core -C=--test=redis' \
+    '-- vectors:: conformance:: denial_cache:: scripts:: expiry:: foreign_values:: client::'
 }
 
 facade() {
@@ -75,10 +76,10 @@ facade() {
     ratelimit-actix/src/default_key.rs'
   rust facade 1 ratelimit-actix "$files" '' '--lib'
   rust facade 2 ratelimit-actix "$files" \
-    '--test-package tests -C=--test=identity -C=--test=headers -C=--test=middleware -C=--test=attribute' ''
+    '--test-package tests -C=--test=http -C=--test=attribute' ''
 }
 
-# Tries one mutation of a script, and tells whether the tests notice it.
+# Tries one mutation of a script, and returns whether the tests notice it.
 mutate() { # mutate FILE NAME "TEST .. [-- FILTER ..]" FROM TO
   local path=$tree/ratelimit-core/lua/$1 name=$2 wanted=$3 from=$4 to=$5 text without found args=() word
   [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/lua/$1" >&2; return 2; }
@@ -113,7 +114,7 @@ lua() {
       '+ '*)
         [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/lua.txt: $line" >&2; exit 1; }
         if [ -z "${ONLY:-}" ] || [[ "$file: $name" =~ $ONLY ]]; then
-          if mutate "$file" "$name" "${wanted:-vectors conformance -- redis}" "$from" "${line#+ }" </dev/null; then
+          if mutate "$file" "$name" "${wanted:-core -- vectors::the_redis_store conformance::redis_store}" "$from" "${line#+ }" </dev/null; then
             caught=$((caught + 1))
           else
             [ $? = 1 ] && survived=$((survived + 1)) || lost=$((lost + 1))

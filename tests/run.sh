@@ -1,14 +1,24 @@
 #!/usr/bin/env bash
-# Runs every check of this repository: format, lints, documentation, dependency rules and all tests.
-# Needs Rust; installs redis-server with the machine's package manager when it is missing, and fails without one.
+# Runs every check of this repository, or the steps that are named.
+#
+#   tests/run.sh                  format, dependencies, lints, features, documentation, msrv, tests
+#   tests/run.sh lints features   some of them
+#
+# Needs Rust; the tests install redis-server with the machine's package manager when it is missing, and fail without one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# A clean build is smaller and faster without both. Panics show their line all the same.
+export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-0} CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+
+published=(ratelimit-core ratelimit-macros ratelimit-actix)
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-if ! command -v redis-server >/dev/null; then
+install_redis() {
+  command -v redis-server >/dev/null && return
   echo "redis-server is missing; installing it"
   # RUNLEVEL=1 asks Debian's installer not to start a service: the tests start servers of their own.
   if command -v apt-get >/dev/null; then
@@ -24,20 +34,14 @@ if ! command -v redis-server >/dev/null; then
     echo "error: no redis-server, and no way found to install one (tried apt-get, dnf, apk, brew)" >&2
     exit 1
   fi
-fi
-export REDIS_REQUIRED=1
-
-step() {
-  echo
-  echo "== $*"
 }
 
-# Who may depend on what.
 only() { # only PACKAGE ALLOWED: its normal dependencies, by name
   local found
   found=$(cargo tree -p "$1" -e normal --prefix none --format '{p}' | awk '{print $1}' | sort -u | grep -vx "$1" | paste -sd' ')
   [ "$found" = "$2" ] || { echo "error: $1 depends on: $found; allowed: $2" >&2; exit 1; }
 }
+
 never() { # never PACKAGE PATTERN
   if cargo tree -p "$1" -e normal --all-features --prefix none --format '{p}' | grep -E "^($2)"; then
     echo "error: $1 must not depend on these" >&2
@@ -45,15 +49,71 @@ never() { # never PACKAGE PATTERN
   fi
 }
 
-step format
-cargo fmt --all -- --check
-step dependencies
-only ratelimit-macros "proc-macro2 quote syn unicode-ident"
-never ratelimit-core "actix|http "
-step lints
-cargo clippy --workspace --all-targets --all-features -- -D warnings
-cargo clippy -p ratelimit-core -p ratelimit-actix --no-default-features -- -D warnings
-step documentation
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
-step tests
-cargo test --workspace --all-features
+format() {
+  cargo fmt --all -- --check
+}
+
+# Which crate may depend on what.
+dependencies() {
+  only ratelimit-macros "proc-macro2 quote syn unicode-ident"
+  never ratelimit-core "actix|http "
+}
+
+lints() {
+  cargo clippy --workspace --all-targets --all-features -- -D warnings
+}
+
+# Every feature by itself, and none; `lints` has all of them together.
+features() {
+  local crate feature
+  for crate in ratelimit-core ratelimit-actix; do
+    echo "$crate: no feature"
+    cargo clippy -q -p "$crate" --no-default-features -- -D warnings
+    for feature in $(sed -n '/^\[features\]/,/^\[dependencies\]/s/^\([a-z-]*\) = .*/\1/p' "$crate/Cargo.toml" | grep -vx default); do
+      echo "$crate: $feature"
+      cargo clippy -q -p "$crate" --no-default-features --features "$feature" -- -D warnings
+    done
+  done
+}
+
+documentation() {
+  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+}
+
+# The oldest compiler that the crates support, when it is installed.
+msrv() {
+  local oldest toolchain
+  oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+  toolchain=$(rustup toolchain list 2>/dev/null | grep -oE "^$oldest(\.[0-9]+)?-[^ ]+" | head -n 1 || true)
+  if [ -n "$toolchain" ]; then
+    cargo "+$toolchain" check "${published[@]/#/-p}" --all-features
+    return
+  fi
+  echo "skipped: msrv needs Rust $oldest (rustup toolchain install $oldest)"
+}
+
+tests() {
+  install_redis
+  # Most tests wait rather than compute, so that twice as many at once as there are cores take less time in all.
+  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+  # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
+  REDIS_REQUIRED=1 UI_REQUIRED=1 cargo test --workspace --all-features --no-fail-fast
+}
+
+steps=("$@")
+[ "$#" != 0 ] || steps=(format dependencies lints features documentation msrv tests)
+for step in "${steps[@]}"; do
+  case $step in
+    format | dependencies | lints | features | documentation | msrv | tests) ;;
+    *) echo "error: no step $step; there are format, dependencies, lints, features, documentation, msrv and tests" >&2; exit 1 ;;
+  esac
+done
+for step in "${steps[@]}"; do
+  echo
+  echo "== $step"
+  began=$SECONDS
+  "$step"
+  echo "$step took $((SECONDS - began)) s"
+done
+echo
+echo "all of it took $SECONDS s; target/ has $(du -sh "${CARGO_TARGET_DIR:-target}" 2>/dev/null | cut -f1)"

@@ -3,7 +3,7 @@
 #
 #   tests/servers.sh                        Redis and Valkey of Debian's stable release
 #   tests/servers.sh forky:valkey-tools     or SUITE:PACKAGE of your choice, several too
-#   REDIS_SERVER=/path/to/server cargo test -p tests --test conformance     or a server that you have built
+#   REDIS_SERVER=/path/to/server cargo test -p tests --test core conformance     or a server that you have built
 #
 # Fetches packages with apt from the mirror that apt is configured for, with apt's own checks of signatures, into
 # target/servers. Nothing is installed, and nothing is written outside that folder. Debian only.
@@ -62,7 +62,7 @@ for wanted in "${@:-trixie:redis-tools trixie:valkey-tools}"; do
       echo
       echo "== $one: $("$server" --version)"
       REDIS_SERVER=$server REDIS_REQUIRED=1 cargo test -p tests --all-features \
-        --test conformance --test differential --test vectors
+        --test core -- conformance:: differential:: vectors::
     done
   done
 done

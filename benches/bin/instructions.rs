@@ -1,4 +1,4 @@
-//! Runs under valgrind, which counts its instructions: decides so many times about one caller.
+//! Runs under valgrind, which counts its instructions: checks one caller a number of times.
 //!
 //! Arguments: what decides, by its name in `memory`, and how often.
 #![allow(clippy::expect_used, reason = "a benchmark: a panic is the report")]

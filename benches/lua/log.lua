@@ -1,5 +1,5 @@
 -- Layout of a usual sliding log: a sorted set with a member for each request.
--- ARGV: now and window in milliseconds, limit, a member that nobody else has, time to live in seconds.
+-- ARGV: now and window in milliseconds, limit, a unique member, time to live in seconds.
 local now, size, cap = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - size)
 local held = redis.call('ZCARD', KEYS[1])

@@ -7,7 +7,7 @@ pub struct Caller([u8; 20]);
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 impl Caller {
-    /// The caller with this number in this population; another population has nobody in common.
+    /// The caller with this number in this population; two populations have no caller in common.
     pub fn new(population: u16, number: u64) -> Self {
         let mut name = [0; 20];
         // Spread over all bits, since real names do not begin with the same zeros.
@@ -42,7 +42,7 @@ impl AsRef<[u8]> for Caller {
     }
 }
 
-/// How many callers there are, and who comes next.
+/// The number of callers, and which one comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Callers {
     /// Which population.

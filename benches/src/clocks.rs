@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit_actix::Timestamp;
-use ratelimit_actix::clock::Clock;
+use ratelimit_actix::core::clock::Clock;
 
 /// Any instant; a multiple of nothing.
 pub const START_US: u64 = 1_790_000_000_123_457;
@@ -26,7 +26,7 @@ pub struct Ticking {
 }
 
 impl Ticking {
-    /// A clock that goes on by so many microseconds.
+    /// A clock that advances by a number of microseconds.
     pub const fn new(step_us: u64) -> Self {
         Self { now: AtomicU64::new(START_US), step_us }
     }

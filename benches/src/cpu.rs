@@ -1,4 +1,4 @@
-//! Processor time of processes: what work costs, whoever else uses the machine.
+//! Processor time of processes: what work costs, independent of other load on the machine.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A load on something that decides: so many tasks, each asking again as soon as it has its answer.
+//! A load on a decider: a number of tasks, each of which sends its next check as soon as it has its answer.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub trait Decider: Clone + Send + Sync + 'static {
     fn decide(&self, caller: Caller) -> impl Future<Output = bool> + Send;
 }
 
-/// How many ask at once, for whom and for how long.
+/// The number of tasks, their callers, and how long they run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Tasks.
     pub tasks: u64,
-    /// For whom they ask.
+    /// The callers of their checks.
     pub callers: Callers,
     /// How long.
     pub span: Duration,
@@ -44,7 +44,7 @@ pub struct Yield {
 ///
 /// # Panics
 ///
-/// When somebody is denied: then something else was measured than what was meant.
+/// When a check is denied: then something else was measured than intended.
 pub fn drive(runtime: &Runtime, decider: &impl Decider, servers: &[Server], load: Load) -> Yield {
     let ends = Arc::new(AtomicBool::new(false));
     let (server, client, start) = (cpu::of_servers(servers), cpu::of_this_process(), Instant::now());
@@ -55,7 +55,7 @@ pub fn drive(runtime: &Runtime, decider: &impl Decider, servers: &[Server], load
                 tokio::spawn(async move {
                     let (mut random, mut decisions) = (Random::default(), 0_u64);
                     while !ends.load(Ordering::Relaxed) {
-                        assert!(decider.decide(load.callers.any(&mut random)).await, "somebody was denied");
+                        assert!(decider.decide(load.callers.any(&mut random)).await, "a check was denied");
                         decisions += 1;
                     }
                     decisions

@@ -1,4 +1,4 @@
-//! The least that any keyed limiter has to do: one hash, one slot, one atomic exchange. Not a limiter: callers collide.
+//! The least work of any keyed limiter: one hash, one slot, one atomic exchange. Not a limiter: callers collide.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};

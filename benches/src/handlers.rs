@@ -17,7 +17,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{Service, ServiceResponse};
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, Error, get, web};
-use ratelimit_actix::{HeaderStyle, RateLimit, RateLimitConfig, RateLimiter, rate_limit};
+use ratelimit_actix::{HeaderStyle, RateLimitConfig, RateLimitMiddleware, RateLimiter, rate_limit};
 
 use crate::{MAX, WINDOW, ours};
 
@@ -27,7 +27,7 @@ pub const BARE: &str = "bare";
 pub const OURS: &str = "ours";
 /// The attribute, through Redis.
 pub const OURS_REDIS: &str = "ours, through Redis";
-/// actix-governor with the header fields that tell the quota.
+/// actix-governor with the header fields of the quota.
 pub const GOVERNOR: &str = "actix-governor";
 /// actix-extensible-rate-limit in memory.
 pub const EXTENSIBLE: &str = "actix-extensible-rate-limit";
@@ -137,7 +137,7 @@ pub async fn make(name: &str, url: &str) -> Handler {
         }
         OURS_TWO => Handler::new(init_service(App::new().app_data(memory()).service(limited_twice)).await),
         OURS_MIDDLEWARE => {
-            let app = App::new().app_data(memory()).wrap(RateLimit::new(ours::builder().build()));
+            let app = App::new().app_data(memory()).wrap(RateLimitMiddleware::new(ours::builder().build()));
             Handler::new(init_service(app.service(bare)).await)
         }
         OURS_REDIS => {

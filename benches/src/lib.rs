@@ -39,7 +39,7 @@ pub mod table;
 
 use std::time::Duration;
 
-/// Units per [`WINDOW`] of every limit that is measured, ours and peers' alike: nobody is denied.
+/// Units per [`WINDOW`] of every limit that is measured, ours and peers' alike: no check is denied.
 pub const MAX: u64 = 1_000_000;
 
 /// The window of every limit that is measured.

@@ -25,7 +25,7 @@ pub fn algorithms() -> [(&'static str, Policy); 5] {
     ]
 }
 
-/// A limiter and the policy it is asked about.
+/// A limiter and the policy that it checks.
 #[derive(Clone, Debug)]
 pub struct Ours {
     limiter: RateLimiter,
@@ -52,7 +52,7 @@ pub fn connect(url: &str) -> RateLimiter {
 }
 
 impl Ours {
-    /// Asks `limiter` about `policy`.
+    /// Checks `policy` with `limiter`.
     pub fn new(limiter: &RateLimiter, policy: Policy) -> Self {
         Self { limiter: limiter.clone(), policy: Arc::new(policy) }
     }

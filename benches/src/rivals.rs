@@ -118,7 +118,7 @@ impl Rival {
         self
     }
 
-    /// The one command of a check, of those who need only one.
+    /// The one command of a check, for rivals that need only one.
     pub fn command(&self, caller: Caller) -> Cmd {
         let key = caller.key(self.way.letter());
         if self.way == Way::Incr {

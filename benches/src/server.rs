@@ -31,7 +31,7 @@ pub fn is_installed() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// A port that nobody listens on, nor on the one 10,000 above, where a cluster has its bus.
+/// A free port; the port 10,000 above, which a cluster uses for its bus, is free as well.
 fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> =
         LazyLock::new(|| AtomicU16::new(RandomState::new().hash_one(0u8) as u16));
@@ -108,7 +108,7 @@ impl Server {
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
-    /// Asks one thing, over a connection of its own.
+    /// Sends one command, over a connection of its own.
     pub fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
         let mut connection = redis::Client::open(self.url()).unwrap().get_connection().unwrap();
         command.query(&mut connection).unwrap()

@@ -13,7 +13,7 @@ pub struct Settings {
     pub micro_rounds: usize,
     /// Times that something is done in one of those rounds.
     pub micro_times: u64,
-    /// Rounds of what asks a server.
+    /// Rounds of measurements with a server.
     pub rounds: usize,
     /// Rounds of what stands in a row of the goals.
     pub goal_rounds: usize,

@@ -35,7 +35,7 @@ const RIGHT: f64 = 240.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 
-/// One axis: from the lowest to the highest value, by their logarithms, on so many pixels.
+/// One axis: from the lowest to the highest value, by their logarithms, on a number of pixels.
 struct Axis {
     low: f64,
     high: f64,

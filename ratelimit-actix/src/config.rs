@@ -1,4 +1,4 @@
-//! How limits look from outside: who a caller is, and what an answer says. Validated once, read for every request.
+//! The configuration of limits: the address of clients and the look of responses. Validated once, read for every request.
 
 mod error;
 
@@ -8,23 +8,20 @@ use std::sync::{Arc, LazyLock};
 use actix_web::http::Method;
 use actix_web::http::header::{HeaderName, RETRY_AFTER};
 use actix_web::{HttpRequest, web};
-use smallvec::SmallVec;
 
 pub use self::error::RateLimitConfigError;
-use crate::body::{BodyStyle, OwnBody, Refusal};
-use crate::forwarded::{FORWARDED, ForwardedHeader, X_FORWARDED_FOR};
-use crate::headers::HeaderStyle;
-use crate::identity::Ipv6Prefix;
-use crate::proxies::TrustedProxies;
-use crate::rejection::Rejection;
+use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, TrustedProxies, X_FORWARDED_FOR};
+use crate::response::{
+    BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, ResponseStyle, StyleSettings, field_names,
+};
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
 
-/// Settings for limits in an app, a scope or a resource: whose address counts, which header fields are sent, and what
-/// the body of a refusal is.
+/// Configuration for limits in an app, a scope or a resource: which proxies are trusted, which header fields are sent, and what
+/// the body of a rejection is.
 ///
-/// Register it with `app_data`, like Actix's own `JsonConfig`; the nearest one counts, as a whole. Without one the
-/// defaults hold: peers by their address, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
+/// Register it with `app_data`, like Actix's own `JsonConfig`. The nearest one applies, as a whole. The defaults are: no trusted
+/// proxies, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
 ///
 /// # Examples
 ///
@@ -49,10 +46,7 @@ struct Settings {
     proxies: TrustedProxies,
     forwarded: ForwardedHeader,
     ipv6_prefix: Ipv6Prefix,
-    headers: SmallVec<[HeaderStyle; 2]>,
-    body: BodyStyle,
-    own_body: Option<OwnBody>,
-    body_by_accept: bool,
+    style: ResponseStyle,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
@@ -60,13 +54,13 @@ struct Settings {
 static DEFAULT: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
 
 impl RateLimitConfig {
-    /// Starts with the defaults.
+    /// Returns a builder with the defaults.
     pub fn builder() -> RateLimitConfigBuilder {
         RateLimitConfigBuilder::default()
     }
 
-    /// The names of all header fields that these settings may send, for `Access-Control-Expose-Headers`: without being
-    /// listed there, scripts of other origins cannot read them.
+    /// The names of all header fields that this configuration may send, for `Access-Control-Expose-Headers`. Scripts of other
+    /// origins can read only fields that are listed there.
     ///
     /// # Examples
     ///
@@ -79,18 +73,18 @@ impl RateLimitConfig {
     /// assert!(names.iter().any(|name| name == "retry-after"));
     /// ```
     pub fn exposed_headers(&self) -> Vec<HeaderName> {
-        let styles = self.0.headers.iter();
-        styles.flat_map(|style| style.names()).cloned().chain([RETRY_AFTER]).collect()
+        let styles = self.header_styles().iter();
+        styles.flat_map(|style| field_names(*style)).cloned().chain([RETRY_AFTER]).collect()
     }
 
-    /// The nearest one around the handler, or the defaults.
+    /// The nearest configuration around the handler, or the defaults.
     pub(crate) fn nearest(req: &HttpRequest) -> &Self {
         req.app_data::<Self>()
             .or_else(|| req.app_data::<web::Data<Self>>().map(|shared| &***shared))
             .unwrap_or_else(|| &DEFAULT)
     }
 
-    /// Whether requests by this method are counted.
+    /// Whether requests with this method are counted.
     pub(crate) fn counts(&self, method: &Method) -> bool {
         self.0.count_options || *method != Method::OPTIONS
     }
@@ -108,18 +102,11 @@ impl RateLimitConfig {
     }
 
     pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
-        &self.0.headers
+        &self.0.style.settings().headers
     }
 
-    /// The body for a request; `true` when another request could have got another one.
-    pub(crate) fn body_style(&self, req: &HttpRequest) -> (BodyStyle, bool) {
-        let by_accept = self.0.body_by_accept;
-        let style = if by_accept { self.0.body.by_accept(req.headers()) } else { self.0.body };
-        (style, by_accept)
-    }
-
-    pub(crate) fn own_body(&self) -> Option<&OwnBody> {
-        self.0.own_body.as_ref()
+    pub(crate) fn response_style(&self) -> &ResponseStyle {
+        &self.0.style
     }
 
     pub(crate) fn error_handler(&self) -> Option<&ErrorHandler> {
@@ -136,26 +123,24 @@ impl Default for RateLimitConfig {
 impl fmt::Debug for RateLimitConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &*self.0;
+        let style = settings.style.settings();
         f.debug_struct("RateLimitConfig")
             .field("trusted_proxies", &settings.proxies)
             .field("forwarded", &settings.forwarded)
             .field("ipv6_prefix", &settings.ipv6_prefix)
-            .field("headers", &settings.headers)
-            .field("body", &settings.body)
+            .field("headers", &style.headers)
+            .field("body", &style.body)
             .finish_non_exhaustive()
     }
 }
 
-/// Collects settings; nothing is checked before [`build`](Self::build).
+/// Builds a [`RateLimitConfig`]. Only [`build`](Self::build) validates the settings.
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimitConfigBuilder {
     proxies: Vec<String>,
     forwarded: ForwardedHeader,
     ipv6_prefix: u8,
-    headers: SmallVec<[HeaderStyle; 2]>,
-    body: BodyStyle,
-    own_body: Option<OwnBody>,
-    body_by_accept: bool,
+    style: StyleSettings,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
@@ -166,10 +151,7 @@ impl Default for RateLimitConfigBuilder {
             proxies: Vec::new(),
             forwarded: ForwardedHeader::XForwardedFor,
             ipv6_prefix: 64,
-            headers: SmallVec::from_slice(&[HeaderStyle::LegacyUnix]),
-            body: BodyStyle::Json,
-            own_body: None,
-            body_by_accept: false,
+            style: StyleSettings::default(),
             count_options: false,
             error_handler: None,
         }
@@ -183,11 +165,11 @@ impl fmt::Debug for RateLimitConfigBuilder {
 }
 
 impl RateLimitConfigBuilder {
-    /// Believes `header` when, and only when, the peer is in one of these networks, and takes the client's address from
-    /// it: read from the right, the first address that is in none of them.
+    /// Takes the client's address from `header` if, and only if, the peer is in one of `networks`. Read from the right, the client
+    /// is the first address outside these networks.
     ///
-    /// Networks are written as CIDR (`10.0.0.0/8`) or as a single address. List your own proxies and nothing else:
-    /// whoever is listed can choose an address with every request. With an empty list nobody is believed.
+    /// A network is CIDR (`10.0.0.0/8`) or a single address. List your own proxies and nothing else: a listed host can choose an
+    /// address with every request. The default is an empty list, which trusts no peer.
     pub fn trusted_proxies(
         mut self,
         networks: impl IntoIterator<Item = impl Into<String>>,
@@ -198,60 +180,62 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// How many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at
-    /// least that much, and can use any address in it. Addresses of NAT64 (`64:ff9b::/96`) and 6to4 are counted as the IPv4
-    /// address in them, whatever this says.
+    /// Sets how many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at least a
+    /// /64, and can use any address in it.
+    ///
+    /// Addresses of NAT64 (`64:ff9b::/96`) and 6to4 always count as the IPv4 address in them.
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.ipv6_prefix = bits;
         self
     }
 
-    /// Which header fields are sent; several styles at once, or none. The default is [`HeaderStyle::LegacyUnix`].
+    /// Sets the header fields that report quotas: several styles at once, or none. The default is [`HeaderStyle::LegacyUnix`].
     ///
-    /// `Retry-After` is not one of them: a refusal always has it, unless the request can never pass.
+    /// `Retry-After` is independent of this: a response with 429 or 503 has it, unless the request can never pass.
     pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
-        self.headers = styles.into_iter().collect();
+        self.style.headers = styles.into_iter().collect();
         self
     }
 
-    /// What the body of a refusal is. The default is [`BodyStyle::Json`].
+    /// Sets the body of a rejection. The default is [`BodyStyle::Json`].
     pub const fn body(mut self, style: BodyStyle) -> Self {
-        self.body = style;
+        self.style.body = style;
         self
     }
 
-    /// Lets the client's `Accept` choose among the [`BodyStyle`]s; what [`body`](Self::body) says is for clients that
-    /// take anything, or nothing of it.
+    /// Selects the [`BodyStyle`] by the client's `Accept`. The style of [`body`](Self::body) is for clients that accept any of them,
+    /// or none.
     pub const fn body_by_accept(mut self) -> Self {
-        self.body_by_accept = true;
+        self.style.body_by_accept = true;
         self
     }
 
-    /// A body of your own, of the media type `content_type`.
+    /// Sets a function that renders the body of a rejection, and the media type of that body.
     pub fn body_with(
         mut self,
         content_type: impl Into<String>,
-        body: impl Fn(&Refusal<'_>) -> String + Send + Sync + 'static,
+        body: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
-        self.own_body = Some(OwnBody::new(content_type.into(), body));
+        self.style.custom_body = Some(CustomBody::new(content_type.into(), body));
         self
     }
 
-    /// Counts `OPTIONS` as well. By default it is not: a browser's preflight is not the user's doing, and the request
-    /// that follows is counted.
+    /// Counts `OPTIONS` as well. By default it is not counted: browsers send preflights on their own, and the request that follows
+    /// is counted.
     ///
-    /// Choose this where a limited handler answers `OPTIONS` with more than a preflight needs, as one that is mounted for
-    /// every method (`web::to(..)`, `web::resource(..).to(..)`) does: it would do its work uncounted. Or mount it for the
-    /// methods that it is for (`web::get().to(..)`, `#[get(..)]`), which answers `OPTIONS` without calling it.
+    /// Choose this if a limited handler is mounted for every method (`web::to(..)`, `web::resource(..).to(..)`): it would do its
+    /// work for `OPTIONS` uncounted. Alternatively, mount it for single methods (`web::get().to(..)`, `#[get(..)]`): `OPTIONS` then
+    /// gets its response without calling the handler.
     pub const fn count_options(mut self) -> Self {
         self.count_options = true;
         self
     }
 
-    /// Turns a refusal into an error of your own, whose response is sent instead, with the quota's fields added, and
-    /// `Retry-After` unless it has one.
+    /// Sets a function that turns a rejection into an error of your own. Its response is sent instead, with the fields of the
+    /// quotas, and with `Retry-After` unless it has one.
     ///
-    /// To only look at it, return `rejection.into()`.
+    /// To only observe rejections, return `rejection.into()`. With the feature `test-util`, `RateLimited::for_test` and its
+    /// siblings make rejections to test the function with.
     pub fn error_handler(
         mut self,
         handler: impl Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync + 'static,
@@ -260,35 +244,44 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// The settings.
+    /// Validates the settings.
     ///
     /// # Errors
     ///
-    /// When something in them cannot be meant: a network that is none, trust in everybody, a prefix out of its bounds,
-    /// two header styles with the same fields, or a content type that is none.
+    /// If a network does not parse, the trusted networks cover every address, a list of addresses is given as
+    /// [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two header styles have a field in common, the
+    /// content type is not a media type, or a custom body is combined with the choice by `Accept`.
     pub fn build(self) -> Result<RateLimitConfig, RateLimitConfigError> {
         if let ForwardedHeader::Single(name) = &self.forwarded
             && ([&X_FORWARDED_FOR, &FORWARDED].contains(&name))
         {
             return Err(RateLimitConfigError::ListAsSingle { header: name.clone() });
         }
-        for (i, style) in self.headers.iter().enumerate() {
-            let mut others = self.headers[..i].iter();
-            if let Some(other) =
-                others.find(|other| style.names().iter().any(|name| other.names().contains(name)))
-            {
+        let StyleSettings { headers, custom_body, body_by_accept, .. } = &self.style;
+        for (i, style) in headers.iter().enumerate() {
+            let has_same_field = |other: &&HeaderStyle| {
+                field_names(*style).iter().any(|name| field_names(**other).contains(name))
+            };
+            if let Some(other) = headers[..i].iter().find(has_same_field) {
                 return Err(RateLimitConfigError::SameFields { styles: [*other, *style] });
             }
         }
-        if let Some(body) = &self.own_body {
-            body.validate()?;
-            if self.body_by_accept {
-                return Err(RateLimitConfigError::OwnBodyByAccept);
+        if let Some(body) = custom_body {
+            if !body.is_valid() {
+                let content_type = body.content_type().to_owned();
+                return Err(RateLimitConfigError::ContentType { content_type });
+            }
+            if *body_by_accept {
+                return Err(RateLimitConfigError::CustomBodyByAccept);
             }
         }
         let ipv6_prefix = Ipv6Prefix::new(self.ipv6_prefix);
         let ipv6_prefix = ipv6_prefix.ok_or(RateLimitConfigError::Ipv6Prefix { bits: self.ipv6_prefix })?;
-        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str))?;
+        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str));
+        let proxies = proxies.map_err(|error| match error {
+            NetworkError::Malformed(network) => RateLimitConfigError::Network { network },
+            NetworkError::CoversEveryAddress => RateLimitConfigError::TrustsEveryAddress,
+        })?;
         Ok(self.finish(proxies, ipv6_prefix))
     }
 
@@ -297,10 +290,7 @@ impl RateLimitConfigBuilder {
             proxies,
             forwarded: self.forwarded,
             ipv6_prefix,
-            headers: self.headers,
-            body: self.body,
-            own_body: self.own_body,
-            body_by_accept: self.body_by_accept,
+            style: ResponseStyle::new(self.style),
             count_options: self.count_options,
             error_handler: self.error_handler,
         }))
@@ -311,12 +301,12 @@ impl RateLimitConfigBuilder {
 mod tests {
     use super::*;
 
-    fn refused(builder: RateLimitConfigBuilder) -> String {
+    fn error_of(builder: RateLimitConfigBuilder) -> String {
         builder.build().unwrap_err().to_string()
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_settings_are_rejected() {
         let builder = RateLimitConfig::builder;
         let cases = [
             (builder().ipv6_prefix(31), "32 to 128, not 31"),
@@ -335,19 +325,19 @@ mod tests {
             (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
         ];
         for (builder, expected) in cases {
-            let error = refused(builder);
+            let error = error_of(builder);
             assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn the_defaults_can_be_built() {
+    fn the_defaults_are_valid() {
         let built = RateLimitConfig::builder().build().unwrap();
         assert_eq!(format!("{built:?}"), format!("{:?}", RateLimitConfig::default()));
     }
 
     #[test]
-    fn names_to_expose_are_those_that_are_sent() {
+    fn exposed_headers_are_those_that_are_sent() {
         let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyDelta, HeaderStyle::Draft11]);
         let names = config.build().unwrap().exposed_headers();
         let expected = [

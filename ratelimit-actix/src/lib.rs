@@ -1,5 +1,5 @@
-//! Rate limits for [Actix-web] handlers, one attribute each: exact, decided before the body is read, counted in this
-//! process or across all that share a Redis.
+//! Rate limits for [Actix-web] handlers, one attribute each: exact, decided before the body is read, counted in this process or
+//! across all processes that share a Redis.
 //!
 //! ```no_run
 //! use actix_web::{App, HttpServer, Responder, get, web};
@@ -21,29 +21,29 @@
 //! }
 //! ```
 //!
-//! The eleventh request of one client within a minute gets 429. What can be written in the attribute is described at
-//! [`rate_limit`](macro@rate_limit), what an algorithm promises at [`Algorithm`].
+//! The eleventh request of one client within a minute gets 429. [`rate_limit`](macro@rate_limit) documents the arguments of the
+//! attribute, [`Algorithm`] the guarantees of the algorithms.
 //!
 //! # Which limiter counts
 //!
-//! Make one [`RateLimiter`] and clone it: two of them count apart. In `HttpServer::new(|| ..)` the closure runs once for
-//! each worker, so make it outside. A handler asks
+//! Make one [`RateLimiter`] and clone it: two limiters count apart. The closure of `HttpServer::new(|| ..)` runs once for each
+//! worker, so make the limiter outside. A handler uses
 //!
-//! 1. the nearest one in the data of its resource, scope or app, as `app_data(limiter.clone())` or
-//!    `app_data(web::Data::new(limiter.clone()))`; where both forms are around a handler, the nearest `web::Data`;
-//! 2. otherwise the one that was [installed](RateLimiter::install) for the process;
-//! 3. otherwise one in memory, which is made when it is first needed, with one warning in the log.
+//! 1. the nearest limiter in the data of its resource, scope or app, as `app_data(limiter.clone())` or
+//!    `app_data(web::Data::new(limiter.clone()))`; if both forms are around a handler, the nearest `web::Data`;
+//! 2. otherwise the one that is [installed](RateLimiter::install) for the process;
+//! 3. otherwise one in memory, which is made on first use, with one warning in the log.
 //!
 //! # What is counted
 //!
-//! Every request that reaches the handler, whether it then succeeds or fails, and whether or not its arguments can be
-//! extracted, unless `count` or `skip` says otherwise. Not `OPTIONS`, unless it is asked for; `HEAD` shares the count of
-//! `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
+//! Every request that reaches the handler counts, whether it then succeeds or fails, and also if its arguments cannot be
+//! extracted. `count` and `skip` make exceptions. `OPTIONS` counts only if [configured](RateLimitConfigBuilder::count_options);
+//! `HEAD` shares the count of `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
 //! with the same `key` share a count; without `key` each has its own.
 //!
-//! [`limits`] lists every limit of the program.
+//! A request with several limits is charged to all of them or to none. A denied request is charged nothing.
 //!
-//! A request with several limits takes from all of them or from none. One that is denied takes nothing.
+//! [`declared_limits`] lists every limit of the program.
 //!
 //! # What the client sees
 //!
@@ -51,20 +51,20 @@
 //! |---|---|---|---|
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
 //! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
-//! | the store cannot answer, and the limit [denies](policy::OnError::Deny) then ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
-//! | nobody to count it for, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
+//! | the store does not answer, and the limit [fails closed](OnError::Deny) ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
+//! | without a caller, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
-//! These are the defaults; a [`RateLimitConfig`] in app data chooses other fields and bodies, and whose address counts
-//! behind proxies. `X-RateLimit-Reset`, in Unix seconds, is when one more unit passes while nothing is left, and when the full
-//! quota is back otherwise; on a denial it is when the request passes, as `Retry-After`, which is a number of seconds, at least
-//! 1. Both are rounded up. With several limits, the tightest is told. A handler's own fields of these names are replaced.
+//! These are the defaults. A [`RateLimitConfig`] in app data selects other fields and bodies, and lists trusted proxies.
 //!
-//! The body of a denied request is not looked at. One of up to 16 KiB is read and dropped, for a second at most, so that the
-//! connection stays open; after any other the connection is closed. `Expect: 100-continue` is answered by Actix, before any
-//! limit is asked.
+//! `X-RateLimit-Reset` is an instant in Unix seconds: of the next unit if nothing is left, otherwise of the full quota. On a
+//! denial, the request passes then; `Retry-After` is the same wait in seconds, at least 1. Both are rounded up. With several
+//! limits, the fields report the tightest. A handler's own fields of these names are replaced.
 //!
-//! Whole scopes are limited with the [`RateLimit`] middleware. A handler that takes [`Quotas`] as an argument sees what is
-//! left.
+//! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
+//! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit
+//! is checked.
+//!
+//! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left.
 //!
 //! # Features
 //!
@@ -72,67 +72,48 @@
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
 //! | `uuid` | no | `uuid::Uuid` as a caller |
-//! | `redis-tls` | no | Redis over TLS: `rediss://` and its relatives |
-//! | `metrics` | no | `metrics`: counters and histograms for the `metrics` facade |
-//! | `test-util` | no | `clock::FakeClock`, and `conformance`, the suite that checks a store of your own |
+//! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
+//! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
+//! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
 
 #[doc(hidden)]
 #[path = "private.rs"]
-pub mod __private;
-mod body;
-mod bounds;
+pub mod __private_0_1;
+mod address;
+pub mod caller;
 mod config;
-mod declared;
-mod default_key;
-mod drain;
-mod forwarded;
-mod group;
-mod headers;
-mod identity;
-mod key;
-mod limit;
-mod limiter;
+mod decision;
+mod handler;
 mod middleware;
-mod parameter;
-mod pass;
-mod patience;
-mod principal;
-mod proxies;
-mod question;
 mod quotas;
-mod rejection;
-mod settle;
-mod source;
+mod response;
 mod unlimited;
 
-#[cfg(feature = "metrics")]
-pub use ratelimit_core::metrics;
+/// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the root as well.
+pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
     PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
-    algorithm, clock, policy, store,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
-#[cfg(feature = "test-util")]
-pub use ratelimit_core::{conformance, conformance_suite};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub use crate::body::{BodyStyle, Refusal};
+pub use crate::address::ForwardedHeader;
+pub use crate::caller::client_ip::client_ip;
+pub use crate::caller::into_caller::IntoCaller;
+pub use crate::caller::on_missing::OnMissing;
+pub use crate::caller::principal::Principal;
+pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::declared::{DeclaredLimit, limits};
-pub use crate::forwarded::ForwardedHeader;
-pub use crate::headers::HeaderStyle;
-pub use crate::identity::{client_ip, client_key};
-pub use crate::key::{IntoKey, Key};
-pub use crate::limit::OnMissing;
-pub use crate::middleware::{RateLimit, RateLimitService};
-pub use crate::parameter::path_key;
-pub use crate::principal::{Principal, principal, principal_or_address};
+pub use crate::handler::registry::{DeclaredLimit, declared_limits};
+pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 pub use crate::quotas::{Quota, Quotas};
-pub use crate::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
+pub use crate::response::{
+    BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
+};
 pub use crate::unlimited::Unlimited;

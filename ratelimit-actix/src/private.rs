@@ -1,15 +1,21 @@
-//! What expansions of `#[rate_limit]` name. Not for anybody else: it changes without notice.
+//! What expansions of `#[rate_limit]` name. Not public: it changes without notice.
 
 pub use actix_web::web::Payload;
 pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
 pub use ratelimit_core::{Algorithm, OnError, Policy};
 
-pub use crate::bounds::{Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor};
-pub use crate::declared::{Declaration, Text};
-pub use crate::default_key::DefaultKey;
-pub use crate::group::{Group, join};
-pub use crate::key::{IntoKey, Key};
-pub use crate::limit::{By, Count, Limit, OnMissing};
-pub use crate::pass::{Pass, begin};
-pub use crate::source::Source;
+pub use crate::caller::into_caller::IntoCaller;
+pub use crate::caller::on_missing::OnMissing;
+pub use crate::caller::value::Caller;
+pub use crate::decision::count::Count;
+pub use crate::handler::bounds::{
+    Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor,
+};
+pub use crate::handler::by::By;
+pub use crate::handler::default_key::DefaultKey;
+pub use crate::handler::dynamic::{DynamicLimits, join};
+pub use crate::handler::limit::HandlerLimit;
+pub use crate::handler::registry::{Declaration, SourceText};
+pub use crate::handler::request::{AdmittedRequest, admit};
+pub use crate::handler::request_fn::RequestFn;

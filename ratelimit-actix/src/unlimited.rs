@@ -1,13 +1,13 @@
-//! A store that admits everything, for tests and tools of an application that are not about its limits.
+//! A store that admits every request, for tests and tools of an application that are not about its limits.
 
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreError};
 
-/// Counts nothing: every request passes, and is told a full quota.
+/// A store that counts nothing: it admits every request and reports a full quota.
 ///
-/// Turns all limits of a program off, in tests and tools that are not about them. What is wrong with a request itself still
-/// is: one without the caller that a limit insists on gets 400, and a `max` of 0 that was chosen for it lets it not pass.
+/// It turns off all limits of a program, for tests and tools that are not about them. Two kinds of requests are still rejected:
+/// one without the caller that a limit requires gets 400, and one for which a `max` of 0 is computed gets 429.
 ///
 /// ```
 /// use actix_web::App;

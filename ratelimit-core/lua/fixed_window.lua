@@ -32,6 +32,7 @@ repeat
   bytes, ttl = pack('<c1I7I5', 'f', start, count), start + window - now
 until true
 -- refund:
+maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
 refunds[1] = function(value, cost, at, _, _, window)
   local _, start, count = decode('<BI7I5', value)
   if start <= at and at - start < window then

@@ -10,7 +10,7 @@ for key = 1, #KEYS do
   algorithm, max, window, shape, cost, at, valid_until = decode('<ddddddd', ARGV[1], place)
   if now >= valid_until then
     -- The units no longer count.
-  elseif algorithm == 3 then
+  elseif not steps[algorithm] then
     local state, failure = log.open(key, window)
     if failure then
       return failure
@@ -23,8 +23,8 @@ for key = 1, #KEYS do
   else
     local value = redis.pcall('GET', KEYS[key])
     if type(value) == 'string' then
-      -- A cost of nothing brings the state to `now`. Without a maximum it fits; a bucket needs its maximum.
-      local fits, bytes, ttl = steps[algorithm](value, 0, algorithm == 4 and max or math.huge, window, shape)
+      -- A cost of nothing brings the state to `now`.
+      local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
       if fits then
         local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
         ttl = lives or ttl

@@ -18,7 +18,7 @@ local again -- whether a state turned out to be corrupt after it was used
 -- Reads a state into `values`, or notes that it is corrupt. Returns the server's error, if any. `policy` is its place in args.
 local function open(key, policy)
   local value, failure = stored[key], nil
-  if args[policy - 1] == 3 then
+  if not steps[args[policy - 1]] then
     value, failure = log.open(key, args[policy + 1])
   elseif not value then
     value = redis.pcall('GET', KEYS[key])
@@ -40,7 +40,7 @@ end
 for key in pairs(log and left or {}) do
   local place = 1 + 4 * policies + 2 * key
   local policy, sum = 4 * args[place], args[place + 1]
-  if args[policy - 1] == 3 and sum >= 0 then
+  if not steps[args[policy - 1]] and sum >= 0 then
     local failure = open(key, policy)
     local state = values[key]
     if failure then

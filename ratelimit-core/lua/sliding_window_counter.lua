@@ -87,6 +87,7 @@ repeat
   end
 until true
 -- refund:
+maxima[2] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
 refunds[2] = function(value, cost, at, _, _, window, sub_windows)
   local length = window / sub_windows
   local _, start = decode('<BI7', value)

@@ -18,31 +18,31 @@ impl Timestamp {
         self.0
     }
 
-    /// The instant this much later.
+    /// The instant `wait` later.
     #[cfg(feature = "redis")]
     pub(crate) fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(micros(wait)))
     }
 
-    /// The instant `after` from now, in whole Unix seconds, rounded up.
+    /// The instant `after` later, in whole Unix seconds, rounded up.
     pub fn unix_seconds_after(self, after: Duration) -> u64 {
         let micros = u128::from(self.0) + after.as_micros();
         u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 }
 
-/// Where the in-memory store reads the time.
+/// Clock of the in-process store.
 ///
-/// The Redis store does not ask it: there the server's clock decides, so that all instances agree.
+/// The Redis store uses the server's clock instead, so that all instances agree.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// The present instant. It must not go backwards within a process.
+    /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
 }
 
 /// The monotonic clock of the process, set once by the wall clock.
 ///
-/// Fixed windows start at multiples of the window since the epoch, hence the wall clock; a wall clock that is set
-/// while the process runs changes no decision, hence the monotonic one.
+/// The wall clock is needed because fixed windows start at multiples of the window since the epoch. The monotonic clock is
+/// needed because a wall clock that is set while the process runs must not change a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -50,7 +50,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock that agrees with the wall clock now.
+    /// Creates a clock that agrees with the wall clock now.
     #[allow(clippy::disallowed_methods, reason = "this is the place")]
     pub fn new() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Whole microseconds; 584,000 years fit.
+/// Whole microseconds; saturates after 584,000 years.
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -84,19 +84,19 @@ pub struct FakeClock {
 
 #[cfg(any(test, feature = "test-util"))]
 impl FakeClock {
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     pub fn at(now: Timestamp) -> Self {
         let clock = Self::default();
         clock.set(now);
         clock
     }
 
-    /// Shows `now`, which may be earlier than before.
+    /// Sets the time to `now`, which may be earlier than before.
     pub fn set(&self, now: Timestamp) {
         self.now.store(now.as_micros(), std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Moves forward.
+    /// Moves the time forward.
     pub fn advance(&self, by: Duration) {
         self.now.fetch_add(micros(by), std::sync::atomic::Ordering::SeqCst);
     }
@@ -124,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn the_system_clock_begins_with_the_wall_clock_and_never_goes_back() {
-        #[allow(clippy::disallowed_methods, reason = "what it is compared with")]
+    fn the_system_clock_starts_with_the_wall_clock_and_never_goes_back() {
+        #[allow(clippy::disallowed_methods, reason = "the clock to compare with")]
         let wall = || Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap()));
         let before = wall();
         let clock = SystemClock::new();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fake_clock_moves_only_when_told_and_its_clones_with_it() {
+    fn a_fake_clock_moves_only_when_set_and_its_clones_with_it() {
         let clock = FakeClock::at(Timestamp::from_micros(5));
         let other = clock.clone();
         assert_eq!(other.now(), clock.now());

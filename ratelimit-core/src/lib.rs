@@ -1,8 +1,17 @@
 //! Exact rate limiting, in process or across instances through Redis, without HTTP.
 //!
-//! A [`Policy`] says how much is allowed, over how long, and by which [`Algorithm`]. A [`RateLimiter`] asks a
-//! [store](store::Store) to judge it for one caller, and answers with an [`Outcome`]: passed or not, what is left,
-//! and exactly when to come back.
+//! A [`Policy`] is how many units are allowed, in which window, and by which [`Algorithm`] they are counted. A
+//! [`RateLimiter`] decides about a request of one caller by a [store](store::Store), and returns an [`Outcome`]: allowed or
+//! denied, what remains, and exactly when to retry.
+//!
+//! # Words
+//!
+//! * A **caller** is whatever a limit is counted for: an address, a user, a tenant. Here it is a *partition* of bytes.
+//! * A **check** is one policy, one partition and a cost. A **group** of checks is decided at one instant, all or nothing.
+//! * A **denial** is an outcome, not an error. Its wait is exact: one microsecond earlier the request is denied again.
+//! * A **reservation** is what a group was charged; a **refund** returns it.
+//! * During an **outage** of the store each limit follows its [`OnError`]: it counts in this process, fails closed or fails
+//!   open.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,38 +29,41 @@
 //! # }
 //! ```
 //!
-//! For Actix-web handlers there is `#[rate_limit]` in `ratelimit-actix`; this crate is for everything else, such as job
-//! queues and gRPC services.
+//! Actix-web handlers use `#[rate_limit]` of `ratelimit-actix`; this crate is for everything else, such as job queues and
+//! gRPC services.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
-//! | `redis-tls` | no | `rediss://` and its relatives, `RedisStoreBuilder::root_certificate_pem` |
+//! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
-//! | `test-util` | no | `FakeClock`, and `conformance`, the suite that checks a store of your own |
+//! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
 pub mod algorithm;
+mod check;
 pub mod clock;
 #[cfg(feature = "test-util")]
 pub mod conformance;
 mod error;
-mod failure;
+mod fallback;
 mod limiter;
+mod log_limit;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod outcome;
 pub mod policy;
+mod reservation;
 pub mod store;
 
-pub use algorithm::Algorithm;
+pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
 pub use error::{ConfigError, StoreError};
-pub use limiter::{MAX_GROUP, RateLimiter, RateLimiterBuilder};
+pub use limiter::{RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
-pub use policy::{OnError, Policy, PolicyBuilder, PolicyError};
+pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
+pub use reservation::{Reservation, Taken};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisStore, RedisStoreBuilder};
-pub use store::{Check, Reservation, Taken};

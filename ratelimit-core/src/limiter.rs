@@ -1,24 +1,26 @@
-//! The limiter: what an application holds and asks.
+//! The limiter: the facade through which an application checks limits.
 
-use std::num::NonZeroU32;
+mod backend;
+mod builder;
+mod global;
+#[cfg(test)]
+mod tests;
+
 use std::slice;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::backend::Backend;
+pub use self::builder::RateLimiterBuilder;
 use crate::algorithm::Mode;
+use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
-use crate::failure::{Ask, Fallback};
+use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
-use crate::store::{Check, ErasedStore, Reservation, Store};
+use crate::reservation::Reservation;
 
-/// Most limits in one group.
-pub const MAX_GROUP: usize = 64;
-
-/// Decides whether requests pass; cheap to clone, and clones share their counts.
+/// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
 /// # Examples
 ///
@@ -42,7 +44,7 @@ pub const MAX_GROUP: usize = 64;
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     inner: Arc<Inner>,
-    /// How long a call waits for the store at most; the store's own deadline holds in any case.
+    /// Longest wait for the store; the store's own deadline applies as well.
     deadline: Duration,
 }
 
@@ -52,187 +54,54 @@ struct Inner {
     fallback: Fallback,
 }
 
-/// The memory is named so that asking it allocates nothing.
-#[derive(Debug)]
-enum Backend {
-    Memory(MemoryStore),
-    #[cfg(feature = "redis")]
-    Redis(Box<RedisStore>),
-    Custom(Box<dyn ErasedStore>),
-}
-
-/// Calls a method of whichever store it is; the store in Redis has one that takes a deadline.
-macro_rules! ask {
-    ($limiter:expr, $method:ident, $within:ident, $argument:expr) => {
-        match &$limiter.inner.store {
-            Backend::Memory(store) => Store::$method(store, $argument).await,
-            #[cfg(feature = "redis")]
-            // In a box, so that whoever asks the memory carries nothing of it around.
-            Backend::Redis(store) => Box::pin(store.$within($argument, $limiter.deadline)).await,
-            Backend::Custom(store) => store.$method($argument).await,
-        }
-    };
-}
-
-static DEFAULT: OnceLock<RateLimiter> = OnceLock::new();
-
-/// Settings of a [`RateLimiter`] that are not those of its store.
-#[derive(Debug)]
-#[must_use = "a builder does nothing until `build`"]
-pub struct RateLimiterBuilder {
-    store: Backend,
-    instances: NonZeroU32,
-    fallback_callers: usize,
-}
-
-impl RateLimiterBuilder {
-    /// How many processes share the limits; 1 unless set.
-    ///
-    /// While the store cannot answer, a limit with [`OnError::Local`](crate::policy::OnError::Local) is enforced by each
-    /// process alone, at this part of `max` and burst, rounded up.
-    pub fn instances(mut self, instances: NonZeroU32) -> Self {
-        self.instances = instances;
-        self
-    }
-
-    /// Callers that are counted in this process while the store cannot answer; 100,000 unless set.
-    pub fn fallback_callers(mut self, callers: usize) -> Self {
-        self.fallback_callers = callers;
-        self
-    }
-
-    /// The limiter.
-    pub fn build(self) -> RateLimiter {
-        let fallback = Fallback::new(self.instances, self.fallback_callers);
-        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }), deadline: Duration::MAX }
-    }
-}
-
 impl RateLimiter {
-    /// Counts in this process.
-    ///
-    /// Make one and clone it: two of them count apart.
-    pub fn in_memory() -> Self {
-        Self::with_memory(MemoryStore::new())
-    }
-
-    /// Counts in this process, in a store with its own settings.
-    pub fn with_memory(store: MemoryStore) -> Self {
-        Self::from_backend(Backend::Memory(store)).build()
-    }
-
-    /// Shares the counts with every process that uses the same Redis server, Sentinel service or Cluster; see
-    /// [`RedisStore::builder`] for the URLs.
-    ///
-    /// Returns as soon as the host's address is known; the connection is made, and made again whenever it is lost, in the background. While there is
-    /// none, every limit follows its own [failure policy](crate::policy::OnError), at once.
-    ///
-    /// # Errors
-    ///
-    /// When the URL is not one, or its host has no address.
-    #[cfg(feature = "redis")]
-    pub fn redis(url: &str) -> Result<Self, crate::error::ConfigError> {
-        Ok(Self::with_redis(RedisStore::builder(url).build()?))
-    }
-
-    /// Shares the counts through Redis, with settings: `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
-    #[cfg(feature = "redis")]
-    pub fn with_redis(store: RedisStore) -> Self {
-        Self::redis_builder(store).build()
-    }
-
-    /// Settings for a limiter over a store in Redis.
-    #[cfg(feature = "redis")]
-    pub fn redis_builder(store: RedisStore) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Redis(Box::new(store)))
-    }
-
-    /// Counts in a store of your own.
-    pub fn with_store(store: impl Store) -> Self {
-        Self::store_builder(store).build()
-    }
-
-    /// Settings for a limiter over a store of your own.
-    pub fn store_builder(store: impl Store) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Custom(Box::new(store)))
-    }
-
-    fn from_backend(store: Backend) -> RateLimiterBuilder {
-        RateLimiterBuilder { store, instances: NonZeroU32::MIN, fallback_callers: DEFAULT_MAX_CALLERS }
-    }
-
-    /// What kind of store it is, for a line at start: `memory`, `redis` or `custom`.
+    /// Kind of the store, for a log line at start: `memory`, `redis` or `custom`.
     pub fn store_kind(&self) -> &'static str {
-        match self.inner.store {
-            Backend::Memory(_) => "memory",
-            #[cfg(feature = "redis")]
-            Backend::Redis(_) => "redis",
-            Backend::Custom(_) => "custom",
-        }
+        self.inner.store.kind()
     }
 
-    /// Whether the store can be asked, for a readiness probe: a Redis store is connected. Requests need not wait for it;
-    /// until then limits follow their failure policies.
-    pub fn is_ready(&self) -> bool {
-        match &self.inner.store {
-            #[cfg(feature = "redis")]
-            Backend::Redis(store) => store.is_connected(),
-            _ => true,
-        }
-    }
-
-    /// This limiter with less time: a call waits for the store no longer than `deadline`, nor than the store's own deadline.
+    /// Whether the store is ready, for a readiness probe: a Redis store is ready while it is connected. The in-process store
+    /// is always ready, and so is a custom store.
     ///
-    /// For work that asks several times and has one deadline in all. It holds for a store in Redis; memory never waits, and
-    /// a store of your own keeps its own time. Counts and settings are shared with this limiter.
+    /// Requests need not wait for it: until then limits follow their [failure policies](crate::OnError).
+    pub fn is_ready(&self) -> bool {
+        self.inner.store.is_ready()
+    }
+
+    /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
+    ///
+    /// For work with several calls and one deadline in total. It applies to a Redis store: the in-process store never waits,
+    /// and a custom store keeps its own deadline. Counts and settings are shared with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// How long a call waits for the store at most; `None` in memory, which never waits, and with a store of your own.
+    /// Longest wait of a call for the store. `None` for the in-process store, which never waits, and for a custom store.
     pub fn deadline(&self) -> Option<Duration> {
-        match &self.inner.store {
-            #[cfg(feature = "redis")]
-            Backend::Redis(store) => Some(store.deadline().min(self.deadline)),
-            _ => None,
-        }
+        self.inner.store.deadline().map(|deadline| deadline.min(self.deadline))
     }
 
-    /// Makes this the limiter of the process, for handlers that find no other.
+    /// Charges one unit of `policy` to the caller `partition`, if the request passes.
     ///
     /// # Errors
     ///
-    /// When there is one already; it is given back.
-    pub fn install(self) -> Result<(), Self> {
-        DEFAULT.set(self)
-    }
-
-    /// The limiter of the process, if one was [installed](Self::install).
-    pub fn installed() -> Option<&'static Self> {
-        DEFAULT.get()
-    }
-
-    /// Takes one unit of `policy` for the caller `partition`, if it passes.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot decide and the policy is [`OnError::Deny`](crate::policy::OnError::Deny). A denial is not an
-    /// error.
+    /// A [`StoreError`] if the store cannot decide and the policy [fails closed](crate::OnError::Deny). A denial is an
+    /// outcome, not an error.
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped has taken the unit or not; it never takes a part of a group.
+    /// A future that is dropped has charged the unit or not; it never charges a part of a group.
     pub fn check(
         &self,
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> impl Future<Output = Result<Outcome, StoreError>> {
-        // The very future, since another one around it would be moved once more.
+        // Returned as is: wrapping it in another future would copy it once more.
         self.check_n(policy, partition, 1)
     }
 
-    /// Takes `cost` units, all or none; 0 takes nothing, and more than the limit never passes.
+    /// Charges `cost` units, all or none. A cost of 0 charges nothing; a cost above the limit never passes.
     ///
     /// # Errors
     ///
@@ -263,25 +132,25 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        if let Some(outcome) = self.one_now(&Check::new(policy, &partition).cost(cost)) {
+        if let Some(outcome) = self.try_one(&Check::new(policy, &partition).cost(cost)) {
             return Ok(outcome);
         }
-        // In a box with all that it needs: a future is copied until it is polled, and copying a large one takes longer
-        // than a decision in memory.
-        let ask = async move {
+        // Boxed so that the in-memory future stays small: a future is copied until it is polled, and copying a large one
+        // takes longer than a decision in memory.
+        let check = async move {
             let group = [Check::new(policy, &partition).cost(cost)];
-            only(self.ask(&group).await?)
+            only(self.check_store(&group).await?)
         };
-        Box::pin(ask).await
+        Box::pin(check).await
     }
 
-    /// Judges several limits at once: all pass and all are charged, or nothing is.
+    /// Decides about several limits at once: all pass and all are charged, or none is.
     ///
-    /// They may differ in policy, caller and cost. A count that occurs twice is charged the sum.
+    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     ///
     /// # Examples
     ///
@@ -308,19 +177,17 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        bounded(group)?;
-        match self.all_now(group) {
+        validate_size(group)?;
+        match self.try_all(group) {
             Some(outcome) => Ok(outcome),
-            // In a box, so that whoever asks the memory carries nothing of it around.
-            None => Box::pin(self.ask(group)).await,
+            // Boxed so that the in-memory future stays small.
+            None => Box::pin(self.check_store(group)).await,
         }
     }
 
-    /// [`check`](Self::check) without a future, for callers that are not async or want the last nanoseconds: `None` when
-    /// that has to ask a server, and then nothing has been taken.
+    /// Decides without awaiting. Returns `None`, and charges nothing, if a round trip is needed.
     ///
-    /// In memory it always decides. With Redis it knows of those who were denied a moment ago, and nothing else. With a
-    /// store of your own it knows of nobody.
+    /// Always decides in memory; with Redis only for callers in the denial cache; never with a custom store.
     ///
     /// # Examples
     ///
@@ -337,15 +204,18 @@ impl RateLimiter {
     /// assert!(!is_allowed());
     /// ```
     pub fn check_now(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Option<Outcome> {
-        self.one_now(&Check::new(policy, &partition))
+        self.try_one(&Check::new(policy, &partition))
     }
 
-    /// [`check_all`](Self::check_all) without a future, as [`check_now`](Self::check_now): `None` when that has to ask a
-    /// server, and for a group of more than [`MAX_GROUP`] limits; then nothing has been taken.
+    /// Decides about a group without awaiting, like [`check_now`](Self::check_now). Returns `None`, and charges nothing, if a
+    /// round trip is needed.
+    ///
+    /// Also returns `None` for a group of more than [`MAX_GROUP`] limits. So never take `None` as allowed: call
+    /// [`check_all`](Self::check_all) then, which reports the error.
     ///
     /// # Examples
     ///
-    /// Works with any store, and waits only when it must:
+    /// With any store, awaiting only if a round trip is needed:
     ///
     /// ```
     /// use std::time::Duration;
@@ -365,114 +235,97 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub fn check_all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if group.len() > MAX_GROUP { None } else { self.all_now(group) }
+        if group.len() > MAX_GROUP { None } else { self.try_all(group) }
     }
 
-    /// What can be decided about one limit without waiting.
-    fn one_now(&self, check: &Check<'_>) -> Option<Outcome> {
+    /// Decides about one limit without awaiting, if possible.
+    fn try_one(&self, check: &Check<'_>) -> Option<Outcome> {
         let group = slice::from_ref(check);
         if let Backend::Memory(store) = &self.inner.store {
-            // Without the detour over a group, which takes as long as the decision.
+            // Without a group, which would take as long as the decision itself.
             return Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref));
         }
-        self.refused(group)?.into_only()
+        self.cached_denial(group)?.into_only()
     }
 
-    /// What can be decided about a group without waiting.
-    fn all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    /// Decides about a group without awaiting, if possible.
+    fn try_all(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if let Backend::Memory(store) = &self.inner.store {
             return Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
         }
-        self.refused(group)
+        self.cached_denial(group)
     }
 
-    /// What would be decided now about one unit; takes nothing.
+    /// Decides about one unit, and charges nothing.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide.
+    /// As with [`check`](Self::check).
     pub async fn peek(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<Outcome, StoreError> {
         only(self.peek_all(&[Check::new(policy, &partition)]).await?)
     }
 
-    /// What would be decided now about a group; takes nothing.
+    /// Decides about a group, and charges nothing.
     ///
     /// # Errors
     ///
-    /// When the store cannot decide, or the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        bounded(group)?;
-        match ask!(self, peek, peek_within, group) {
+        validate_size(group)?;
+        match self.inner.store.peek(group, self.deadline).await {
             Ok(outcome) => Ok(outcome),
-            Err(error) => self.decide_without_store(group, Ask::Peek, error).await,
+            Err(error) => self.decide_without_store(group, Mode::Peek, error).await,
         }
     }
 
-    /// The answer to what was denied a moment ago.
-    #[cfg(feature = "redis")]
-    fn refused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let Backend::Redis(store) = &self.inner.store else { return None };
-        let refused = store.refused(group)?;
-        #[cfg(feature = "metrics")]
+    /// The denial of this group, if it is in the denial cache.
+    fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let denial = self.inner.store.cached_denial(group)?;
+        #[cfg(all(feature = "metrics", feature = "redis"))]
         {
-            crate::metrics::refused_locally();
-            crate::metrics::decided(group, refused.outcomes());
+            crate::metrics::denial_cache_hit();
+            crate::metrics::decided(group, denial.outcomes());
         }
-        Some(refused)
+        Some(denial)
     }
 
-    /// The answer to what was denied a moment ago, which only the store in Redis keeps.
-    #[cfg(not(feature = "redis"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn refused(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
-        None
-    }
-
-    /// Asks a store that may take its time.
-    async fn ask(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    /// Decides by a store that may take a round trip.
+    async fn check_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         #[cfg(feature = "metrics")]
         let stopwatch = crate::metrics::Stopwatch::start();
-        let answer = match &self.inner.store {
-            Backend::Memory(store) => Store::check(store, group).await,
-            #[cfg(feature = "redis")]
-            // What was refused a moment ago has been looked for.
-            Backend::Redis(store) => store.check_within(group, self.deadline).await,
-            Backend::Custom(store) => store.check(group).await,
-        };
-        match answer {
+        match self.inner.store.check(group, self.deadline).await {
             Ok(outcome) => {
                 #[cfg(feature = "metrics")]
                 {
                     stopwatch.decided();
                     crate::metrics::decided(group, outcome.outcomes());
                 }
-                self.inner.fallback.store_answered();
+                self.inner.fallback.record_reply();
                 Ok(outcome)
             }
-            Err(error) => self.decide_without_store(group, Ask::Check, error).await,
+            Err(error) => self.decide_without_store(group, Mode::Check, error).await,
         }
     }
 
     async fn decide_without_store(
         &self,
         group: &[Check<'_>],
-        ask: Ask,
+        mode: Mode,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
-        // A request that had less time than the store is given says nothing about the store.
-        let is_outage = match (&error, &self.inner.store) {
-            #[cfg(feature = "redis")]
-            (StoreError::Timeout { after }, Backend::Redis(store)) => *after >= store.deadline(),
+        // The timeout of a request with less time than the store's deadline says nothing about the store.
+        let is_outage = match (&error, self.inner.store.deadline()) {
+            (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
             _ => true,
         };
-        Box::pin(self.inner.fallback.decide(group, ask, error, is_outage)).await
+        Box::pin(self.inner.fallback.decide(group, mode, error, is_outage)).await
     }
 
-    /// Forgets what was counted for one caller under one policy, in the store and, for an outage, in this process.
+    /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached; whether it has forgotten is then unknown.
+    /// A [`StoreError`] if the store cannot be reached; it is then unknown whether the state was dropped.
     ///
     /// # Examples
     ///
@@ -486,7 +339,7 @@ impl RateLimiter {
     /// let limiter = RateLimiter::in_memory();
     /// let _ = limiter.check(&LOGIN, "alice").await?;
     /// assert!(!limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// // Support has talked to her:
+    /// // After a talk with support:
     /// limiter.reset(&LOGIN, "alice").await?;
     /// assert!(limiter.peek(&LOGIN, "alice").await?.is_allowed());
     /// # Ok::<(), ratelimit_core::StoreError>(())
@@ -495,35 +348,36 @@ impl RateLimiter {
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
         self.inner.fallback.reset(&group[0]).await?;
-        ask!(self, reset, reset_within, &group)
+        self.inner.store.reset(&group, self.deadline).await
     }
 
-    /// Gives back what a decision took, as far as it still counts.
+    /// Refunds the charges of a decision, as far as they still count.
     ///
-    /// It cannot reach into a later window, and never raises what is left above the full quota. See
+    /// A refund never touches units of a later window, and never raises what remains above the full quota. See
     /// [`GroupOutcome::reservation`].
     ///
     /// # Errors
     ///
-    /// When the store cannot be reached in time; whether it was given back is then unknown, and the log says so, once a
-    /// second at most.
+    /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
+    /// is logged, at most once per second.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;
         }
-        let result = ask!(self, refund, refund_within, &reservation);
+        let result = self.inner.store.refund(&reservation, self.deadline).await;
         if let Err(error) = &result {
-            self.inner.fallback.refund_failed(error);
+            self.inner.fallback.log_failed_refund(error);
         }
         result
     }
 }
 
-fn bounded(group: &[Check<'_>]) -> Result<(), StoreError> {
+/// Checks the size of a group.
+fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }
 
-/// Decides in memory, and tells the metrics.
+/// Decides in memory, and records metrics.
 #[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
 fn measured<T>(
     group: &[Check<'_>],
@@ -545,6 +399,3 @@ fn measured<T>(
 fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
     outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
-//! What a limiter tells the `metrics` facade, for whichever exporter an application installs.
+//! Metrics of a limiter for the `metrics` facade, whichever exporter an application installs.
 //!
-//! Labels are bounded: the name of a policy, an outcome, a failure policy, a class of failures. No caller is ever one. A
-//! policy whose name is made at run time makes a series for each name.
+//! Labels are bounded: name of a policy, outcome, failure policy, class of failures. A caller is never a label. Policies
+//! whose names are made at run time make a series per name.
 //!
 //! | metric | kind | labels |
 //! |---|---|---|
@@ -21,56 +21,52 @@ use metrics::{
     SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
-use crate::store::Check;
 
-/// Limits judged, by the store or without it: `policy`; `outcome` is `allowed` or `denied`. In a group, of which all limits
-/// pass or none is charged, each limit has its own.
+/// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed` or `denied`. Each limit of a
+/// group counts with an outcome of its own.
 pub const DECISIONS: &str = "ratelimit_decisions_total";
 
-/// Limits that had to be judged without the store: `policy`; `on_error` is its failure policy, `local`, `deny` or `allow`;
-/// `outcome` is `allowed`, `denied`, or `unavailable` when a failure policy denied the whole group.
+/// Counter of limits decided without the store, during an outage. Labels: `policy`; `on_error`, its failure policy: `local`,
+/// `deny` or `allow`; `outcome`: `allowed`, `denied`, or `unavailable` if a limit of the group failed closed.
 pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 
-/// Requests that were denied from memory, because Redis had denied the same a moment ago.
+/// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
 pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
 
-/// How long the store took to decide, in seconds; what failed or was denied from memory is not in it.
+/// Histogram of the time of a decision by the store, in seconds. Without errors and hits in the denial cache.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
-/// Questions to the store that got no decision; `class` is `unavailable` (no connection, or not served), `misconfigured`
-/// (a password, permissions, a database: it does not pass by itself), `timeout` (a whole deadline; a request that had less time left is not counted), `refused`, `protocol` or `foreign_state`.
+/// Counter of calls of the store without a decision. Label `class`: `unavailable` (no connection, or it cannot serve),
+/// `misconfigured` (a password, permissions, a database: does not pass by itself), `timeout` (of the store's whole deadline;
+/// not of a request with less time), `refused`, `protocol` or `foreign_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
-/// 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
+/// Gauge: 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
 pub const CONNECTED: &str = "ratelimit_redis_connected";
 
-/// Connections to Redis made so far; more than 1 means that it was made again.
+/// Counter of connections made to Redis; above 1 after a reconnect.
 pub const CONNECTIONS: &str = "ratelimit_redis_connections_total";
 
-/// Callers that are counted in this process because the store could not answer; they are dropped when they no longer
-/// count for anything and room is needed.
+/// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
 pub const FALLBACK_CALLERS: &str = "ratelimit_fallback_callers";
 
-/// Tells the installed recorder what the metrics mean. Call it once, after installing the recorder.
+/// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
-    describe_counter!(DECISIONS, Unit::Count, "Limits judged");
-    describe_counter!(DEGRADED, Unit::Count, "Limits judged without the store");
+    describe_counter!(DECISIONS, Unit::Count, "Limits decided");
+    describe_counter!(DEGRADED, Unit::Count, "Limits decided without the store");
     describe_histogram!(STORE_SECONDS, Unit::Seconds, "Time the store took to decide");
-    describe_counter!(STORE_FAILURES, Unit::Count, "Questions to the store that got no decision");
-    describe_counter!(
-        LOCAL_REFUSALS,
-        Unit::Count,
-        "Requests denied from memory, as Redis had denied the same"
-    );
+    describe_counter!(STORE_FAILURES, Unit::Count, "Calls of the store without a decision");
+    describe_counter!(LOCAL_REFUSALS, Unit::Count, "Requests denied by the denial cache");
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
-    describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process while the store is out");
+    describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process during an outage");
 }
 
-/// Measures how long the store takes.
+/// Measures the time of a decision.
 pub(crate) struct Stopwatch(Instant);
 
 #[allow(clippy::disallowed_methods, reason = "measures, and decides nothing")]
@@ -79,14 +75,14 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    /// The store decided.
+    /// Records a decision of the store.
     pub(crate) fn decided(&self) {
         histogram!(STORE_SECONDS).record(self.0.elapsed());
     }
 }
 
 fn name(policy: &Policy) -> SharedString {
-    // Names that were written down are not copied.
+    // Only names that were made at run time are copied.
     match policy.shared_name() {
         Cow::Borrowed(name) => SharedString::const_str(name),
         Cow::Owned(name) => SharedString::from_owned(name),
@@ -97,18 +93,18 @@ fn labels<'a>(
     group: &'a [Check<'_>],
     outcomes: &'a [Outcome],
 ) -> impl Iterator<Item = (&'a Policy, &'static str)> {
-    let told = |allowed| if allowed { "allowed" } else { "denied" };
-    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), told(outcome.is_allowed())))
+    let label = |allowed| if allowed { "allowed" } else { "denied" };
+    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), label(outcome.is_allowed())))
 }
 
-/// A group was judged, by the store or without it.
+/// Records the outcomes of a group, decided by the store or without it.
 pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome]) {
     for (policy, outcome) in labels(group, outcomes) {
         counter!(DECISIONS, "policy" => name(policy), "outcome" => outcome).increment(1);
     }
 }
 
-/// The store failed.
+/// Records an error of the store.
 pub(crate) fn failed(error: &StoreError) {
     let class = match error {
         StoreError::Unavailable(_) => "unavailable",
@@ -117,13 +113,13 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Refused(_) => "refused",
         StoreError::Protocol { .. } => "protocol",
         StoreError::ForeignState { .. } => "foreign_state",
-        // Not asked.
+        // The store was not called.
         StoreError::GroupTooLarge { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }
 
-/// A group was judged without the store; `None` when that was denied to all.
+/// Records a decision without the store; `None` if a limit of the group failed closed.
 pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     let one = |policy: &Policy, outcome: &'static str| {
         let on_error = match policy.on_error() {
@@ -140,26 +136,26 @@ pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     }
 }
 
-/// So many callers are counted in this process.
-pub(crate) fn fallback_holds(callers: usize) {
+/// Records the number of callers counted in this process.
+pub(crate) fn fallback_callers(callers: usize) {
     #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
     gauge!(FALLBACK_CALLERS).set(callers as f64);
 }
 
-/// A request was denied from memory.
+/// Records a hit in the denial cache.
 #[cfg(feature = "redis")]
-pub(crate) fn refused_locally() {
+pub(crate) fn denial_cache_hit() {
     counter!(LOCAL_REFUSALS).increment(1);
 }
 
-/// A connection was made.
+/// Records a new connection.
 #[cfg(feature = "redis")]
 pub(crate) fn connected() {
     counter!(CONNECTIONS).increment(1);
     gauge!(CONNECTED).set(1.0);
 }
 
-/// There is no connection.
+/// Records that no connection serves.
 #[cfg(feature = "redis")]
 pub(crate) fn disconnected() {
     gauge!(CONNECTED).set(0.0);

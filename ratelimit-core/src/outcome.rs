@@ -1,44 +1,50 @@
-//! What a decision says: passed or not, what is left, and when to come back.
+//! Outcomes of decisions: admitted or denied, what remains, and when to retry.
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
-use crate::store::{Check, Reservation, Taken};
 
-/// Whether one limit lets a request pass.
+/// Whether one limit admits a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// It does.
+    /// The request is admitted.
     Allowed,
-    /// It does not; the same request passes after this many microseconds if nobody else comes, and not earlier.
+    /// Denied. The same request is admitted after exactly this wait, in microseconds, if no other request is charged
+    /// meanwhile.
     RetryAfterMicros(u64),
-    /// It does not and never will, because the request costs more than the limit.
+    /// Denied for ever: the cost exceeds the limit.
     Never,
 }
 
-/// What was decided about one limit.
+/// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a denial that is not looked at limits nothing"]
+#[must_use = "a denial that is not handled limits nothing"]
 pub struct Outcome {
     at: Timestamp,
     limit: u64,
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
-    /// [`NOT_TOLD`](Self::NOT_TOLD) while something is left, and when the store does not tell.
+    /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     decision: Decision,
     degraded: bool,
-    pooled: bool,
+    overflowed: bool,
 }
 
 impl Outcome {
-    const NOT_TOLD: u64 = u64::MAX;
+    const UNKNOWN_WAIT: u64 = u64::MAX;
 
-    /// An outcome from a store's numbers; the instant is that of the group. Where nothing remains, say when one more unit
-    /// passes with [`with_next_unit_after`](Self::with_next_unit_after), which clients are told.
+    /// Creates an outcome from a store's numbers.
+    ///
+    /// `limit`, `cost` and `remaining` are units, `reset_after_us` is in microseconds from the decision. The instant is that
+    /// of the [group](GroupOutcome::new). If nothing remains, add
+    /// [`with_next_unit_after`](Self::with_next_unit_after), which headers report to clients.
     pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
         Self {
             at: Timestamp::from_micros(0),
@@ -46,15 +52,15 @@ impl Outcome {
             cost,
             remaining,
             reset_after_us,
-            next_unit_after_us: Self::NOT_TOLD,
+            next_unit_after_us: Self::UNKNOWN_WAIT,
             decision,
             degraded: false,
-            pooled: false,
+            overflowed: false,
         }
     }
 
-    /// The same, with the smallest wait, in microseconds from the decision, after which one more unit passes. Has no effect
-    /// while something remains.
+    /// Adds the smallest wait, in microseconds from the decision, after which one more unit passes. Has no effect while
+    /// something remains.
     pub const fn with_next_unit_after(mut self, next_unit_after_us: u64) -> Self {
         if self.remaining == 0 {
             self.next_unit_after_us = next_unit_after_us;
@@ -62,83 +68,88 @@ impl Outcome {
         self
     }
 
-    /// The same, decided at this instant.
+    /// Sets the instant of the decision.
     pub(crate) const fn decided_at(mut self, at: Timestamp) -> Self {
         self.at = at;
         self
     }
 
-    /// The same, as an outcome under this limit.
+    /// Replaces the reported limit.
     pub(crate) const fn with_limit(mut self, limit: u64) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same, charged to a count that callers share for want of room.
-    pub(crate) const fn pooled(mut self) -> Self {
-        self.pooled = true;
+    /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
+    pub(crate) const fn overflowed(mut self) -> Self {
+        self.overflowed = true;
         self
     }
 
-    /// Whether it was charged to a count that callers share for want of room.
-    pub(crate) const fn is_pooled(&self) -> bool {
-        self.pooled
+    /// Whether it was charged to an overflow count.
+    pub(crate) const fn is_overflowed(&self) -> bool {
+        self.overflowed
     }
 
-    /// Whether the store could not answer, so that the limit's [failure policy](crate::policy::OnError) decided.
+    /// Instant from which the full quota is available if no request comes.
+    pub(crate) const fn resets_at(&self) -> Timestamp {
+        Timestamp::from_micros(self.at.as_micros() + self.reset_after_us)
+    }
+
+    /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.
     pub const fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// The instant of the decision, by the store's clock.
+    /// Instant of the decision, by the store's clock.
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// Whether this limit let the request pass, and if not, when it will.
+    /// Whether this limit admitted the request, and if not, when it does.
     pub const fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// Whether this limit let the request pass. In a group it passes only when every limit does.
+    /// Whether this limit admitted the request. A group passes only if every limit does.
     pub const fn is_allowed(&self) -> bool {
         matches!(self.decision, Decision::Allowed)
     }
 
-    /// The quota from which `remaining` counts down: `max`, or the burst of a token bucket.
+    /// Full quota in units: `max`, or the burst of a token bucket.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Units that the request costs under this limit.
+    /// Cost of the request under this limit, in units.
     pub const fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// How many requests of cost 1 would pass right now, after this decision.
+    /// Number of requests of cost 1 that would pass at this instant, after this decision.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Time from the decision until the full quota is available again, if nobody comes.
+    /// Time from the decision until the full quota is available, if no request comes.
     pub const fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }
 
-    /// Where nothing remains: the smallest wait, counted from the decision, after which a request of cost 1 passes if no
-    /// other comes. `None` while something remains, and when the store does not tell.
+    /// If nothing remains: the smallest wait from the decision after which a request of cost 1 passes, if no other request
+    /// comes. `None` while something remains, and if the store does not report it.
     pub const fn next_unit_after(&self) -> Option<Duration> {
         match self.next_unit_after_us {
-            Self::NOT_TOLD => None,
+            Self::UNKNOWN_WAIT => None,
             micros => Some(Duration::from_micros(micros)),
         }
     }
 
-    /// The wait, counted from the decision, that header fields tell: until this request passes where it was denied; until
-    /// one more unit passes where nothing remains; and until the full quota is available otherwise.
+    /// Wait from the decision, as header fields report it: until this request passes if it was denied; until one more unit
+    /// passes if nothing remains; and until the full quota is available otherwise.
     ///
-    /// After this wait at least one unit passes if no other request comes. Where nothing remains and the store does not
-    /// tell [when one more passes](Self::next_unit_after), or the request can never pass, it is the time until the full
+    /// After this wait at least one unit passes if no other request comes. If nothing remains and the store does not report
+    /// [when one more unit passes](Self::next_unit_after), or if the request never passes, it is the time until the full
     /// quota is available.
     pub fn available_after(&self) -> Duration {
         match (self.retry_after(), self.next_unit_after()) {
@@ -147,10 +158,10 @@ impl Outcome {
         }
     }
 
-    /// The smallest wait, counted from the decision, after which this very request passes if nobody else comes.
+    /// Smallest wait from the decision after which the same request passes, if no other request is charged meanwhile.
     ///
-    /// Exact to the microsecond: one earlier it would still be denied. `None` when the limit let it pass, and when it
-    /// can never pass because it costs more than the limit.
+    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, and if
+    /// the request never passes because its cost exceeds the limit.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.decision {
             Decision::RetryAfterMicros(micros) => Some(Duration::from_micros(micros)),
@@ -159,9 +170,9 @@ impl Outcome {
     }
 }
 
-/// What was decided about a group of limits, all or nothing.
+/// Outcome of a decision about a group of limits: all are charged, or none is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a denial that is not looked at limits nothing"]
+#[must_use = "a denial that is not handled limits nothing"]
 pub struct GroupOutcome {
     at: Timestamp,
     allowed: bool,
@@ -170,7 +181,7 @@ pub struct GroupOutcome {
 }
 
 impl GroupOutcome {
-    /// An outcome from a store's parts, one [`Outcome`] for each check in their order.
+    /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to `at`.
     pub fn new(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
         for outcome in &mut outcomes {
             outcome.at = at;
@@ -178,23 +189,23 @@ impl GroupOutcome {
         Self { at, allowed, degraded: false, outcomes }
     }
 
-    /// An outcome about one limit.
-    pub(crate) fn of_one(outcome: Outcome) -> Self {
+    /// The outcome of a group of one.
+    pub(crate) fn from_one(outcome: Outcome) -> Self {
         let (at, allowed) = (outcome.at, outcome.is_allowed());
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);
         Self { at, allowed, degraded: false, outcomes }
     }
 
-    /// The same, with those limits marked that were charged to a count that callers share for want of room.
-    pub(crate) fn pooled(mut self, is_pooled: impl Fn(usize) -> bool) -> Self {
-        for (place, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.pooled = is_pooled(place);
+    /// Marks the limits at these indices as charged to an overflow count.
+    pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            outcome.overflowed = is_overflowed(index);
         }
         self
     }
 
-    /// The same, decided without the store.
+    /// Marks the outcome as decided without the store.
     pub(crate) fn degraded(mut self) -> Self {
         self.degraded = true;
         for outcome in &mut self.outcomes {
@@ -203,15 +214,15 @@ impl GroupOutcome {
         self
     }
 
-    /// The same refusal, told again: `came` was the first time, by some clock, and `now` is within its shortest wait.
+    /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.
     #[cfg(feature = "redis")]
-    pub(crate) fn later(mut self, came: Timestamp, now: Timestamp) -> Self {
-        let elapsed = now.as_micros().saturating_sub(came.as_micros());
+    pub(crate) fn aged(mut self, received_at: Timestamp, now: Timestamp) -> Self {
+        let elapsed = now.as_micros().saturating_sub(received_at.as_micros());
         self.at = Timestamp::from_micros(self.at.as_micros() + elapsed);
         for outcome in &mut self.outcomes {
             outcome.at = self.at;
             outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
-            if outcome.next_unit_after_us != Outcome::NOT_TOLD {
+            if outcome.next_unit_after_us != Outcome::UNKNOWN_WAIT {
                 outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);
             }
             if let Decision::RetryAfterMicros(wait) = &mut outcome.decision {
@@ -221,7 +232,7 @@ impl GroupOutcome {
         self
     }
 
-    /// One outcome from those of its parts, each with the places of its limits in the group of `size`.
+    /// Joins the outcomes of parts of a group of `size` limits; each part comes with the indices of its limits.
     #[cfg(feature = "redis")]
     pub(crate) fn join<'p>(
         size: usize,
@@ -231,43 +242,44 @@ impl GroupOutcome {
         let nothing = Outcome::new(0, 0, 0, 0, Decision::Allowed);
         let mut outcomes = SmallVec::from_elem(nothing, size);
         let mut at = Timestamp::default();
-        for (places, part) in parts {
+        for (indices, part) in parts {
             at = at.max(part.at);
-            for (place, outcome) in places.iter().zip(&part.outcomes) {
-                outcomes[*place] = outcome.clone();
+            for (index, outcome) in indices.iter().zip(&part.outcomes) {
+                outcomes[*index] = outcome.clone();
             }
         }
         Self { at, allowed, degraded: false, outcomes }
     }
 
-    /// Whether the store could not answer, so that the limits' [failure policies](crate::policy::OnError) decided.
+    /// Whether the limits' [failure policies](crate::policy::OnError) decided, during an outage of the store.
     pub const fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// Whether every limit passed, and so all were charged.
+    /// Whether every limit admitted the group, so that all were charged.
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// The instant of the decision, by the store's clock.
+    /// Instant of the decision, by the store's clock.
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// One outcome for each limit, in the order of the checks.
+    /// Outcomes of the limits, in the order of the checks.
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
-    /// The outcome of a group of one.
+    /// The only outcome, if it is a group of one.
     pub(crate) fn into_only(mut self) -> Option<Outcome> {
         if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
     }
 
-    /// The smallest wait after which the whole group passes if nobody else comes: the longest of the violated limits.
+    /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the longest wait of the
+    /// violated limits.
     ///
-    /// `None` when it passed, and when one of the limits can never pass.
+    /// `None` if the group passed, and if the cost exceeds one of its limits.
     pub fn retry_after(&self) -> Option<Duration> {
         let violated = || self.outcomes.iter().filter(|outcome| !outcome.is_allowed());
         if violated().any(|outcome| outcome.retry_after().is_none()) {
@@ -276,167 +288,13 @@ impl GroupOutcome {
         violated().filter_map(Outcome::retry_after).max()
     }
 
-    /// The position of the limit that a client should look at: the violated one with the longest wait, otherwise the
-    /// one with the least remaining, and of equals the one that is [available](Outcome::available_after) later. `None` for
-    /// an empty group.
+    /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
+    /// least remaining, and among equals the one that is [available](Outcome::available_after) later. `None` for an empty
+    /// group.
     pub fn tightest(&self) -> Option<usize> {
         let rank =
             |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.available_after());
-        // Of equals `max_by_key` takes the last; the first is what was written first.
+        // `max_by_key` takes the last of equals; reversed, the limit that was written first.
         (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
-    }
-
-    /// What this decision took from `checks`, the very group it was made about, to be [refunded] in case it turns out
-    /// not to be needed. `None` when nothing was taken.
-    ///
-    /// [refunded]: crate::RateLimiter::refund
-    pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        (self.allowed && checks.len() == self.outcomes.len()).then(|| {
-            let mut taken: SmallVec<[Taken<'a>; 2]> = SmallVec::new();
-            for (check, outcome) in checks.iter().zip(&self.outcomes) {
-                let until = Timestamp::from_micros(outcome.at.as_micros() + outcome.reset_after_us);
-                // A count that occurs twice was charged the sum, and is given back the sum.
-                // What many share is not given back: by then another may have been charged it.
-                let units = if outcome.is_pooled() { 0 } else { check.units() };
-                match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
-                    Some(other) => {
-                        let sum = other.check().units().saturating_add(units);
-                        *other = Taken::new(check.cost(sum), outcome.at, until);
-                    }
-                    None => taken.push(Taken::new(check.cost(units), outcome.at, until)),
-                }
-            }
-            Reservation::new(taken, self.degraded)
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Policy;
-
-    fn allowed(remaining: u64, reset_after: u64) -> Outcome {
-        Outcome::new(10, 1, remaining, reset_after, Decision::Allowed)
-    }
-
-    fn denied(wait: u64) -> Outcome {
-        Outcome::new(10, 1, 0, 60, Decision::RetryAfterMicros(wait))
-    }
-
-    fn never() -> Outcome {
-        Outcome::new(10, 11, 10, 0, Decision::Never)
-    }
-
-    fn group<const N: usize>(outcomes: [Outcome; N]) -> GroupOutcome {
-        let allowed = outcomes.iter().all(Outcome::is_allowed);
-        GroupOutcome::new(Timestamp::from_micros(1_000), allowed, outcomes.into_iter().collect())
-    }
-
-    #[test]
-    fn an_outcome_waits_only_when_waiting_helps() {
-        assert_eq!(allowed(3, 60).retry_after(), None);
-        assert_eq!(never().retry_after(), None);
-        assert!(!never().is_allowed());
-        assert_eq!(denied(7).retry_after(), Some(Duration::from_micros(7)));
-        assert_eq!(allowed(3, 60).reset_after(), Duration::from_micros(60));
-    }
-
-    #[test]
-    fn a_group_waits_for_the_longest_of_the_violated_limits() {
-        assert_eq!(group([]).retry_after(), None);
-        assert_eq!(group([allowed(0, 60)]).retry_after(), None);
-        assert_eq!(group([denied(7)]).retry_after(), Some(Duration::from_micros(7)));
-        let mixed = group([denied(7), allowed(0, 60), denied(9), denied(8)]);
-        assert_eq!(mixed.retry_after(), Some(Duration::from_micros(9)));
-    }
-
-    #[test]
-    fn a_group_with_a_limit_that_never_passes_never_passes() {
-        assert_eq!(group([never()]).retry_after(), None);
-        assert_eq!(group([denied(7), never(), denied(9)]).retry_after(), None);
-    }
-
-    #[test]
-    fn the_tightest_is_the_violated_limit_with_the_longest_wait() {
-        assert_eq!(group([allowed(0, 99), denied(7), denied(9), denied(8)]).tightest(), Some(2));
-        assert_eq!(group([denied(9), never()]).tightest(), Some(1), "never is the longest");
-        assert_eq!(group([denied(1), allowed(0, 99)]).tightest(), Some(0), "violated before full");
-    }
-
-    #[test]
-    fn the_tightest_of_those_that_pass_has_the_least_left_then_the_latest_reset() {
-        assert_eq!(group([]).tightest(), None);
-        assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
-        assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
-        assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
-        let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after(next_unit_after);
-        assert_eq!(group([empty(5, 90), empty(6, 60)]).tightest(), Some(1), "the later unit");
-    }
-
-    #[test]
-    fn a_quota_is_available_when_the_request_or_one_more_unit_passes_or_all_of_it_is_back() {
-        let after = |outcome: Outcome| outcome.available_after().as_micros();
-        assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
-        assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);
-        assert_eq!(after(allowed(0, 60)), 60, "the store does not tell");
-        assert_eq!(after(denied(9)), 9);
-        assert_eq!(after(denied(9).with_next_unit_after(7)), 9, "a request of several units");
-        assert_eq!(after(denied(7).with_next_unit_after(9)), 9, "a request of no units");
-        assert_eq!(after(Outcome::new(10, 5, 3, 60, Decision::RetryAfterMicros(9))), 9);
-        assert_eq!(after(never()), 0, "the full quota is there");
-        assert_eq!(after(Outcome::new(10, 11, 0, 60, Decision::Never).with_next_unit_after(7)), 7);
-    }
-
-    #[test]
-    #[cfg(feature = "redis")]
-    fn a_denial_that_is_told_again_is_as_much_shorter() {
-        let at = Timestamp::from_micros;
-        let told =
-            group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
-        let told = told.later(at(500), at(505));
-        let waits = told.outcomes().iter().map(|outcome| {
-            let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
-            (
-                micros(outcome.next_unit_after()),
-                micros(outcome.retry_after()),
-                outcome.reset_after().as_micros(),
-            )
-        });
-        let waits: Vec<_> = waits.collect();
-        assert_eq!(waits, [(Some(2), Some(4), 55), (None, Some(15), 55), (Some(0), None, 55)]);
-    }
-
-    #[test]
-    fn only_what_was_taken_is_reserved() {
-        let policy = Policy::new("k", 10, Duration::from_secs(60));
-        let checks = [Check::new(&policy, "a").cost(2), Check::new(&policy, "b")];
-        assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
-        assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
-        let taken = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
-        assert!(taken.taken().all(|taken| taken.at() == Timestamp::from_micros(1_000)));
-        let taken: Vec<(u64, u64)> =
-            taken.taken().map(|taken| (taken.check().units(), taken.until().as_micros())).collect();
-        assert_eq!(taken, [(2, 1_060), (1, 1_070)]);
-    }
-
-    #[test]
-    fn a_count_that_was_charged_a_sum_is_reserved_as_one() {
-        let (policy, other) = (
-            Policy::new("k", 10, Duration::from_secs(60)),
-            Policy::new("other", 10, Duration::from_secs(60)),
-        );
-        let same_count = Policy::new("k", 99, Duration::from_secs(60));
-        let checks = [
-            Check::new(&policy, "a").cost(2),
-            Check::new(&other, "a"),
-            Check::new(&same_count, "a").cost(3),
-            Check::new(&policy, "b"),
-        ];
-        let outcome = group([0; 4].map(|_| allowed(5, 60)));
-        let taken = outcome.reservation(&checks).unwrap();
-        let taken: Vec<(&str, u64)> =
-            taken.taken().map(|taken| (taken.check().policy().key(), taken.check().units())).collect();
-        assert_eq!(taken, [("k", 5), ("other", 1), ("k", 1)]);
     }
 }

@@ -1,34 +1,34 @@
-//! What to emit when something is wrong: the errors, and the user's item as if it were not limited.
+//! Output in case of mistakes: the errors and the user's item without limits.
 //!
-//! Without the item every use of the handler would fail as well and bury the real mistake.
+//! Without the item, each use of the handler would be a further error and hide the real one.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::item::Item;
+use crate::parse::item::Item;
 
-/// The errors next to the item.
+/// The errors, followed by the item.
 pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     item.to_tokens(&mut tokens);
     tokens
 }
 
-/// A module, impl block or crate without our attributes on what is in it: they would be expanded once more, and complain
-/// that there is nothing around them. Of a crate without that of the compiler's own first line, which nobody may write.
-pub(crate) struct Bare<'a>(pub(crate) &'a Item);
+/// A module, impl block or crate without our attributes on its members, which would be expanded again and report that
+/// there is no `#[rate_limit]` around them. A crate also loses `#[prelude_import]`, which only the compiler may write.
+pub(crate) struct Stripped<'a>(pub(crate) &'a Item);
 
-impl ToTokens for Bare<'_> {
+impl ToTokens for Stripped<'_> {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        tokens.extend(without_ours(self.0.to_token_stream()));
+        tokens.extend(strip(self.0.to_token_stream()));
     }
 }
 
-/// The attributes that are taken off.
+/// Names of the attributes to remove.
 const OURS: [&str; 3] = ["rate_limit", "no_rate_limit", "prelude_import"];
 
-/// Takes them off in every depth.
-fn without_ours(tokens: TokenStream) -> TokenStream {
+/// Removes the attributes at any depth.
+fn strip(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut kept = TokenStream::new();
     while let Some(token) = tokens.next() {
@@ -41,7 +41,7 @@ fn without_ours(tokens: TokenStream) -> TokenStream {
                 hash.into()
             }
             TokenTree::Group(group) => {
-                let mut inside = Group::new(group.delimiter(), without_ours(group.stream()));
+                let mut inside = Group::new(group.delimiter(), strip(group.stream()));
                 inside.set_span(group.span());
                 inside.into()
             }

@@ -1,42 +1,26 @@
 //! The `#[rate_limit]` attribute of `ratelimit-actix`.
 //!
-//! Depend on `ratelimit-actix`, which exports it together with everything that its expansion names.
+//! Depend on `ratelimit-actix`, which re-exports the attribute together with the items that its expansion uses.
 
 #[cfg(test)]
 mod tests;
 
-mod algorithm;
-mod args;
 mod attribute;
-mod block;
-mod by;
-mod choices;
-mod code;
 mod diagnostics;
 mod expand;
 mod fallback;
-mod handler;
-mod item;
-mod limits;
-mod name;
-mod number;
-mod paths;
-mod route;
-mod rules;
-mod source;
-mod template;
-mod text;
+mod parse;
+mod source_text;
+mod span;
+mod suggest;
 mod validate;
-mod value;
-mod window;
-mod words;
 
 use proc_macro::TokenStream;
 
 /// Limits how often a handler can be called.
 ///
-/// The limit is decided before any extractor runs, so the body of a refused request is not read. A request that passes
-/// gets its quota in the headers of whatever the handler answers; one that does not gets `429 Too Many Requests`.
+/// The limit is checked before any extractor runs, so the body of a denied request is not read. An admitted request gets
+/// its quota in the headers of the response. A denied request gets `429 Too Many Requests`.
 ///
 /// # Syntax
 ///
@@ -52,49 +36,51 @@ use proc_macro::TokenStream;
 ///
 /// | argument | value | default |
 /// |---|---|---|
-/// | `max` | units per window, 0 to 10^12: an integer or a const expression of at least 1; or [chosen](#what-is-chosen-for-each-request) for each request | `100` |
+/// | `max` | units per window, 0 to 10^12: an integer, or a const expression of at least 1; or [chosen per request](#values-chosen-per-request) | `100` |
 /// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days | `"60s"` |
-/// | `key` | the name under which calls are counted: 1 to 128 characters of printable ASCII, without blanks, quotes and backslashes. Handlers with the same key share the count, still apart per caller. [Placeholders](#placeholders) in braces are the caller | module path and function name, with the type's in an impl block |
-/// | `by` | [who is limited](#who-is-limited) | `ip` |
-/// | `on_missing` | what becomes of a request for which `by` finds nobody: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` takes all such requests for one caller | `"reject"` |
-/// | `on_error` | what happens while the store cannot answer: `"local"` counts in this process by the same algorithm, `"deny"` answers 503, `"allow"` lets everybody pass uncounted | `"local"` |
+/// | `key` | the name of the count: 1 to 128 characters of printable ASCII without blanks, quotes and backslashes. Handlers with the same key share the count of each caller. [Placeholders](#placeholders) in braces name the caller | module path and function name, with the type's in an impl block |
+/// | `by` | [the caller](#callers) | `ip` |
+/// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` counts all such requests as one caller | `"reject"` |
+/// | `on_error` | while the store is unavailable: `"local"` counts in this process with the same algorithm (fallback), `"deny"` answers 503 (fail closed), `"allow"` admits all requests uncounted (fail open) | `"local"` |
 /// | `algorithm` | `"fixed_window"`, `"sliding_window_counter"`, `"sliding_window_log"` or `"token_bucket"` | `"sliding_window_counter"` |
 /// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
-/// | `cost` | units that one call takes, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen](#what-is-chosen-for-each-request) for each request | `1` |
-/// | `count` | [which answers count](#which-answers-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
-/// | `skip` | [chosen](#what-is-chosen-for-each-request) for each request: `true` if this limit is not for it | never |
-/// | `name` | what header fields, bodies and metrics call the policy; letters as for `key` | the key; without one the function's name, and in metrics its path |
-/// | `direct` | a name under which the handler's own function can be called, in a unit test for example; from above the route attribute, or in an impl block | none |
-/// | `crate` | where the facade is, if not at `::ratelimit_actix`: `::path` or `crate::path` | `::ratelimit_actix` |
+/// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
+/// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
+/// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
+/// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
+/// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
+/// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
-/// # Who is limited
+/// # Callers
 ///
-/// | `by` | who has a count of its own |
+/// Each caller has its own count.
+///
+/// | `by` | the caller |
 /// |---|---|
-/// | `ip` | each client's address |
-/// | `global` | nobody: all callers share one |
-/// | `path("id")` | each value of a path parameter, of the route or of a scope around it |
-/// | `header("x-tenant")` | each value of a header field, of several the first. **Nobody has verified it**: who can make up values can make up quotas. An empty one is nobody |
-/// | `principal_or_address` | each account that authentication has verified, and each address without one; `principal` for accounts only |
-/// | `caller` | whatever a `fn(&HttpRequest) -> K` returns |
-/// | `\|req: &HttpRequest\| ..` | whatever a closure returns, which may borrow from the request |
-/// | `\|user: ReqData<User>\| ..` | whatever a closure over extractors returns, as long as they do not read the body. If one of them fails, its answer is the answer, and nothing is counted |
-/// | `(caller, path("id"), ip)` | each combination. If one part is nobody, all is |
+/// | `ip` | the client's address |
+/// | `global` | one caller for all requests |
+/// | `path("id")` | a path parameter, of the route or of a scope around it |
+/// | `header("x-tenant")` | the first value of a header field. **It is not verified**: a client that invents values invents quotas. An empty value is no caller |
+/// | `caller::principal_or_ip` | the account that authentication has verified, or else the address; `by = caller::principal` for accounts only |
+/// | `caller` | the value of a `fn(&HttpRequest) -> K` |
+/// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
+/// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body. If an extractor fails, its error is the response, and nothing is counted |
+/// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
 ///
-/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Key`, or a tuple or `Option` of these.
-/// Closures may be `async`. Their parameters need types. Extractors of the body, such as `Json` and `String`, are refused by
-/// name, since the limit is decided before the body is read.
+/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or `Option` of these.
+/// Closures may be `async`. Their parameters need types. Extractors of the body, such as `Json` and `String`, are compile
+/// errors, because the limit is checked before the body is read.
 ///
-/// **An API key that has not been checked lets anybody choose their count.** With `by = header("x-api-key")`, or
-/// `{header:x-api-key}` in a key, a client that sends another made-up key with every request has a full quota each time and is
-/// never limited, and one that sends somebody else's key uses up the other's quota. Count by who has proved to be calling:
-/// have authentication leave a `Principal` in the request, and write `by = principal_or_address`, which counts by the
-/// address until a key was accepted, or `by = principal` where nobody else may come in. By a header alone is right only
-/// where a trusted proxy in front has set it and removed the client's own.
+/// **An unverified API key lets a client choose its count.** With `by = header("x-api-key")`, or `{header:x-api-key}` in a
+/// key, a client that invents a key per request has a full quota each time and is never limited. A client that sends the
+/// key of another uses up the other's quota. Count by a verified identity instead: let authentication leave a `Principal`
+/// in the request, and write `by = caller::principal_or_ip`, which counts by address until a key is accepted, or
+/// `by = caller::principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
+/// removes the client's own.
 ///
-/// A parameter of the path is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`,
-/// `+7`), so count it with `by = |id: Path<u64>| *id`.
+/// A path parameter is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`, `+7`), so
+/// count it with `by = |id: Path<u64>| *id`.
 ///
 /// # Placeholders
 ///
@@ -102,64 +88,71 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `{user_id}` | the parameter of the route; a compile error if a route in view does not have it |
 /// | `{path:org}` | any path parameter, such as one of an enclosing scope; not checked |
-/// | `{header:x-api-key}` | a header field, which nobody has verified |
+/// | `{header:x-api-key}` | a header field, which is not verified |
 /// | `{ip}` | the client's address |
 ///
-/// The key `"user:{user_id}"` names its policy `user:<user_id>`, and there is one count for each `user_id`, whoever sends the
-/// request. Values do not run into each other: `a-b` and `c` are not `a` and `b-c`. Routes are in view when their attributes are
-/// below this one, so put it above them.
+/// The key `"user:{user_id}"` names its policy `user:<user_id>`. There is one count for each `user_id`, whichever client
+/// sends the request. Values stay distinct when they are combined: `a-b` and `c` are not `a` and `b-c`. Routes are in view
+/// if their attributes are below this one, so put `#[rate_limit]` above them.
 ///
-/// # What is chosen for each request
+/// # Values chosen per request
 ///
-/// `max`, `cost` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that leave the body alone, or
+/// `max`, `cost` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that do not read the body, or
 /// `with(path)` for a function of the same form. Both may be async. `max` and `cost` return `u64`, `skip` returns `bool`.
 ///
-/// `skip` is asked first, and a limit that is skipped chooses nothing else and is not checked. A `max` of 0 denies. A `max` above
-/// 10^12 denies as well, with an error in the log when it first happens: a number is never rounded. A count is one count under
-/// every `max`, except that a token bucket is another bucket for every `max`. A cost of 0 is judged and takes nothing; one above
-/// the limit never passes, and one above 10^12 is an error in the log as well.
+/// - `skip` runs first. A skipped limit chooses no other value and is not checked.
+/// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never rounded. The count
+///   stays the same when `max` changes, except that a token bucket has a separate bucket for each `max`.
+/// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12 also logs an
+///   error.
 ///
-/// # Which answers count
+/// # Responses that count
 ///
-/// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or one of its extractors
-/// failed. A request is charged before the handler runs, and what turns out not to count is given back after it. So requests
-/// that run at the same time cannot get past the limit together, and one that is dropped or crashes in between stays charged.
-/// Giving back is tried once, within the store's deadline. If it fails the charge stays, and the log says so. Header fields say
-/// what is left afterwards.
+/// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or an extractor
+/// failed. Each request is charged before the handler runs. If the response does not count, the charge is refunded after
+/// the handler. Concurrent requests therefore cannot exceed the limit together. A request that is dropped or panics before
+/// the refund stays charged. The refund is tried once, within the store's deadline; if it fails, the charge stays and an
+/// error is logged. Header fields show the quota after the refund.
 ///
 /// # Modules and impl blocks
 ///
-/// On an inline module the limits are for each function with a route attribute, in modules inside as well; on an impl block for
-/// each `async fn` without `self`. Each handler has its own count, unless `key` is given. `#[rate_limit(..)]` on a handler
-/// inside replaces them, `#[rate_limit]` without arguments stands for them, also on a handler without a route attribute, and
-/// `#[no_rate_limit]` takes the handler out. Handlers that a macro inside of the module writes cannot be seen and are not
-/// limited. Modules in files of their own cannot be read by an attribute; limit their handlers, or a module inside of them.
+/// On an inline module the limits apply to each function with a route attribute, in nested modules too. On an impl block
+/// they apply to each `async fn` without `self`. Each handler has its own count unless `key` is given. Inside the block:
+///
+/// - `#[rate_limit(..)]` on a handler replaces the limits of the block.
+/// - `#[rate_limit]` without arguments stands for the limits of the block, also on a handler without a route attribute.
+/// - `#[no_rate_limit]` exempts a handler.
+///
+/// Handlers that a macro inside the module generates are not visible to the attribute and are not limited. Modules in their
+/// own files cannot be read by an attribute: limit their handlers, or a module inside the file.
 ///
 /// # Notes
 ///
-/// - It works above, below and between `#[get]`, `#[post]`, `#[route]`, `#[routes]` and their like, and without any, for
-///   `.to(handler)`; above and below `#[actix_web::scope]`.
-/// - Several `#[rate_limit]` on one handler are one group: a call passes all of them and is counted by all, or by none,
-///   in one question to the store. A limit without a `key` that is not the first takes its position into its name, such
-///   as `api::user#2`.
-/// - The function becomes a wrapper of the same name, and the function as it was written is nested in it. Documentation,
-///   `cfg`, lint levels, `deprecated`, `must_use` and routes are on the wrapper, every other attribute is on the nested
-///   function. An attribute that adds items beside the function (`#[utoipa::path]`), or changes its arguments (`#[protect]` of
-///   actix-web-grants), therefore belongs above this one; these two are refused below it. One that only wraps the body, such as
-///   `#[tracing::instrument]`, works on either side. Route attributes are known by the last word of their path.
-/// - `Self` cannot be named in an associated function with an attribute of its own, because a nested function has none; put
-///   the attribute on the impl block. Two such functions of one name in one module need a `key` each, since the default key
-///   does not hold the type.
-/// - A default key that would be longer than 128 bytes loses its beginning, one with other letters than a key has `_` for each
-///   of them, and both end in a hash of the whole. Functions of one name that are nested in different functions of one module
-///   have the same default key; give each a `key`.
-/// - Import the attribute, and route attributes below it, under their own names. One that is renamed by `use .. as ..` cannot
-///   be found by its neighbours, and does not compile next to them.
-/// - Every limit of the program is listed by `limits()`, for a line at start or for a test.
+/// - The attribute works above, below and between `#[get]`, `#[post]`, `#[route]`, `#[routes]` and similar attributes, and
+///   without any, for `.to(handler)`; above and below `#[actix_web::scope]`.
+/// - Several `#[rate_limit]` on one handler are one group: a request is admitted by all of them and counted by all, or by
+///   none, in one round trip to the store. A further limit without a `key` adds its position to its name, such as
+///   `api::user#2`.
+/// - The function becomes a wrapper of the same name, with the original function nested in it. Documentation, `cfg`, lint
+///   levels, `deprecated`, `must_use` and routes stay on the wrapper; all other attributes move to the nested function. An
+///   attribute that adds items beside the function (`#[utoipa::path]`) or changes its arguments (`#[protect]` of
+///   actix-web-grants) therefore belongs above this one; these two are compile errors below it. One that only wraps the
+///   body, such as `#[tracing::instrument]`, works on either side. Route attributes are recognised by the last segment of
+///   their path.
+/// - An associated function with its own attribute cannot name `Self`, because a nested function has none; put the attribute
+///   on the impl block. Two such functions of one name in one module need a `key` each, because the default key does not
+///   include the type.
+/// - A default key longer than 128 bytes loses its beginning, and a letter that a key cannot have becomes `_`. Both end in
+///   a hash of the full name. Functions of one name that are nested in different functions of one module have the same
+///   default key; give each a `key`.
+/// - Import this attribute, and route attributes below it, under their own names. An attribute that is renamed by
+///   `use .. as ..` is not recognised by its neighbours and does not compile next to them.
+/// - `declared_limits()` lists all limits of the program, for a log line at start or for a test.
 ///
 /// # Errors
 ///
-/// Mistakes are compile errors at the token that holds them, all of them at once, each with what to write instead:
+/// Mistakes are compile errors at the tokens that contain them. All mistakes are reported at once, each with what to write
+/// instead:
 ///
 /// ```text
 /// error: unknown argument `maxRequests`; did you mean `max = 10`?
@@ -172,16 +165,15 @@ use proc_macro::TokenStream;
 ///   |                                         ^^^^^^^
 /// ```
 ///
-/// Numbers from const expressions are checked when the compiler has computed them.
+/// Values of const expressions are checked when the compiler evaluates them.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand(arguments.into(), item.into()).into()
 }
 
-/// Takes a handler out of the `#[rate_limit]` of the module or impl block around it.
+/// Exempts a handler from the `#[rate_limit]` of the module or impl block around it.
 ///
-/// A module or impl block inside of a limited module can be taken out as a whole. Anywhere else it is a mistake, and a
-/// compile error says so.
+/// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a compile error.
 #[proc_macro_attribute]
 pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand_exemption(&item.into()).into()

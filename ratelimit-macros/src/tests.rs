@@ -1,23 +1,26 @@
-//! Tests of the attribute from end to end, over token streams.
+//! Tests of the whole attribute over token streams.
 
 mod arguments;
 mod blocks;
 mod callers;
+mod choices;
 mod expansion;
 mod functions;
-mod garbage;
+mod malformed;
 mod page;
+mod request_fns;
+mod windows;
 
 use proc_macro2::TokenStream;
 
-/// A handler without anything to complain about.
+/// A handler without mistakes.
 const HANDLER: &str = "async fn user(id: web::Path<u64>) -> String { id.to_string() }";
 
 fn tokens(source: &str) -> TokenStream {
     source.parse().unwrap_or_else(|error| panic!("{source}: {error}"))
 }
 
-/// Every mistake: the source text it points at, and its message.
+/// The source text and the message of each mistake.
 fn mistakes(arguments: &str, item: &str) -> Vec<(String, String)> {
     let errors = crate::attribute::errors(tokens(arguments), tokens(item));
     errors
@@ -30,7 +33,7 @@ fn expand(arguments: &str, item: &str) -> TokenStream {
     crate::attribute::expand(tokens(arguments), tokens(item))
 }
 
-/// Asserts that an attribute on a sound handler has exactly these mistakes.
+/// Asserts that an attribute on a valid handler has exactly these mistakes.
 #[track_caller]
 fn check(arguments: &str, expected: &[(&str, &str)]) {
     check_item(arguments, HANDLER, expected);

@@ -38,7 +38,7 @@ struct Tally {
     /// Passed on its own counts where the log on its own denied, and the other way round.
     wrongly_passed: u64,
     wrongly_denied: u64,
-    /// Callers to whom it denied something, and the log nothing.
+    /// Callers that it denied at least once, and the log never.
     wronged: u64,
     /// The most that passed in any window.
     most: usize,
@@ -74,7 +74,7 @@ fn candidates() -> Vec<Candidate> {
     ]
 }
 
-fn ask(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcome {
+fn decide_one(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcome {
     let member = [Member { policy, cost: 1, state: 0 }];
     decide(&member, std::slice::from_mut(state), now, mode).outcomes()[0].clone()
 }
@@ -84,7 +84,7 @@ fn ask(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcom
 struct Totals {
     requests: u64,
     denied: u64,
-    /// Callers of whom the log denied something.
+    /// Callers that the log denied at least once.
     limited: u64,
 }
 
@@ -106,7 +106,7 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
             .collect();
         let denied_before = totals.denied;
         for now in requests(mix, caller) {
-            let outcome = ask(&log, &mut exact, now, Mode::Check);
+            let outcome = decide_one(&log, &mut exact, now, Mode::Check);
             let passes = outcome.is_allowed();
             // Units in the window, this request's included.
             let rate = MAX - outcome.remaining() + u64::from(!passes);
@@ -115,7 +115,7 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
             for (Candidate { policy, unlimited, tally, .. }, Counts { own, same, passed, denied }) in
                 candidates.iter_mut().zip(&mut counts)
             {
-                let own = ask(policy, own, now, Mode::Check).is_allowed();
+                let own = decide_one(policy, own, now, Mode::Check).is_allowed();
                 if own {
                     let begin = now.as_micros() - window;
                     passed.push_back(now.as_micros());
@@ -128,7 +128,8 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
                 tally.wrongly_passed += u64::from(own && !passes);
                 tally.wrongly_denied += u64::from(!own && passes);
                 let mode = if passes { Mode::Check } else { Mode::Peek };
-                let estimate = MAX_UNITS - ask(unlimited, same, now, mode).remaining() + u64::from(!passes);
+                let estimate =
+                    MAX_UNITS - decide_one(unlimited, same, now, mode).remaining() + u64::from(!passes);
                 tally.same_history += u64::from((estimate <= MAX) != passes);
                 tally.difference += estimate.abs_diff(rate) * BILLION / rate;
             }

@@ -1,6 +1,7 @@
 //! Requests as people and programs make them: in sessions, in clumps, more by day than by night.
 
 use ratelimit_core::Timestamp;
+use tests::random::Random;
 
 /// Midnight UTC of a day in 2026.
 const MIDNIGHT: u64 = 1_789_948_800_000_000;
@@ -94,22 +95,5 @@ impl Session {
             pick -= sessions;
         }
         1
-    }
-}
-
-/// `SplitMix64` (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
     }
 }

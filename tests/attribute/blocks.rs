@@ -1,12 +1,10 @@
-//! Modules, impl blocks, scopes, `direct`, and handlers that macros write.
+//! Modules, impl blocks, scopes, `inner`, and handlers that macros write.
 
 use actix_web::{App, web};
 use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, statuses};
-use tests::send;
 use tests::store::{fresh, watched};
-
-use crate::service;
+use tests::{send, service};
 
 #[rate_limit(max = 1, by = global)]
 mod api {
@@ -261,21 +259,21 @@ mod conditional {
 }
 
 #[actix_web::test]
-async fn macros_and_conditions_make_no_difference() {
+async fn handlers_from_macros_and_conditional_attributes_are_limited() {
     let app = service!(fresh(), first::handler, second::handler, conditional::handler);
     assert_eq!(statuses(&app, "/first", 2).await, [200, 429]);
     assert_eq!(statuses(&app, "/second", 3).await, [200, 200, 429]);
     assert_eq!(statuses(&app, "/conditional", 2).await, [200, 429]);
 }
 
-#[rate_limit(max = 1, by = global, direct = sum_directly)]
+#[rate_limit(max = 1, by = global, inner = sum_directly)]
 #[actix_web::get("/sum/{a}/{b}")]
 async fn sum(numbers: web::Path<(u64, u64)>) -> String {
     (numbers.0 + numbers.1).to_string()
 }
 
 #[actix_web::test]
-async fn the_function_itself_can_be_called() {
+async fn the_inner_function_can_be_called_directly() {
     for _ in 0..3 {
         assert_eq!(sum_directly(web::Path::from((1, 2))).await, "3");
     }

@@ -1,4 +1,4 @@
-//! Who is limited: `key` with placeholders, `by`, and `on_missing`.
+//! The caller of a limit: `key` with placeholders, `by`, and `on_missing`.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,8 @@ use actix_web::{
 };
 use ratelimit_actix::{client_ip, rate_limit};
 use tests::answer::{by, get as from_client};
-use tests::send;
 use tests::store::{fresh, watched};
-
-use crate::service;
+use tests::{send, service};
 
 /// Whether each of these requests passes, one after the other.
 macro_rules! passes {
@@ -61,7 +59,7 @@ async fn both() -> &'static str {
 }
 
 #[actix_web::test]
-async fn a_placeholder_is_the_caller_whoever_sends_the_request() {
+async fn a_placeholder_names_the_caller_whatever_the_client_address() {
     let app = service!(fresh(), of_user, file);
     let requests = passes!(
         app,
@@ -76,7 +74,7 @@ async fn a_placeholder_is_the_caller_whoever_sends_the_request() {
 }
 
 #[actix_web::test]
-async fn placeholders_do_not_run_into_each_other() {
+async fn values_of_neighbouring_placeholders_stay_apart() {
     let app = service!(fresh(), pair);
     let requests = passes!(
         app,
@@ -89,7 +87,7 @@ async fn placeholders_do_not_run_into_each_other() {
 }
 
 #[actix_web::test]
-async fn a_header_and_the_address_are_the_caller_together() {
+async fn a_header_and_the_address_together_name_the_caller() {
     let app = service!(fresh(), key_and_address);
     let request = |peer, key: &'static str| by(peer, "/key").insert_header(("x-api-key", key));
     let requests = passes!(
@@ -183,7 +181,7 @@ fn keyed(path: &str, key: &'static str) -> actix_web::test::TestRequest {
 }
 
 #[actix_web::test]
-async fn every_form_of_by_tells_its_callers_apart() {
+async fn every_form_of_by_distinguishes_its_callers() {
     let app = service!(
         fresh(),
         by_header,
@@ -217,7 +215,7 @@ async fn global_and_a_constant_are_one_caller() {
 }
 
 #[actix_web::test]
-async fn an_extractor_that_fails_answers_for_itself_and_the_store_is_not_asked() {
+async fn a_failing_extractor_sends_its_own_error_without_a_store_call() {
     let (limiter, watch) = watched();
     let app = service!(limiter, by_extractor, by_extractors);
     let answer = send(&app, from_client("/user")).await;
@@ -239,7 +237,7 @@ async fn by_request_data() -> &'static str {
 }
 
 #[actix_web::test]
-async fn extractors_of_actix_are_callers() {
+async fn extractors_of_actix_can_name_the_caller() {
     let app = service!(fresh(), by_query, by_request_data);
     let requests = passes!(
         app,
@@ -273,7 +271,7 @@ async fn the_handler_still_gets_the_body() {
     assert_eq!(send(&app, request).await.body, "hello");
 }
 
-// ---- Nobody -------------------------------------------------------------------------------------------------
+// ---- Missing callers -------------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, by = header("x-api-key"), on_missing = "skip")]
 #[rate_limit(max = 3, key = "address")]
@@ -321,7 +319,7 @@ async fn a_missing_caller_is_rejected_skipped_or_anonymous() {
     let answer = send(&app, from_client("/only-skip")).await;
     assert_eq!((answer.status, answer.quota()), (200, None));
 
-    // Anonymous: everybody without a key is one caller, and is not the one with an empty or any other key.
+    // Anonymous: requests without a key share one caller, which differs from that of an empty or any other key.
     for path in ["/anonymous", "/anonymous-async"] {
         assert_eq!(
             passes!(app, from_client(path), by("198.51.100.1:1", path), keyed(path, "a")),

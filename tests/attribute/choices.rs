@@ -10,10 +10,8 @@ use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, request};
 use tests::log::Log;
 use tests::store::{fresh, watched};
-use tests::{Answer, send};
+use tests::{Answer, send, service};
 use tracing::Level;
-
-use crate::service;
 
 /// The number at the end of the path.
 fn number(req: &HttpRequest) -> u64 {
@@ -92,7 +90,7 @@ mod maxima {
     }
 
     #[actix_web::test]
-    async fn every_form_chooses_and_the_count_is_one_whatever_the_maximum() {
+    async fn every_form_chooses_the_maximum_and_all_maxima_share_a_count() {
         let app = service!(
             fresh(),
             closure,
@@ -126,13 +124,13 @@ mod maxima {
         "ok"
     }
 
-    async fn ask(n: u64) -> Answer {
+    async fn response_to(n: u64) -> Answer {
         let app = service!(fresh(), bounds);
         send(&app, from_client(&format!("/bounds/{n}"))).await
     }
 
     #[actix_web::test]
-    async fn a_maximum_of_zero_denies_and_takes_from_no_other_limit() {
+    async fn a_maximum_of_zero_denies_and_charges_no_other_limit() {
         let (limiter, watch) = watched();
         let app = service!(limiter, bounds);
         let answer = send(&app, from_client("/bounds/0")).await;
@@ -142,23 +140,20 @@ mod maxima {
     }
 
     #[test]
-    fn a_maximum_out_of_bounds_denies_with_one_line_in_the_log() {
-        tests::own_process::in_own_process(
-            "choices::maxima::a_maximum_out_of_bounds_denies_with_one_line_in_the_log",
-            || {
-                let log = Log::of_process();
-                actix_web::rt::System::new().block_on(async {
-                    for n in [1_000_000_000_001, u64::MAX] {
-                        let answer = ask(n).await;
-                        assert_eq!((answer.status, answer.header("retry-after")), (429, None));
-                    }
-                    assert_eq!(ask(1_000_000_000_000).await.status, 200);
-                });
-                let errors = log.at(Level::ERROR);
-                assert_eq!(errors.len(), 1, "{errors:?}");
-                assert!(errors[0].contains("out of its bounds"), "{errors:?}");
-            },
-        );
+    fn a_maximum_out_of_bounds_denies_and_logs_one_line() {
+        tests::own_process::in_own_process(|| {
+            let log = Log::of_process();
+            actix_web::rt::System::new().block_on(async {
+                for n in [1_000_000_000_001, u64::MAX] {
+                    let answer = response_to(n).await;
+                    assert_eq!((answer.status, answer.header("retry-after")), (429, None));
+                }
+                assert_eq!(response_to(1_000_000_000_000).await.status, 200);
+            });
+            let errors = log.at(Level::ERROR);
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(errors[0].contains("out of its bounds"), "{errors:?}");
+        });
     }
 
     #[rate_limit(max = with(number), by = global, algorithm = "token_bucket", window = "1h")]
@@ -168,7 +163,7 @@ mod maxima {
     }
 
     #[actix_web::test]
-    async fn a_token_bucket_is_another_one_for_each_maximum() {
+    async fn each_maximum_has_a_token_bucket_of_its_own() {
         let app = service!(fresh(), bucket);
         let mut statuses = Vec::new();
         for path in ["/bucket/1", "/bucket/1", "/bucket/2", "/bucket/2", "/bucket/2"] {
@@ -188,7 +183,7 @@ mod costs {
     }
 
     #[actix_web::test]
-    async fn a_cost_is_taken_and_none_takes_nothing() {
+    async fn a_cost_is_charged_and_a_cost_of_zero_charges_nothing() {
         let app = service!(fresh(), closure, function, constant);
         for path in ["closure", "function"] {
             let mut left = Vec::new();
@@ -213,8 +208,8 @@ mod costs {
 }
 
 #[test]
-fn a_cost_out_of_bounds_is_one_line_in_the_log() {
-    tests::own_process::in_own_process("choices::a_cost_out_of_bounds_is_one_line_in_the_log", || {
+fn a_cost_out_of_bounds_logs_one_line() {
+    tests::own_process::in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
             let app = service!(fresh(), costs::closure);
@@ -237,10 +232,10 @@ fn a_cost_out_of_bounds_is_one_line_in_the_log() {
 mod skipping {
     use super::*;
 
-    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-    fn asked() -> u64 {
-        ASKED.fetch_add(1, Ordering::SeqCst);
+    fn counted_call() -> u64 {
+        CALLS.fetch_add(1, Ordering::SeqCst);
         1
     }
 
@@ -251,14 +246,14 @@ mod skipping {
     struct Exempt(bool);
 
     handlers! {
-        "/skip" skip: (max = with(asked), skip = with(is_internal), by = |_req: HttpRequest| asked(), cost = with(asked));
+        "/skip" skip: (max = with(counted_call), skip = with(is_internal), by = |_req: HttpRequest| counted_call(), cost = with(counted_call));
         "/closure" closure: (max = 1, skip = |req: &HttpRequest| is_internal(req));
         "/data" data: (max = 1, skip = |exempt: Data<Exempt>| exempt.0);
         "/async" later: (max = 1, skip = async |req: &HttpRequest| std::future::ready(is_internal(req)).await);
     }
 
     #[actix_web::test]
-    async fn a_skipped_limit_is_not_checked_and_chooses_nothing() {
+    async fn a_skipped_limit_is_not_checked_and_calls_no_other_function() {
         let (limiter, watch) = watched();
         let app = service!(limiter, skip, closure, later);
         let internal = |path| from_client(path).insert_header(("x-internal", "1"));
@@ -266,19 +261,19 @@ mod skipping {
             let answer = send(&app, internal(path)).await;
             assert_eq!((answer.status, answer.quota()), (200, None), "{path}");
         }
-        assert_eq!((watch.calls(), ASKED.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!((watch.calls(), CALLS.load(Ordering::SeqCst)), (0, 0));
         for path in ["/skip", "/closure", "/async"] {
             assert_eq!(send(&app, from_client(path)).await.status, 200, "{path}");
             assert_eq!(send(&app, from_client(path)).await.status, 429, "{path}");
         }
-        assert_eq!(ASKED.load(Ordering::SeqCst), 6);
+        assert_eq!(CALLS.load(Ordering::SeqCst), 6);
         // Not counted, so nothing is chosen either.
         let answer = send(&app, request(actix_web::http::Method::OPTIONS, "/skip")).await;
-        assert_eq!((answer.status, ASKED.load(Ordering::SeqCst)), (404, 6));
+        assert_eq!((answer.status, CALLS.load(Ordering::SeqCst)), (404, 6));
     }
 
     #[actix_web::test]
-    async fn app_data_decides() {
+    async fn app_data_can_choose_the_maximum() {
         for (exempt, expected) in [(true, 200), (false, 429)] {
             let app = actix_web::test::init_service(
                 App::new()
@@ -300,7 +295,7 @@ mod skipping {
     }
 
     #[actix_web::test]
-    async fn of_a_group_only_the_skipped_one_is_left_out() {
+    async fn skip_removes_only_its_own_limit_from_a_group() {
         let app = service!(fresh(), group);
         let internal = || from_client("/group").insert_header(("x-internal", "1"));
         let answer = send(&app, internal()).await;

@@ -1,4 +1,4 @@
-//! `count`: which answers count, and what a client is told when one does not.
+//! `count`: which responses count, and which quota a client sees when one does not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,9 @@ use ratelimit_actix::rate_limit;
 use tests::answer::get as from_client;
 use tests::log::Log;
 use tests::own_process::in_own_process;
-use tests::send;
 use tests::store::{START, clocked, fresh, watched};
+use tests::{send, service};
 use tracing::Level;
-
-use crate::service;
 
 /// A handler that answers with the status in the path.
 macro_rules! handlers {
@@ -41,7 +39,7 @@ handlers! {
 }
 
 #[actix_web::test]
-async fn only_the_answers_that_count_are_charged() {
+async fn only_responses_that_count_are_charged() {
     let app = service!(fresh(), all, failures, successes, closure, function);
     for (path, left) in [
         ("all", [2, 1, 0]),
@@ -59,7 +57,7 @@ async fn only_the_answers_that_count_are_charged() {
 }
 
 #[actix_web::test]
-async fn failures_run_out_and_then_successes_are_denied_as_well() {
+async fn exhausted_failures_deny_successes_as_well() {
     let app = service!(fresh(), failures);
     for status in [200, 401, 200, 401, 200, 401] {
         assert_eq!(send(&app, from_client(&format!("/failures/{status}"))).await.status, status);
@@ -68,13 +66,13 @@ async fn failures_run_out_and_then_successes_are_denied_as_well() {
 }
 
 #[actix_web::test]
-async fn what_is_told_after_a_refund_is_what_holds() {
+async fn headers_after_a_refund_show_the_refunded_quota() {
     let (limiter, clock) = clocked();
     let app = service!(limiter, failures);
     // Nothing is taken: the full quota is there now.
     let answer = send(&app, from_client("/failures/200")).await;
     assert_eq!(answer.quota(), Some((3, 3, START)));
-    // One is taken at first; later one is given back, and what is told is about the one that stays.
+    // Both limits are charged at first; one is refunded, and the header shows the one that stays charged.
     send(&app, from_client("/failures/404")).await;
     clock.advance(Duration::from_secs(10));
     let answer = send(&app, from_client("/failures/200")).await;
@@ -84,7 +82,7 @@ async fn what_is_told_after_a_refund_is_what_holds() {
 }
 
 #[actix_web::test]
-async fn chosen_numbers_are_given_back_as_they_were_taken() {
+async fn a_refund_returns_the_cost_that_was_chosen() {
     let app = service!(fresh(), chosen);
     for (status, left) in [(200, 3), (200, 3), (404, 1), (200, 1)] {
         let answer = send(&app, from_client(&format!("/chosen/{status}"))).await;
@@ -104,7 +102,7 @@ async fn body(_body: Json<u8>) -> Result<&'static str, actix_web::Error> {
 }
 
 #[actix_web::test]
-async fn an_extractors_error_and_the_handlers_are_failures() {
+async fn errors_of_extractors_and_of_the_handler_count_as_failures() {
     for (payload, status) in [("nonsense", 400), ("1", 418)] {
         let app = service!(fresh(), body);
         let request = || {
@@ -125,7 +123,7 @@ async fn group(status: Path<u16>) -> impl Responder {
 }
 
 #[actix_web::test]
-async fn of_a_group_only_the_limit_that_does_not_count_gives_back() {
+async fn only_the_limit_that_does_not_count_refunds_in_a_group() {
     let (limiter, watch) = watched();
     let app = service!(limiter, group);
     let mut left = Vec::new();
@@ -134,14 +132,14 @@ async fn of_a_group_only_the_limit_that_does_not_count_gives_back() {
         let (limit, remaining, _) = answer.quota().unwrap();
         left.push((answer.status, limit, remaining));
     }
-    // The tightest of the two is told: first the one for failures, at last the other.
+    // The header shows the tighter of the two: first the one for failures, at last the other.
     let expected = [(200, 3, 3), (404, 3, 2), (200, 5, 2), (200, 5, 1), (200, 5, 0), (429, 5, 0)];
     assert_eq!(left, expected);
     assert_eq!(watch.refunds(), 4);
 }
 
 #[actix_web::test]
-async fn all_answers_are_asked_for_nothing_and_kept_for_nothing() {
+async fn count_all_refunds_nothing() {
     let (limiter, watch) = watched();
     let app = service!(limiter, all);
     for status in [200, 500] {
@@ -167,7 +165,7 @@ mod concurrent {
     }
 
     #[actix_web::test]
-    async fn while_the_handler_runs_its_request_is_charged() {
+    async fn a_request_is_charged_while_its_handler_runs() {
         let app = service!(fresh(), slow);
         let first = send(&app, from_client("/slow"));
         let second = async {
@@ -187,7 +185,7 @@ mod concurrent {
     }
 
     #[actix_web::test]
-    async fn a_request_that_is_dropped_stays_charged() {
+    async fn a_dropped_request_stays_charged() {
         let app = service!(fresh(), dropped);
         let request = send(&app, from_client("/dropped"));
         let _ = tokio::time::timeout(Duration::from_millis(1), request).await;
@@ -196,8 +194,8 @@ mod concurrent {
 }
 
 #[test]
-fn a_refund_that_fails_leaves_the_charge_and_says_so() {
-    in_own_process("counting::a_refund_that_fails_leaves_the_charge_and_says_so", || {
+fn a_failed_refund_keeps_the_charge_and_is_logged() {
+    in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {
             let (limiter, watch) = watched();

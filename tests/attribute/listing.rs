@@ -1,9 +1,9 @@
-//! `limits()`: every limit of the program.
+//! `declared_limits()`: every limit of the program.
 
 use std::time::Duration;
 
 use actix_web::{App, HttpRequest, get, web};
-use ratelimit_actix::{Algorithm, DeclaredLimit, limits, rate_limit};
+use ratelimit_actix::{Algorithm, DeclaredLimit, declared_limits, rate_limit};
 
 mod declared {
     use super::*;
@@ -53,25 +53,28 @@ mod declared {
     }
 }
 
-fn of(handler: &str) -> Vec<DeclaredLimit> {
+fn limits_of(handler: &str) -> Vec<DeclaredLimit> {
     let module = concat!(module_path!(), "::declared");
-    limits().into_iter().filter(|limit| limit.module() == module && limit.handler() == handler).collect()
+    declared_limits()
+        .into_iter()
+        .filter(|limit| limit.module() == module && limit.handler() == handler)
+        .collect()
 }
 
 #[test]
 fn every_limit_is_listed_once() {
-    assert_eq!(of("bare").len(), 1);
-    assert_eq!(of("several").len(), 2);
-    assert_eq!(of("generic").len(), 1);
-    assert_eq!(of("Api::list").len(), 1);
+    assert_eq!(limits_of("bare").len(), 1);
+    assert_eq!(limits_of("several").len(), 2);
+    assert_eq!(limits_of("generic").len(), 1);
+    assert_eq!(limits_of("Api::list").len(), 1);
     let _ = App::new().service(declared::bare).service(declared::several);
     let _ =
         (web::to(declared::generic::<u8>), web::to(declared::generic::<u16>), web::to(declared::Api::list));
 }
 
 #[test]
-fn a_bare_limit_says_its_defaults() {
-    let [limit] = of("bare")[..] else { panic!() };
+fn a_bare_limit_lists_its_defaults() {
+    let [limit] = limits_of("bare")[..] else { panic!() };
     assert_eq!(limit.key(), concat!(module_path!(), "::declared::bare"));
     assert_eq!(limit.name(), limit.key());
     assert_eq!((limit.max(), limit.window()), (Some(100), Duration::from_secs(60)));
@@ -84,8 +87,8 @@ fn a_bare_limit_says_its_defaults() {
 }
 
 #[test]
-fn what_is_chosen_is_said_to_be() {
-    let [fixed, chosen] = of("several")[..] else { panic!() };
+fn values_chosen_per_request_are_listed_as_chosen() {
+    let [fixed, chosen] = limits_of("several")[..] else { panic!() };
     assert_eq!((fixed.key(), fixed.name(), fixed.by()), ("user:<id>", "user", "path(\"id\")"));
     assert_eq!((fixed.max(), fixed.cost(), fixed.window()), (Some(10), Some(2), Duration::from_secs(5400)));
     assert_eq!((chosen.max(), chosen.cost(), chosen.skips()), (None, None, true));
@@ -94,20 +97,21 @@ fn what_is_chosen_is_said_to_be() {
 }
 
 #[test]
-fn each_is_one_line_of_text() {
-    let text = of("Api::list")[0].to_string();
+fn each_limit_displays_as_one_line() {
+    let text = limits_of("Api::list")[0].to_string();
     let begin =
         concat!(module_path!(), "::declared::Api::list: 8 per 60s by global, SlidingWindowCounter, key ");
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains("listing.rs:"), "{text}");
-    let chosen = of("several")[1].to_string();
+    let chosen = limits_of("several")[1].to_string();
     assert!(chosen.contains(": chosen per 60s by (path(\"id\")"), "{chosen}");
     assert!(chosen.contains(", cost chosen, counts failures, with exceptions ("), "{chosen}");
 }
 
 #[test]
-fn they_are_in_the_order_of_the_source() {
-    let places: Vec<_> = limits().iter().map(|limit| (limit.module(), limit.file(), limit.line())).collect();
+fn limits_are_listed_in_source_order() {
+    let places: Vec<_> =
+        declared_limits().iter().map(|limit| (limit.module(), limit.file(), limit.line())).collect();
     assert!(places.is_sorted());
     assert!(places.len() > 50, "{}", places.len());
 }

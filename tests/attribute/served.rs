@@ -70,9 +70,9 @@ fn at_once(count: usize, address: SocketAddr, path: &str, account: &str) -> Vec<
 }
 
 #[test]
-fn requests_side_by_side_cannot_pass_the_limit_together() {
+fn concurrent_requests_cannot_exceed_the_limit() {
     served(|address| {
-        // Each of them would be a failure, and only so many may try.
+        // Each of them would be a failure, and only as many as the limit may run.
         let statuses = at_once(12, address, "/login/401", "one");
         assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 5, "{statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 7, "{statuses:?}");

@@ -5,9 +5,7 @@ use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse, Responder, get};
 use ratelimit_actix::rate_limit;
 use tests::answer::get as from_client;
-use tests::{redis, send};
-
-use crate::service;
+use tests::{redis, send, service};
 
 #[rate_limit(max = 1, window = "1h", key = "pair:{a}:{b}")]
 #[get("/template/{a}/{b}")]
@@ -35,7 +33,7 @@ async fn counted(status: Path<u16>, _req: HttpRequest) -> impl Responder {
 }
 
 #[actix_web::test]
-async fn through_redis_it_is_the_same() {
+async fn redis_counts_parts_chosen_maxima_and_refunds_as_memory_does() {
     let Some(server) = redis::server() else { return };
     let limiter = server.limiter();
     let app = service!(limiter, template, tuple, chosen, counted);

@@ -1,8 +1,6 @@
 //! Every row of the argument table, over real connections, with the counts in memory and in Redis.
 
-#[path = "table/handlers.rs"]
 mod handlers;
-#[path = "table/stage.rs"]
 mod stage;
 
 use std::time::Duration;
@@ -32,23 +30,23 @@ const ROWS: [Row; 15] = [
     ("count", count),
     ("skip", skip),
     ("name", name),
-    ("direct", direct),
+    ("inner", inner),
     ("crate", facade),
 ];
 
 #[test]
-fn every_argument_does_in_memory_what_the_table_says() {
-    play(&in_memory());
+fn every_argument_works_in_memory_as_the_table_describes() {
+    check_rows(&in_memory());
 }
 
 #[test]
-fn every_argument_does_in_redis_what_the_table_says() {
+fn every_argument_works_in_redis_as_the_table_describes() {
     if let Some(stage) = in_redis() {
-        play(&stage);
+        check_rows(&stage);
     }
 }
 
-fn play(stage: &Stage) {
+fn check_rows(stage: &Stage) {
     for (_, row) in ROWS {
         stage.next_day();
         row(stage);
@@ -58,7 +56,7 @@ fn play(stage: &Stage) {
 /// The tables of the README and of the documentation have these rows, and both show each argument in code, which the
 /// tests of the documentation compile.
 #[test]
-fn the_tables_have_these_rows_and_code_for_each() {
+fn the_published_tables_have_these_rows_and_an_example_for_each() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(here.join(path)).unwrap();
     for (table, code) in [
@@ -105,7 +103,7 @@ fn max(stage: &Stage) {
         assert_eq!([left(1), left(1), left(3), left(0), left(3)], [Some(0), None, Some(1), None, Some(0)]);
     }
     assert_eq!(stage.get("/max/with/many").status, 404);
-    // Nobody said anything.
+    // No argument.
     let reply = stage.get("/bare");
     assert_eq!((reply.header("x-ratelimit-limit"), reply.header("retry-after")), (Some("100"), None));
 }
@@ -152,7 +150,7 @@ fn by(stage: &Stage) {
         let passed = ["3", "4", "3"].map(|last| stage.callers(&format!("/by/{form}/{last}"), ["c"])[0]);
         assert_eq!(passed, [200, 200, 429], "{form}");
     }
-    // An extractor that finds nobody answers for itself.
+    // An extractor that finds no caller responds with its own error.
     assert_eq!(stage.get("/by/user").status, 401);
 }
 
@@ -181,7 +179,7 @@ fn on_error(stage: &Stage) {
 }
 
 fn algorithm(stage: &Stage) {
-    // Two in an hour, asked for in its last minute.
+    // Two in an hour, sent in its last minute.
     stage.advance(59 * MINUTE);
     let each = ["fixed", "counter", "log", "bucket", "default"].map(|name| format!("/algorithm/{name}"));
     for path in &each {
@@ -267,7 +265,7 @@ fn name(stage: &Stage) {
     assert_eq!(policies("/name/key").as_deref(), Some("\"the-key\";q=10;w=60"));
 }
 
-fn direct(stage: &Stage) {
+fn inner(stage: &Stage) {
     let doubled = rt::System::new().block_on(handlers::double_directly(web::Path::from(4)));
     assert_eq!(doubled, "8");
     let reply = stage.get("/double/4");

@@ -1,7 +1,7 @@
-//! One of several processes that decide about the same counts at the same time; started by `concurrency.rs`.
+//! One of several processes that decide about the same counts at the same time; started by `core/concurrency.rs`.
 //!
 //! Arguments: URL of the server, number of the run, limit, tasks, decisions. Says `ready`, waits for a line, decides, and
-//! says for each count how often it asked and how often it passed.
+//! prints for each count the number of checks and of those that passed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ async fn main() {
     for contender in contenders {
         contender.await.unwrap();
     }
-    for [asked, passed] in tallies.iter() {
-        println!("{} {}", asked.load(Ordering::Relaxed), passed.load(Ordering::Relaxed));
+    for [checks, passed] in tallies.iter() {
+        println!("{} {}", checks.load(Ordering::Relaxed), passed.load(Ordering::Relaxed));
     }
 }

@@ -7,7 +7,7 @@ use actix_web::http::Method;
 use actix_web::http::header::HeaderMap;
 use actix_web::{Error, test::TestRequest};
 
-/// The client that requests come from unless told otherwise.
+/// The client that requests come from by default.
 pub const CLIENT: &str = "192.0.2.1:40000";
 
 /// An answer, read to its end.

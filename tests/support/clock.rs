@@ -54,7 +54,7 @@ pub fn clocked_server() -> Option<Clocked> {
     Some(Clocked { server: Server::start_in(&[], &shim.variables), shim })
 }
 
-/// Sets the wall clock of this process, which was started with a shim, so many microseconds ahead of the system's.
+/// Sets the wall clock of this process, which was started with a shim, `micros` microseconds ahead of the system's.
 pub fn set_own(micros: i64) {
     set(&mut File::options().write(true).open(std::env::var_os(OFFSET).unwrap()).unwrap(), micros);
 }
@@ -77,7 +77,7 @@ fn compile(folder: &Path) -> Option<OsString> {
 }
 
 impl Clocked {
-    /// Lets the server's clock be so many microseconds ahead of the system's.
+    /// Sets the server's clock `micros` microseconds ahead of the system's.
     pub fn ahead(&mut self, micros: i64) {
         set(&mut self.shim.offset, micros);
     }

@@ -1,4 +1,4 @@
-//! A real Redis Cluster: three primaries, with a replica each when asked for, on loopback.
+//! A real Redis Cluster on loopback: three primaries, with or without a replica each.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use redis::aio::MultiplexedConnection;
 use crate::proxy::Proxy;
 use crate::redis::{Server, is_installed};
 
-/// After so many milliseconds without a sign of life a node is taken for dead.
+/// A node without a sign of life for this many milliseconds is taken for dead.
 const NODE_TIMEOUT_MS: u32 = 2000;
 
 /// A running cluster. Nodes 0 to 2 are the primaries at first, nodes 3 to 5 their replicas.
 #[derive(Debug)]
 pub struct Cluster {
     pub nodes: Vec<Server>,
-    /// What clients are told to connect to instead, for each node, if so.
+    /// The proxy of each node, which clients connect to instead, if there is one.
     pub proxies: Vec<Proxy>,
 }
 
@@ -55,7 +55,7 @@ fn nodes(size: usize) -> Option<Cluster> {
     Some(Cluster { nodes: (0..size).map(|_| Server::start_with(&options)).collect(), proxies: Vec::new() })
 }
 
-async fn ask<T: redis::FromRedisValue>(wire: &mut MultiplexedConnection, command: &str) -> T {
+async fn query<T: redis::FromRedisValue>(wire: &mut MultiplexedConnection, command: &str) -> T {
     let mut words = command.split_whitespace();
     let mut request = redis::cmd(words.next().unwrap());
     for word in words {
@@ -72,22 +72,22 @@ impl Cluster {
             wires.push(node.raw().await);
         }
         for (i, wire) in wires.iter_mut().enumerate().take(3) {
-            let _: Value = ask(wire, "CONFIG SET cluster-announce-ip 127.0.0.1").await;
-            let _: Value = ask(wire, &format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1)).await;
+            let _: Value = query(wire, "CONFIG SET cluster-announce-ip 127.0.0.1").await;
+            let _: Value = query(wire, &format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1)).await;
             let (first, last) = (i * 16_384 / 3, (i + 1) * 16_384 / 3 - 1);
-            let _: Value = ask(wire, &format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;
+            let _: Value = query(wire, &format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;
         }
         for node in &self.nodes[1..] {
-            let _: Value = ask(&mut wires[0], &format!("CLUSTER MEET 127.0.0.1 {}", node.port())).await;
+            let _: Value = query(&mut wires[0], &format!("CLUSTER MEET 127.0.0.1 {}", node.port())).await;
         }
         for wire in &mut wires {
             self.until(wire, "CLUSTER INFO", &format!("cluster_known_nodes:{}", self.nodes.len())).await;
         }
         for i in 3..self.nodes.len() {
-            let primary: String = ask(&mut wires[i - 3], "CLUSTER MYID").await;
+            let primary: String = query(&mut wires[i - 3], "CLUSTER MYID").await;
             // The replica may not have heard of its primary yet.
             self.until(&mut wires[i], "CLUSTER NODES", &primary).await;
-            let _: Value = ask(&mut wires[i], &format!("CLUSTER REPLICATE {primary}")).await;
+            let _: Value = query(&mut wires[i], &format!("CLUSTER REPLICATE {primary}")).await;
         }
         for wire in &mut wires {
             self.until(wire, "CLUSTER INFO", "cluster_state:ok").await;
@@ -101,7 +101,7 @@ impl Cluster {
     /// Waits until the answer to `command` contains `text`.
     async fn until(&self, wire: &mut MultiplexedConnection, command: &str, text: &str) {
         for _ in 0..3000 {
-            let answer: String = ask(wire, command).await;
+            let answer: String = query(wire, command).await;
             if answer.contains(text) {
                 return;
             }
@@ -114,7 +114,7 @@ impl Cluster {
     pub async fn add_node(&mut self) {
         let added = nodes(1).and_then(|mut one| one.nodes.pop()).expect("a server is installed");
         let mut wire = self.nodes[0].raw().await;
-        let _: Value = ask(&mut wire, &format!("CLUSTER MEET 127.0.0.1 {}", added.port())).await;
+        let _: Value = query(&mut wire, &format!("CLUSTER MEET 127.0.0.1 {}", added.port())).await;
         self.nodes.push(added);
         for node in &self.nodes {
             // Otherwise it becomes a replica when it gives its last slot away.

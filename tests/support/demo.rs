@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ratelimit_actix::clock::{Clock, SystemClock};
+use ratelimit_actix::core::clock::{Clock, SystemClock};
 
 use crate::within;
 
@@ -93,15 +93,15 @@ fn command(binary: &str, variables: &[(&str, &str)]) -> Command {
     command
 }
 
-/// Runs `story` in one and the same minute, again if need be: windows that start with the minute then have no edge in
-/// it. What it saw is to be judged afterwards.
-pub fn within_one_minute<T>(mut story: impl FnMut() -> T) -> T {
+/// Runs `requests` within one minute, again if need be: windows that start with the minute then have no edge in
+/// between. The result is to be checked afterwards.
+pub fn within_one_minute<T>(mut requests: impl FnMut() -> T) -> T {
     let minute = || SystemClock::new().now().as_micros() / 60_000_000;
     loop {
         let before = minute();
-        let told = story();
+        let result = requests();
         if minute() == before {
-            return told;
+            return result;
         }
     }
 }

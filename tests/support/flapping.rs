@@ -12,7 +12,7 @@ use crate::redis::server;
 /// What one state of the server lasts.
 const PHASE: Duration = Duration::from_secs(1);
 
-/// Asks, about a thousand times a second, while the server is down for a second and up for a second, `cycles` times, and
+/// Sends about a thousand checks a second while the server is down for a second and up for a second, `cycles` times, and
 /// makes sure that nothing grows: files, threads, memory. Alone in its process.
 #[allow(clippy::disallowed_methods, reason = "measures")]
 pub fn flap(cycles: usize) {
@@ -20,25 +20,25 @@ pub fn flap(cycles: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limiter = RateLimiter::redis(&server.url()).unwrap();
     let noise = Noise::watch();
-    let (mut asked, mut decided, mut slowest) = (0u64, 0u64, Duration::ZERO);
-    let mut ask_for_a_phase = |decided: &mut u64| {
+    let (mut checks, mut decided, mut slowest) = (0u64, 0u64, Duration::ZERO);
+    let mut check_for_a_phase = |decided: &mut u64| {
         let end = Instant::now() + PHASE;
         runtime.block_on(async {
             while Instant::now() < end {
                 let began = Instant::now();
-                let caller = (asked % 100).to_le_bytes();
+                let caller = (checks % 100).to_le_bytes();
                 *decided += u64::from(limiter.check(&PROBE, caller).await.is_ok());
                 slowest = slowest.max(began.elapsed());
-                asked += 1;
+                checks += 1;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
     };
     let mut begin = None;
     for cycle in 0..=cycles {
-        ask_for_a_phase(&mut decided);
+        check_for_a_phase(&mut decided);
         server.kill();
-        ask_for_a_phase(&mut decided);
+        check_for_a_phase(&mut decided);
         server.restart();
         // The first cycle warms up.
         let held = (files(), threads(), resident_kib());
@@ -49,7 +49,7 @@ pub fn flap(cycles: usize) {
     }
     let (begin, end) = (begin.unwrap(), (files(), threads(), resident_kib()));
     println!(
-        "{cycles} cycles: {asked} asked, {decided} decided, slowest {:.1} ms, files {} to {}, threads {} to {}, \
+        "{cycles} cycles: {checks} checks, {decided} decided, slowest {:.1} ms, files {} to {}, threads {} to {}, \
          resident {} to {} KiB (noise {:.1} ms)",
         millis(slowest),
         begin.0,
@@ -60,7 +60,7 @@ pub fn flap(cycles: usize) {
         end.2,
         millis(noise.worst())
     );
-    assert!(decided > asked / 4 && decided < asked, "{decided} of {asked}");
+    assert!(decided > checks / 4 && decided < checks, "{decided} of {checks}");
     assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
     // One connection may be under way.
     assert!(end.0 <= begin.0 + 2, "files: {} to {}", begin.0, end.0);

@@ -8,7 +8,7 @@ use crate::process::resident_kib;
 
 /// Many times as many callers as the store has room for; alone in its process.
 ///
-/// One who was denied before stays denied, memory stays where it was when the table was full, and all who find no room
+/// A caller that was denied before stays denied, memory stays where it was when the table was full, and callers without room
 /// share counts that are limited like any other.
 pub fn flood(callers: u64) {
     static FLOODED: Policy = Policy::builder("flooded")
@@ -38,7 +38,7 @@ pub fn flood(callers: u64) {
         println!(
             "{callers} callers: {passed} passed; resident {empty} KiB at first, {full} KiB when full, {end} KiB at the end"
         );
-        // Those who had room, and the shared counts.
+        // The callers with room, and the shared counts.
         assert!(passed <= ROOM + 2 * 64, "{passed}");
         assert!(passed >= ROOM * 9 / 10, "{passed}");
         assert!(end <= full + 512, "grew from {full} to {end} KiB");

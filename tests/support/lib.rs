@@ -40,10 +40,13 @@ pub mod own_process;
 pub mod payload;
 pub mod process;
 pub mod proxy;
+pub mod random;
 pub mod redis;
 pub mod sentinel;
 pub mod service;
+mod slots;
 pub mod store;
+pub mod strategies;
 pub mod timed;
 pub mod timeline;
 pub mod tls;
@@ -52,10 +55,16 @@ pub use answer::{Answer, send};
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::Algorithm;
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Timestamp};
 
 /// An instant in 2026, in microseconds, so that all digits of a real clock are in play.
 pub const START: u64 = 1_790_000_000_123_456;
+
+/// A clock that stands at [`START`].
+pub fn clock_at_start() -> FakeClock {
+    FakeClock::at(Timestamp::from_micros(START))
+}
 
 /// All of them.
 pub const ALGORITHMS: [Algorithm; 4] = [

@@ -28,8 +28,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Sends `GET path` so many times a second.
-    pub fn on(server: SocketAddr, path: &str, per_second: u32) -> Self {
+    /// Sends `GET path`, `per_second` times a second.
+    pub fn start(server: SocketAddr, path: &str, per_second: u32) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let pause = Duration::from_secs(1) * CONNECTIONS / per_second;
         let clients = (0..CONNECTIONS).map(|i| {
@@ -42,8 +42,8 @@ impl Load {
         Self { clients: clients.collect(), ends }
     }
 
-    /// Ends it; all answers in the order in which they were asked for.
-    pub fn end(self) -> Vec<Answer> {
+    /// Stops the load and returns all answers, in the order of their requests.
+    pub fn stop(self) -> Vec<Answer> {
         self.ends.store(true, Ordering::Relaxed);
         let mut answers: Vec<Answer> =
             self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! How late this machine wakes threads that sleep, to be reported beside times that were measured. No test depends on it.
+//! The delays of this machine's threads, reported beside measured times. No test depends on them.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -8,22 +8,22 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is left out of sight by one thread that sleeps, another one sees: they wait for different cores.
+/// The number of watching threads. They wait for different cores, so that one sees what another does not.
 const WATCHERS: usize = 4;
 
 const NAP: Duration = Duration::from_millis(1);
 
-/// For so long one number is kept.
+/// The span of time that one number stands for.
 const SPAN: Duration = Duration::from_millis(250);
 
-/// A thread that has just worked waits longer for its turn than one that has slept. How long, the system tells, if it is
-/// Linux; it is asked so often.
+/// The pause between two looks at how long threads waited for a core, which Linux reports. A thread that has just worked
+/// waits longer for its turn than one that has slept.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the watchers have seen, for all tests of the process.
+/// The observations of the watchers, for all tests of the process.
 struct Seen {
     since: Instant,
-    /// The latest that anybody was woken or got his turn, for each span since.
+    /// The longest delay of a thread that was to be woken or to get a core, for each span since.
     worst: Mutex<Vec<Duration>>,
     naps: [AtomicUsize; WATCHERS],
 }
@@ -79,8 +79,8 @@ impl Seen {
 fn waits() -> HashMap<OsString, Duration> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return HashMap::new() };
     let wait = |thread: fs::DirEntry| {
-        let told = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        let nanos = told.split(' ').nth(1)?.parse().ok()?;
+        let schedstat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let nanos = schedstat.split(' ').nth(1)?.parse().ok()?;
         Some((thread.file_name(), Duration::from_nanos(nanos)))
     };
     threads.flatten().filter_map(wait).collect()
@@ -97,9 +97,9 @@ impl Noise {
         Self(SEEN.span(Instant::now()))
     }
 
-    /// The latest that anybody was woken so far.
+    /// The longest delay of a thread so far.
     pub fn worst(&self) -> Duration {
-        // When the whole process was held up, the watchers may be the last to go on.
+        // When the whole process was held up, the watchers may be the last to continue.
         let naps = || SEEN.naps.each_ref().map(|naps| naps.load(Ordering::SeqCst));
         let before = naps();
         while naps().iter().zip(before).any(|(now, before)| *now < before + 2) {

@@ -15,13 +15,13 @@ use crate::noise::Noise;
 /// The longest that one decision may take: the deadline, and something for the way there and back.
 pub const LONGEST: Duration = Duration::from_millis(120);
 
-/// What a busy machine may add to a time that is promised. A promise that is broken shows all the same: by an answer that
-/// waits for longer than this, or by how many wait.
+/// What a busy machine may add to a promised time. A broken promise shows all the same: by a reply that takes longer than
+/// this, or by the number of requests that wait.
 pub const SLACK: Duration = Duration::from_secs(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Asked again and again; an answer is the store's.
+/// Checked again and again. It fails closed, so an outcome comes from the store.
 pub static PROBE: Policy = Policy::builder("probe")
     .max(1_000_000_000)
     .window(HOUR)
@@ -37,7 +37,7 @@ static LOCAL: Policy = of_eight("local", OnError::Local);
 static DENY: Policy = of_eight("deny", OnError::Deny);
 static ALLOW: Policy = of_eight("allow", OnError::Allow);
 
-/// A limiter, one of four, that is about to lose its store.
+/// A limiter, one of four instances, that is about to lose its store.
 #[derive(Debug)]
 pub struct Outage {
     name: String,
@@ -78,10 +78,10 @@ impl Outage {
         self
     }
 
-    /// Whether the store decides, and how long it took to know.
+    /// Whether the store decides, and how long the check took.
     #[allow(clippy::disallowed_methods, reason = "measures")]
     pub async fn probe(&self) -> (bool, Duration) {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let decided = match self.limiter.check(&PROBE, "probe").await {
             Ok(outcome) => {
                 assert!(!outcome.is_degraded());
@@ -92,7 +92,7 @@ impl Outage {
             ) => false,
             Err(error) => panic!("{}: {error:?}", self.name),
         };
-        (decided, asked.elapsed())
+        (decided, sent.elapsed())
     }
 
     /// Waits until the store decides.
@@ -102,13 +102,13 @@ impl Outage {
 
     /// Waits until requests no longer wait for the store, and reports the slowest until then.
     pub async fn until_noticed(&mut self) {
-        let (mut asked, mut slowest, mut in_a_row) = (0u32, Duration::ZERO, 0);
+        let (mut checks, mut slowest, mut in_a_row) = (0u32, Duration::ZERO, 0);
         while in_a_row < 5 {
             let (decided, took) = self.probe().await;
             slowest = slowest.max(took);
-            asked += 1;
-            assert!(asked < 100_000, "{}: never noticed", self.name);
-            // An answer of the store would take longer than this only while it is being lost.
+            checks += 1;
+            assert!(checks < 100_000, "{}: never noticed", self.name);
+            // A reply of the store takes longer than this only while the store is being lost.
             in_a_row = if decided || took > Duration::from_millis(20) { 0 } else { in_a_row + 1 };
             if decided {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -118,7 +118,7 @@ impl Outage {
         self.report.push(format!("slowest answer {:.1} ms", millis(slowest)));
     }
 
-    /// Lets it last until attempts to connect follow each other at their longest pause.
+    /// Waits until attempts to connect follow each other at their longest pause.
     pub async fn lasts(&self) {
         tokio::time::sleep(Duration::from_millis(1500)).await;
     }
@@ -130,7 +130,7 @@ impl Outage {
         }
     }
 
-    /// Every failure policy does what it says, for a limiter that is one of four.
+    /// Every failure policy applies, for a limiter that is one of four instances.
     #[allow(clippy::disallowed_methods, reason = "measures")]
     pub async fn policies_apply(&mut self) {
         let caller = self.name.clone();
@@ -157,9 +157,9 @@ impl Outage {
         assert!(self.limiter.check_all(&with_deny).await.is_err(), "{caller}");
         let mut took: Vec<Duration> = Vec::new();
         for _ in 0..1000 {
-            let asked = Instant::now();
+            let sent = Instant::now();
             let _: GroupOutcome = self.limiter.check_all(&[Check::new(&ALLOW, &caller)]).await.unwrap();
-            took.push(asked.elapsed());
+            took.push(sent.elapsed());
         }
         took.sort_unstable();
         self.report.push(format!("p99 once noticed {:.3} ms", millis(took[990])));
@@ -178,7 +178,7 @@ impl Outage {
         assert!(took <= limit + SLACK, "{name}: back after {took:?}, limit {limit:?}");
         assert!(slowest <= self.longest + SLACK, "{name}: {slowest:?}");
         self.report.push(format!("back after {:.0} ms", millis(took)));
-        // Nothing was handed on.
+        // The fallback's counts were not handed to the store.
         for policy in [&LOCAL, &DENY, &ALLOW] {
             let outcome = self.limiter.peek(policy, &self.name).await.unwrap();
             if !outcome.is_degraded() {
@@ -203,12 +203,12 @@ impl Outage {
         }
     }
 
-    /// One line when the store was lost, one when it was back: not one for each request.
+    /// One log line when the store was lost and one when it was back, instead of one for each request.
     #[allow(clippy::disallowed_methods, reason = "a deadline")]
     async fn was_told_once(&self) {
         let end = Instant::now() + Duration::from_secs(10);
         while self.log.at(Level::INFO).is_empty() {
-            assert!(Instant::now() < end, "{}: nothing tells that the store is back", self.name);
+            assert!(Instant::now() < end, "{}: no log line says that the store is back", self.name);
             self.probe().await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -1,4 +1,4 @@
-//! A request body that counts how often it is asked for.
+//! A request body that counts how often it is polled.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use futures_util::Stream;
 
-/// The request with a body of one chunk, and a counter of how often the body was asked for.
+/// The request with a body of one chunk, and a counter of how often the body was polled.
 pub fn with_watched_body(request: Request) -> (Request, Arc<AtomicUsize>) {
     let polls = Arc::new(AtomicUsize::new(0));
     let body = WatchedBody { chunk: Some(Bytes::from_static(b"hello")), polls: Arc::clone(&polls) };

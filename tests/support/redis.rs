@@ -8,12 +8,14 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
+
+use crate::slots::Slot;
 
 /// Set by `run.sh`: whatever a test lacks is a failure then, not a reason to skip it.
 const REQUIRED: &str = "REDIS_REQUIRED";
@@ -38,6 +40,7 @@ pub struct Server {
     variables: Vec<(String, OsString)>,
     /// A folder with what its options name; goes with it.
     owned: Option<PathBuf>,
+    _slot: Arc<Slot>,
 }
 
 /// Starts a server, or says on the terminal that this test is skipped, and why.
@@ -81,9 +84,9 @@ pub fn skip(needs: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// A port that nobody listens on, and that leaves room for the bus of a cluster 10,000 above.
+/// A free port; the port 10,000 above, which a cluster uses for its bus, is free as well.
 ///
-/// Both are below the range from which the system takes ports for outgoing connections. Otherwise somebody else's
+/// Both are below the range from which the system takes ports for outgoing connections. Otherwise another process's
 /// connection might take the port of a server that is down, and a client that dials it might even be connected to itself.
 pub(crate) fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
@@ -113,11 +116,11 @@ fn claim(port: u16) -> bool {
 }
 
 /// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
-pub fn ask(url: &str, command: &str) -> String {
-    Console::at(url).ask(command)
+pub fn query(url: &str, command: &str) -> String {
+    Console::at(url).query(command)
 }
 
-/// Whether a process that was told to listen on `port` does, or ends because somebody else does.
+/// Whether `child` listens on `port`. It ends without doing so when another process has the port.
 pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
     let up = crate::within(Duration::from_secs(10), || {
         child.try_wait().unwrap().is_some() || listens(child.id(), port)
@@ -137,8 +140,8 @@ fn listens(process: u32, port: u16) -> bool {
         return false;
     }
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
-    let told = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
-    told.is_some_and(|line| line == format!("process_id:{process}"))
+    let answer = lines.take(100).find(|line| line.starts_with("process_id:") || line.starts_with('-'));
+    answer.is_some_and(|line| line == format!("process_id:{process}"))
 }
 
 /// What a documented list of permissions is for, by its place on the page.
@@ -162,7 +165,7 @@ impl Console {
     }
 
     /// Sends a command, words with blanks between, and gives the first line of the answer.
-    pub fn ask(&mut self, command: &str) -> String {
+    pub fn query(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
         self.read()
     }
@@ -176,7 +179,7 @@ impl Console {
 
     /// The same, for a command that has to succeed.
     pub fn must(&mut self, command: &str) {
-        let answer = self.ask(command);
+        let answer = self.query(command);
         assert!(!answer.starts_with('-'), "{command}: {answer}");
     }
 }
@@ -206,6 +209,7 @@ impl Server {
             options: options.to_vec(),
             variables: variables.to_vec(),
             owned: None,
+            _slot: Slot::of_this_test(),
         };
         server.spawn().then_some(server)
     }
@@ -269,14 +273,19 @@ impl Server {
     }
 
     /// Sends a command, words with blanks between, and gives the first line of the answer.
-    pub fn ask(&self, command: &str) -> String {
-        ask(&self.url(), command)
+    pub fn query(&self, command: &str) -> String {
+        query(&self.url(), command)
     }
 
     /// The same, for a command that has to succeed.
     pub fn must(&self, command: &str) {
-        let answer = self.ask(command);
+        let answer = self.query(command);
         assert!(!answer.starts_with('-'), "{command}: {answer}");
+    }
+
+    /// Closes all connections of ordinary clients.
+    pub fn kill_clients(&self) {
+        self.must("CLIENT KILL TYPE normal SKIPME yes");
     }
 
     /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server, and those that a
@@ -312,8 +321,8 @@ impl Server {
         self.builder_at(clock).build().unwrap()
     }
 
-    /// A limiter that asks the server every time.
-    pub fn asking_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
+    /// A limiter without a denial cache: every check goes to the server.
+    pub fn uncached_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
         RateLimiter::with_redis(self.builder_at(clock).longest_refusal(Duration::ZERO).build().unwrap())
     }
 
@@ -321,7 +330,7 @@ impl Server {
         RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
     }
 
-    /// A number that the server tells about itself.
+    /// A number from the server's `INFO`.
     pub async fn info(&self, section: &str, field: &str) -> u64 {
         let text: String = redis::cmd("INFO").arg(section).query_async(&mut self.raw().await).await.unwrap();
         let line = text

@@ -93,7 +93,7 @@ async fn until(port: u16, command: &str, text: &str) {
 /// The port of the master, as the sentinel at `port` sees it.
 pub fn master_port(port: u16) -> u16 {
     let mut console = crate::redis::Console::at(&format!("redis://127.0.0.1:{port}/"));
-    console.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}"));
+    console.query(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}"));
     // Two strings, each behind its length: the host, then the port.
     let lines: Vec<String> = (0..4).map(|_| console.read()).collect();
     lines[3].parse().unwrap()

@@ -21,7 +21,7 @@ impl Service {
     /// Starts it on a free port, for HTTP/1.1 and for HTTP/2 with prior knowledge, compressing what clients accept
     /// compressed.
     pub fn start(configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static) -> Self {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let server = HttpServer::new(move || {
@@ -30,18 +30,28 @@ impl Service {
                 let server = server.workers(1).bind_auto_h2c((Ipv4Addr::LOCALHOST, 0)).unwrap();
                 let address = server.addrs()[0];
                 let running = server.run();
-                tell.send((address, running.handle())).unwrap();
+                sender.send((address, running.handle())).unwrap();
                 running.await.unwrap();
             });
         });
-        let (address, handle) = told.recv().unwrap();
+        let (address, handle) = receiver.recv().unwrap();
         Self { address, handle }
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Told to stop when called; when it has is of no interest.
+        // The call tells the server to stop; when it has stopped is of no interest.
         drop(self.handle.stop(false));
     }
+}
+
+/// A service in the process of the test, of these handlers over one limiter.
+#[macro_export]
+macro_rules! service {
+    ($limiter:expr, $($handler:expr),+ $(,)?) => {
+        actix_web::test::init_service(
+            actix_web::App::new().app_data(actix_web::web::Data::new($limiter.clone()))$(.service($handler))+
+        ).await
+    };
 }

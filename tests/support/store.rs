@@ -1,12 +1,12 @@
-//! Limiters for tests: with a clock that stands still, and with a store that counts its calls, and fails or waits when
-//! it is told to.
+//! Limiters for tests: with a clock that stands still, and with a store that counts its calls and fails or waits on
+//! command.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ratelimit_actix::clock::FakeClock;
-use ratelimit_actix::store::Store;
+use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
     Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
 };
@@ -71,17 +71,17 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// How often the store was asked to decide.
+    /// The number of checks.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// About how many limits, in all.
+    /// The number of limits in all checks.
     pub fn limits(&self) -> usize {
         self.limits.load(Ordering::SeqCst)
     }
 
-    /// How often it was asked to give back.
+    /// The number of refunds.
     pub fn refunds(&self) -> usize {
         self.refunds.load(Ordering::SeqCst)
     }

@@ -11,7 +11,7 @@ use crate::timed::Timed;
 ///
 /// Each limit is peeked at with costs of 0, 1 and all that it admits, at `now` and one microsecond later, and at and one
 /// microsecond around the end of the (sub-)window, one window after that, and every instant that the expected outcomes
-/// promise. A caller of whom nothing is counted is peeked at `now` only: a store in memory may make room for such a caller
+/// promise. A caller without counts is peeked at `now` only: a store in memory may make room for such a caller
 /// by what has expired at the later instant.
 ///
 /// # Panics
@@ -35,13 +35,16 @@ pub fn assert_same(place: &str, store: &Timed, expected: &Timed, group: &[Check<
 }
 
 /// When to look, in microseconds.
-fn instants(told: &[GroupOutcome], check: &Check<'_>, now: Timestamp) -> BTreeSet<u64> {
+fn instants(outcomes_now: &[GroupOutcome], check: &Check<'_>, now: Timestamp) -> BTreeSet<u64> {
     let now = now.as_micros();
-    let outcomes = told.iter().flat_map(GroupOutcome::outcomes);
-    let waits = outcomes.clone().flat_map(|told| [Some(told.reset_after()), told.retry_after()]).flatten();
+    let outcomes = outcomes_now.iter().flat_map(GroupOutcome::outcomes);
+    let waits = outcomes
+        .clone()
+        .flat_map(|outcomes_now| [Some(outcomes_now.reset_after()), outcomes_now.retry_after()])
+        .flatten();
     let promised = waits.map(|wait| now + u64::try_from(wait.as_micros()).unwrap());
     let mut instants = BTreeSet::from([now]);
-    if outcomes.clone().all(|told| told.reset_after().is_zero()) {
+    if outcomes.clone().all(|outcomes_now| outcomes_now.reset_after().is_zero()) {
         return instants;
     }
     let window = u64::try_from(check.policy().window().as_micros()).unwrap();
@@ -58,6 +61,6 @@ fn instants(told: &[GroupOutcome], check: &Check<'_>, now: Timestamp) -> BTreeSe
 fn peeked(store: &Timed, check: &Check<'_>, at: Timestamp) -> Vec<GroupOutcome> {
     store.clock.set(at);
     let groups = [0, 1, check.policy().capacity()].map(|cost| [check.cost(cost)]);
-    let told = store.run(join_all(groups.iter().map(|group| store.limiter.peek_all(group))));
-    told.into_iter().map(Result::unwrap).collect()
+    let outcomes_now = store.run(join_all(groups.iter().map(|group| store.limiter.peek_all(group))));
+    outcomes_now.into_iter().map(Result::unwrap).collect()
 }

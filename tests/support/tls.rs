@@ -19,7 +19,7 @@ pub struct Secured {
 #[derive(Clone, Copy, Debug)]
 pub enum Certificate {
     Good,
-    /// Signed by an authority that nobody knows.
+    /// Signed by an unknown authority.
     OfAStranger,
     Expired,
     /// For another host.

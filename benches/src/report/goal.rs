@@ -82,12 +82,12 @@ impl Row {
     pub const fn elsewhere(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::RedisDead => Some((
-                "by `tests/faults.rs`, `under_a_thousand_requests_a_second_a_kill_and_a_hang_delay_nobody_for_long` \
+                "by `tests/outages/faults/load.rs`, `a_kill_and_a_hang_under_a_thousand_requests_a_second_keep_waits_bounded` \
                  and the recoveries around it",
                 "by tests",
             )),
             Self::Exactness => Some((
-                "by `CONTENTION=full cargo test --release -p tests --test concurrency processes`",
+                "by `CONTENTION=full cargo test --release -p tests --test core many_concurrent_processes`",
                 "by tests",
             )),
             _ => None,

@@ -25,14 +25,14 @@ const SUB_WINDOWS: [u64; 5] = [1, 6, 10, 30, 60];
 pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     report.section("As it grows, in memory");
     report.text(
-        "A log in which one entry leaves whenever one comes, with so many entries (`max`) in the window; the other \
+        "A log in which one entry leaves whenever one comes, by number of entries (`max`) in the window; the other \
          algorithms with the same `max`:",
     );
     let sizes = [10_u64, 100, 1000, 10_000, 100_000];
     let one = |algorithm: Algorithm, max: u64| {
         let window = Duration::from_secs(1);
         let policy = Policy::builder("k").algorithm(algorithm).max(max).window(window).build();
-        // A little more than the pace at which everybody passes.
+        // A little more than the pace at which every check passes.
         let step = window.as_micros() as u64 / max + 1;
         filled(policy, Ticking::new(step), max)
     };
@@ -45,7 +45,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     let lines = algorithms.map(|algorithm| (algorithm.as_str(), sizes.map(|max| one(algorithm, max))));
     hot(bench, report, "growth-max", "max", sizes, &lines);
 
-    report.text("A sliding window counter with so many sub-windows, all with counts in them:");
+    report.text("A sliding window counter by number of sub-windows, all with counts in them:");
     let one = |sub_windows: u64| {
         let policy = ours::builder().sub_windows(sub_windows).window(Duration::from_secs(60)).build();
         // A hundred requests in each sub-window.
@@ -54,7 +54,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     let lines = [("sliding_window_counter", SUB_WINDOWS.map(one))];
     hot(bench, report, "growth-sub-windows", "sub-windows", SUB_WINDOWS, &lines);
 
-    report.text("Two windows with so many callers, asked for in any order (beyond the processor's caches it is their misses that count):");
+    report.text("Two windows by number of callers, checked in any order (beyond the processor's caches it is their misses that count):");
     let mut sizes = [1, 1000, 30_000, bench.settings.crowd];
     sizes.sort_unstable();
     let cells: Vec<_> = sizes.iter().map(|&number| crowd(bench, number)).collect();
@@ -65,7 +65,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
 fn filled(policy: Policy, clock: Ticking, checks: u64) -> Decide {
     let decide = memory::in_store(MemoryStore::new().with_clock(clock), policy);
     for _ in 0..checks {
-        assert!(decide(Caller::new(0, 0)), "somebody was denied");
+        assert!(decide(Caller::new(0, 0)), "a check was denied");
     }
     decide
 }
@@ -92,7 +92,7 @@ fn hot<const N: usize>(
     show(report, file, x, &sizes, &cells);
 }
 
-/// So many callers, everybody who decides in memory.
+/// All deciders in memory, by number of callers.
 fn crowd(bench: &Bench<'_>, number: u64) -> Vec<Measured<f64>> {
     let population = AtomicU16::new(0);
     let names = [OURS_STILL, GOVERNOR_STILL, FLOOR_STILL];
@@ -102,7 +102,7 @@ fn crowd(bench: &Bench<'_>, number: u64) -> Vec<Measured<f64>> {
             assert!(decide(Caller::new(0, number)));
         }
         Variant::new(*name, move || {
-            // One caller alone is another one each time, so that nobody ever runs into the limit.
+            // A single caller is another one each time, so that no check reaches the limit.
             let population = if number == 1 { population.fetch_add(1, Ordering::Relaxed) } else { 0 };
             nanos(&decide, Callers { population, number }, 1, bench.settings.micro_times)
         })

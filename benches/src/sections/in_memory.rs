@@ -65,7 +65,7 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     }
 }
 
-/// Everybody under the same load.
+/// All deciders under the same load.
 fn race(bench: &Bench<'_>, threads: u64, number: u64) -> Vec<Measured<f64>> {
     // Long enough for threads to be at it together.
     let times = bench.settings.micro_times * if threads == 1 { 1 } else { 5 };
@@ -73,7 +73,7 @@ fn race(bench: &Bench<'_>, threads: u64, number: u64) -> Vec<Measured<f64>> {
     let variants = NAMES.iter().map(|name| {
         let (decide, population) = (memory::make(name), &population);
         Variant::new(*name, move || {
-            // One caller alone is another one each time, so that nobody ever runs into the limit.
+            // A single caller is another one each time, so that no check reaches the limit.
             let population = if number == 1 { population.fetch_add(1, Ordering::Relaxed) as u16 } else { 0 };
             let callers = Callers { population, number };
             nanos(&decide, callers, threads, times)
@@ -82,7 +82,7 @@ fn race(bench: &Bench<'_>, threads: u64, number: u64) -> Vec<Measured<f64>> {
     take_turns(bench.settings.micro_rounds, variants.collect())
 }
 
-/// Nanoseconds that each of so many threads needs for a check.
+/// Nanoseconds that each of `threads` threads needs for a check.
 pub(crate) fn nanos(decide: &Decide, callers: Callers, threads: u64, times: u64) -> f64 {
     // Chosen beforehand: choosing costs as much as deciding.
     let who = |seed| {
@@ -92,7 +92,7 @@ pub(crate) fn nanos(decide: &Decide, callers: Callers, threads: u64, times: u64)
     let act = |who: &[Caller]| {
         let start = Instant::now();
         for caller in who {
-            assert!(decide(*caller), "somebody was denied");
+            assert!(decide(*caller), "a check was denied");
         }
         start.elapsed().as_nanos() as f64 / who.len() as f64
     };

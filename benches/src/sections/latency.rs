@@ -1,4 +1,4 @@
-//! One check with nothing else in flight: how long it takes, and how often it asks the server.
+//! One check with nothing else in flight: how long it takes, and how many calls to the server it makes.
 
 use std::time::Instant;
 
@@ -59,7 +59,7 @@ fn block<'a>(bench: &Bench<'_>, runtime: &'a Runtime, name: &str, decider: impl 
             let mut times = Vec::new();
             for number in 0..checks {
                 let start = Instant::now();
-                assert!(decider.decide(Caller::new(0, number)).await, "somebody was denied");
+                assert!(decider.decide(Caller::new(0, number)).await, "a check was denied");
                 times.push(start.elapsed().as_nanos() as f64);
             }
             Spread::of(times).median

@@ -1,8 +1,8 @@
-//! What a decision about a long log costs Redis, whatever is asked.
+//! What a decision about a long log costs Redis, for every kind of check.
 
 use std::time::Duration;
 
-use ratelimit_actix::clock::FakeClock;
+use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::{Algorithm, Check, MemoryStore, Policy, RateLimiter, RedisStore, Timestamp};
 use redis::cmd;
 
@@ -27,7 +27,7 @@ const STEP: u64 = 3;
 
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// What is asked of a log.
+/// A kind of check of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Case {
     Admitted,

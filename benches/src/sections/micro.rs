@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::test::TestRequest;
-use ratelimit_actix::algorithm::{Member, Mode, State, decide};
-use ratelimit_actix::{Check, IntoKey, Policy, Timestamp, client_key};
+use ratelimit_actix::core::algorithm::{Member, Mode, State, decide};
+use ratelimit_actix::{Check, IntoCaller, Policy, Timestamp, caller};
 
 use super::{Bench, compare};
 use crate::clocks::START_US;
@@ -35,12 +35,14 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     let v6 = request(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 2, 3, 4, 5).into());
     let policy = ours::builder().build();
     let variants = vec![
-        Variant::timed("IPv4 address of a request", times, || drop(black_box(client_key(black_box(&v4))))),
-        Variant::timed("IPv6 address of a request", times, || drop(black_box(client_key(black_box(&v6))))),
-        Variant::timed("20 letters", times, || drop(black_box(black_box("abcdefghijklmnopqrst").into_key()))),
-        Variant::timed("an integer", times, || drop(black_box(black_box(7_u64).into_key()))),
+        Variant::timed("IPv4 address of a request", times, || drop(black_box(caller::ip(black_box(&v4))))),
+        Variant::timed("IPv6 address of a request", times, || drop(black_box(caller::ip(black_box(&v6))))),
+        Variant::timed("20 letters", times, || {
+            drop(black_box(black_box("abcdefghijklmnopqrst").into_caller()))
+        }),
+        Variant::timed("an integer", times, || drop(black_box(black_box(7_u64).into_caller()))),
         Variant::timed("a text and an integer", times, || {
-            drop(black_box((black_box("tenant"), black_box(7_u64)).into_key()));
+            drop(black_box((black_box("tenant"), black_box(7_u64)).into_caller()));
         }),
         Variant::timed("keyed digest of 20 bytes", times, || {
             let check = Check::new(&policy, black_box("abcdefghijklmnopqrst"));

@@ -1,4 +1,4 @@
-//! Ten times more requests than may pass, through one process: how many still ask the server.
+//! Ten times more requests than may pass, through one process: how many of them reach the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -73,7 +73,7 @@ fn log(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.table(&table);
 }
 
-/// Bytes of all keys, after so many checks of one caller.
+/// Bytes of all keys after a number of checks of one caller.
 fn after(server: &Server, checks: u64, decide: &dyn Fn(Caller)) -> f64 {
     server.flush();
     for _ in 0..checks {

@@ -1,4 +1,4 @@
-//! What one check costs the server by itself: commands sent in one write, so that no system call is in the way.
+//! What a check costs the server alone: commands are sent in one write, so that system calls do not count.
 
 use super::{Bench, compare};
 use crate::caller::Caller;

@@ -17,7 +17,7 @@ use crate::table::Table;
 /// Our two-window counter, the default.
 pub(crate) const OURS: &str = "ours, two windows";
 const TASKS: [u64; 4] = [1, 8, 64, 512];
-/// Those who are measured at every size.
+/// The deciders that are measured at every size.
 const ALWAYS: [Way; 3] = [Way::Incr, Way::Lean, Way::TwoKeys];
 
 /// Measures and reports.

@@ -1,8 +1,8 @@
-//! Settings that cannot be meant.
+//! Errors of [`RateLimitConfigBuilder::build`](crate::RateLimitConfigBuilder::build).
 
 use actix_web::http::header::HeaderName;
 
-use crate::headers::HeaderStyle;
+use crate::response::HeaderStyle;
 
 /// A [`RateLimitConfig`](crate::RateLimitConfig) that cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -12,44 +12,49 @@ pub enum RateLimitConfigError {
     #[error(
         "`{network}` is not a network; expected CIDR such as 10.0.0.0/8 or 2001:db8::/32, or one address"
     )]
+    #[non_exhaustive]
     Network {
-        /// What was given.
+        /// The text that was given.
         network: String,
     },
 
-    /// The trusted proxies are everybody, so that each request could choose its address.
+    /// The trusted proxies cover every address, so that each request could choose its own.
     #[error("trusted proxies must not cover every address; list the networks of your own proxies")]
-    TrustsEverybody,
+    TrustsEveryAddress,
 
-    /// A list of addresses was chosen as a field with a single one.
+    /// A field that holds a list of addresses was given as one that holds a single address.
     #[error("`{header}` is a list; choose `ForwardedHeader::XForwardedFor` or `ForwardedHeader::Forwarded`")]
+    #[non_exhaustive]
     ListAsSingle {
-        /// The field.
+        /// The name of the field.
         header: HeaderName,
     },
 
-    /// The IPv6 prefix is out of its bounds.
+    /// The IPv6 prefix is not from 32 to 128 bits.
     #[error("ipv6_prefix must be from 32 to 128, not {bits}")]
+    #[non_exhaustive]
     Ipv6Prefix {
-        /// What was given.
+        /// The number of bits that was given.
         bits: u8,
     },
 
-    /// Two header styles cannot be sent together.
+    /// Two header styles have a field in common, and cannot be sent together.
     #[error("header styles {:?} and {:?} have the same fields; choose one of them", .styles[0], .styles[1])]
+    #[non_exhaustive]
     SameFields {
-        /// The two.
+        /// The two styles.
         styles: [HeaderStyle; 2],
     },
 
-    /// The content type of an own body is not a media type.
+    /// The content type of a custom body is not a media type.
     #[error("`{content_type}` is not a media type; expected one such as text/plain or application/json")]
+    #[non_exhaustive]
     ContentType {
-        /// What was given.
+        /// The content type that was given.
         content_type: String,
     },
 
-    /// An own body and the choice among the built-in ones exclude each other.
+    /// A custom body and the choice among the built-in ones exclude each other.
     #[error("a body of your own cannot be chosen by Accept; leave out `body_by_accept` or `body_with`")]
-    OwnBodyByAccept,
+    CustomBodyByAccept,
 }

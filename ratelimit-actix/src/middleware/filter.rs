@@ -1,4 +1,4 @@
-//! Which requests a middleware limits: by route, path and method.
+//! The requests that a middleware limits: by route, path and method.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use actix_web::HttpRequest;
 use actix_web::http::Method;
 
-/// Everything that is included and not excluded; without an inclusion everything is included.
+/// Requests that are included and not excluded. Without an inclusion, all requests are included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     include: Places,
@@ -39,7 +39,7 @@ impl Filter {
     }
 
     pub(super) fn methods(&mut self, mut methods: Vec<Method>) {
-        // Otherwise the one would be a way around the limit of the other.
+        // Otherwise `HEAD` would bypass the limit of `GET`.
         if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {
             methods.push(Method::HEAD);
         }
@@ -50,14 +50,14 @@ impl Filter {
         if self.methods.as_ref().is_some_and(|methods| !methods.contains(req.method())) {
             return false;
         }
-        // The path as the router reads it: the raw one has spellings (`/%61pi`) that reach the same handler.
+        // The path as the router reads it. The raw path has other spellings (`/%61pi`) that reach the same handler.
         let path = Path::new(req, req.match_info().as_str());
         (self.include.is_empty() || self.include.contains_a_spelling(&path))
             && !self.exclude.contains_all(&path)
     }
 }
 
-/// The path of a request, and the pattern of the route that it leads to; looked for when it is first needed.
+/// The path of a request, and the pattern of its route, which is looked up on first use.
 struct Path<'a> {
     req: &'a HttpRequest,
     text: Cow<'a, str>,
@@ -71,7 +71,7 @@ impl<'a> Path<'a> {
 
     fn pattern(&self) -> Option<&String> {
         let known = self.pattern.get_or_init(|| {
-            // Before the route is chosen this goes by the raw path, which is right when that has one spelling.
+            // Before routing, `match_pattern` uses the raw path, which is right if that is the path as it is.
             if self.req.path() == self.text {
                 self.req.match_pattern()
             } else {
@@ -81,8 +81,8 @@ impl<'a> Path<'a> {
         known.as_ref()
     }
 
-    /// What `NormalizePath` makes of it at most: with its slashes merged and without one at its end. `None` when that
-    /// changes nothing.
+    /// The shortest path that `NormalizePath` can produce: with merged slashes and without one at the end. `None` if that is the
+    /// same path.
     fn shortest(&self) -> Option<Self> {
         let merged = merge_slashes(&self.text);
         let shortest = match merged.strip_suffix('/') {
@@ -92,7 +92,7 @@ impl<'a> Path<'a> {
         (shortest != self.text).then(|| Self::new(self.req, shortest.into_owned()))
     }
 
-    /// The same with one slash at its end.
+    /// The path with one slash at the end.
     fn with_slash(&self) -> Self {
         Self::new(self.req, format!("{}/", self.text.trim_end_matches('/')))
     }
@@ -109,26 +109,26 @@ impl Places {
                 && path.pattern().is_some_and(|known| self.patterns.contains(known)))
     }
 
-    /// Whether the path is here, as it stands or as `NormalizePath` may rewrite it after the middleware has run: otherwise
-    /// `//login` would be a way around the limit of `/login`.
+    /// Whether the path is here, as it is or as `NormalizePath` may rewrite it after the middleware has run. Otherwise `//login`
+    /// would bypass the limit of `/login`.
     fn contains_a_spelling(&self, path: &Path<'_>) -> bool {
         if self.contains(path) {
             return true;
         }
         let shortest = path.shortest();
         let shortest = shortest.as_ref().unwrap_or(path);
-        // A prefix says nothing about the end, so there patterns alone differ.
+        // Prefixes ignore the end of the path, so only patterns need the slash.
         self.contains(shortest) || (!self.patterns.is_empty() && self.contains(&shortest.with_slash()))
     }
 
-    /// Whether the path is here as it stands, and stays here when it is rewritten to that of another route.
+    /// Whether the path is here as it is, and also if it is rewritten to the path of another route.
     fn contains_all(&self, path: &Path<'_>) -> bool {
         self.contains(path)
             && path.shortest().is_none_or(|other| self.contains(&other) || other.pattern().is_none())
     }
 }
 
-/// The path with one slash wherever several follow each other.
+/// Merges consecutive slashes.
 fn merge_slashes(path: &str) -> Cow<'_, str> {
     if !path.contains("//") {
         return Cow::Borrowed(path);

@@ -1,35 +1,38 @@
-//! Fixed window: one count, which starts anew at every multiple of the window since the epoch.
+//! Fixed window: one count that starts anew at every multiple of the window since the epoch.
 //!
 //! ```text
-//! left         max - count
-//! fits         cost <= left
+//! available    max - count
+//! fits         cost <= available
 //! reset_after  start + window - now      (0 when nothing is counted)
 //! retry_after  start + window - now      (never when cost > max)
 //! ```
 //!
-//! Two windows' worth can pass around an edge: `max` just before it and `max` just after. One count of state, constant
-//! time. The method is as old as quotas, and is what RFC 6585, section 4, has in mind for status 429.
+//! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the complexity.
 //!
-//! When the clock goes back behind the stored window, the count opens a window of its own at `now`: it is kept, and
-//! nobody waits longer than one window. The next window is again a multiple of the window's length, so that for each step
-//! back up to `max` more can pass than without it.
+//! If the clock goes back behind the stored window, the count moves to a window that starts at `now`: it is kept, and no
+//! wait is longer than one window. The next window starts at a multiple again, so for each step back up to `max` more
+//! units can pass than without it.
 //!
 //! Twin: `lua/fixed_window.lua`.
 
-use super::Step;
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
+use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) window: u64,
-    /// First instant of the window that is counted.
+    /// First instant of the counted window.
     pub(super) start: u64,
-    /// Units admitted since.
+    /// Units admitted since `start`.
     pub(super) count: u64,
 }
 
 impl Step for State {
-    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let went_back = self.count > 0 && now < self.start;
         if went_back {
             self.start = now;
@@ -40,7 +43,7 @@ impl Step for State {
         went_back
     }
 
-    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
         policy.max().checked_sub(self.count)
     }
 
@@ -60,5 +63,18 @@ impl Step for State {
         if self.start <= at && at - self.start < self.window {
             self.count = self.count.saturating_sub(cost);
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::FixedWindow;
+
+    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(13)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { window: policy.window_us(), start: reader.micros()?, count: reader.units()? })
     }
 }

@@ -8,11 +8,11 @@
 //! overlap      length - (now - start)
 //! whole        current + the S - 1 sub-windows before it
 //! used         whole + floor(oldest * overlap / length)
-//! left         max - used
-//! fits         cost <= left
+//! available    max - used
+//! fits         cost <= available
 //! ```
 //!
-//! Waits follow from letting time pass without requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
+//! Waits are those without further requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
 //! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in the first
 //! `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) * length`:
 //!
@@ -32,18 +32,23 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use super::small::Count;
-use super::{Step, mul_div};
+use super::compact::U40;
+use super::mul_div::mul_div;
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
+use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
-/// `E` is where the earlier counts are: in place for one sub-window, which most policies have, otherwise in a box.
+/// `E` holds the earlier counts: in place for one sub-window, which most policies have, otherwise in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<E> {
-    /// Of a sub-window.
+    /// Length of a sub-window, in microseconds.
     length: u64,
     /// First instant of the current sub-window.
     start: u64,
-    /// Units admitted in it.
+    /// Units admitted in the current sub-window.
     current: u64,
     /// Units admitted in the `S` sub-windows before, newest first; the last is the oldest.
     earlier: E,
@@ -52,30 +57,35 @@ pub(super) struct State<E> {
 /// The counter over two windows.
 pub(super) type TwoWindows = State<[u64; 1]>;
 
-/// The counter over any number of them, in few bytes.
-pub(super) type SubWindows = State<Box<[Count]>>;
+/// The counter over any number of sub-windows, with counts of 40 bits.
+pub(super) type SubWindows = State<Box<[U40]>>;
 
 impl TwoWindows {
-    /// The state with these counts that can be forgotten [at](Self::forget_at) this instant.
-    pub(super) fn open(policy: &Policy, forget_at: u64, current: u64, earlier: u64) -> Self {
+    /// The state with these counts whose [expiry](Self::forget_at) is `forget_at`.
+    pub(super) fn from_forget_at(policy: &Policy, forget_at: u64, current: u64, earlier: u64) -> Self {
         let length = policy.window_us();
-        Self { length, start: forget_at - lasts(length, current, earlier), current, earlier: [earlier] }
+        Self {
+            length,
+            start: forget_at - counted_span(length, current, earlier),
+            current,
+            earlier: [earlier],
+        }
     }
 
-    /// An instant from which nothing counts any more: `resets_at`, or later by less than a twelfth of the window, for
-    /// want of a division.
+    /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window, which saves a
+    /// division.
     pub(super) fn forget_at(&self) -> u64 {
-        self.start + lasts(self.length, self.current, self.earlier[0])
+        self.start + counted_span(self.length, self.current, self.earlier[0])
     }
 
-    /// The count of the window and that of the one before.
+    /// Counts of the current window and of the one before.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.current, self.earlier[0])
     }
 }
 
-/// How long after the start of the current window something counts at most.
-fn lasts(length: u64, current: u64, earlier: u64) -> u64 {
+/// Upper bound of the time after the start of the current window during which something counts.
+fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
     // As in `resets_at`, but divided by the next power of two instead of the count.
     let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();
     match (current, earlier) {
@@ -88,23 +98,23 @@ fn lasts(length: u64, current: u64, earlier: u64) -> u64 {
 impl SubWindows {
     pub(super) fn new(policy: &Policy) -> Self {
         let sub_windows = usize::try_from(policy.sub_windows()).unwrap_or(usize::MAX);
-        let earlier = vec![Count::default(); sub_windows].into();
+        let earlier = vec![U40::default(); sub_windows].into();
         Self { length: policy.sub_window_us(), start: 0, current: 0, earlier }
     }
 
-    /// Whether settling would change nothing; when in doubt, false.
-    pub(super) fn is_settled(&self, now: u64) -> bool {
+    /// Whether advancing would change nothing; false if that is not known without more work.
+    pub(super) fn is_current(&self, now: u64) -> bool {
         self.current > 0 && self.start <= now && now - self.start < self.length
     }
 }
 
 impl From<TwoWindows> for SubWindows {
     fn from(State { length, start, current, earlier }: TwoWindows) -> Self {
-        Self { length, start, current, earlier: earlier.map(Count::from).into() }
+        Self { length, start, current, earlier: earlier.map(U40::from).into() }
     }
 }
 
-/// Where the earlier counts are; at least one.
+/// Storage of the earlier counts; at least one.
 pub(super) trait Earlier {
     type Count: Copy + Default + From<u64> + Into<u64>;
     fn counts(&self) -> &[Self::Count];
@@ -123,29 +133,19 @@ impl Earlier for [u64; 1] {
     }
 }
 
-impl Earlier for Box<[Count]> {
-    type Count = Count;
+impl Earlier for Box<[U40]> {
+    type Count = U40;
 
-    fn counts(&self) -> &[Count] {
+    fn counts(&self) -> &[U40] {
         self
     }
 
-    fn counts_mut(&mut self) -> &mut [Count] {
+    fn counts_mut(&mut self) -> &mut [U40] {
         self
     }
 }
 
 impl<E: Earlier> State<E> {
-    /// The same with these counts; `earlier` newest first.
-    #[cfg(feature = "redis")]
-    pub(super) fn found(mut self, start: u64, current: u64, earlier: impl Iterator<Item = u64>) -> Self {
-        (self.start, self.current) = (start, current);
-        for (count, found) in self.earlier.counts_mut().iter_mut().zip(earlier) {
-            *count = found.into();
-        }
-        self
-    }
-
     /// Moves every count `by` sub-windows into the past.
     fn roll(&mut self, by: usize) {
         let earlier = self.earlier.counts_mut();
@@ -192,7 +192,7 @@ fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
 }
 
 impl<E: Earlier> Step for State<E> {
-    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let went_back = now < self.start;
         if went_back {
             self.start = now;
@@ -209,7 +209,7 @@ impl<E: Earlier> Step for State<E> {
         went_back
     }
 
-    fn left(&self, policy: &Policy, now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
         policy.max().checked_sub(self.used(now))
     }
 
@@ -245,5 +245,44 @@ impl<E: Earlier> Step for State<E> {
         } else if at - self.start < self.length {
             self.current = self.current.saturating_sub(cost);
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for TwoWindows {
+    const ALGORITHM: Algorithm = Algorithm::SlidingWindowCounter;
+
+    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(18)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (start, current, oldest) = (reader.micros()?, reader.units()?, reader.units()?);
+        Some(Self { length: policy.window_us(), start, current, earlier: [oldest] })
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for SubWindows {
+    const ALGORITHM: Algorithm = Algorithm::SlidingWindowCounter;
+
+    fn encoded_len(sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(18 + 5 * usize::try_from(sub_windows).ok()?)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (start, current, oldest) = (reader.micros()?, reader.units()?, reader.units()?);
+        let whole_between = reader.units()?;
+        let between: Option<Vec<u64>> = (1..policy.sub_windows()).map(|_| reader.units()).collect();
+        let mut earlier = between?;
+        // The script reads the single counts only where it needs them, and then finds that their sum is wrong. Until then
+        // it decides by the sum, and a request that passed was charged, so it must not get an error.
+        if earlier.iter().sum::<u64>() != whole_between {
+            earlier.fill(0);
+            earlier[0] = whole_between;
+        }
+        earlier.push(oldest);
+        let earlier = earlier.into_iter().map(U40::from).collect();
+        Some(Self { length: policy.sub_window_us(), start, current, earlier })
     }
 }

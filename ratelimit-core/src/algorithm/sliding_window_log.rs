@@ -3,34 +3,34 @@
 //! ```text
 //! live         entries with now - time <= window; one that is exactly a window old still counts
 //! used         sum of the units of the live entries
-//! left         max - used
-//! fits         cost <= left
+//! available    max - used
+//! fits         cost <= available
 //! reset_after  time of the newest entry + window + 1 - now      (0 when there is none)
-//! retry_after  time of the entry with which used + cost - max units have left, + window + 1 - now
-//!              (never when cost > max)
+//! retry_after  time of the entry with which used + cost - max units have expired, + window + 1 - now
+//!              (never if cost > max)
 //! ```
 //!
-//! Units admitted at the same microsecond are one entry, and a cost of a million is one entry, so there are never more
-//! entries than units, and never more than `max`. Entries leave at the front and arrive at the back: amortised constant
-//! time. The method is the sliding window log of Figma's "An alternative approach to rate limiting" (Nikrad Mahdi, 2017),
-//! without its charge for denied requests. The window `[now - window, now]` is closed at both ends: a request at 0 ms
-//! still counts at 1000 ms, and no longer one microsecond later.
+//! Units admitted in the same microsecond are one entry, and a cost of a million is one entry, so there are never more
+//! entries than units, and never more than `max`. Entries leave at the front and arrive at the back. The window
+//! `[now - window, now]` is closed at both ends: an entry at 0 ms still counts at 1000 ms, and not one microsecond later.
 //!
-//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, and the units of a cost above 1 in as few bytes as
-//! hold them; above 32 nodes another, with the newest time and the units of each. A decision reads and writes the last
-//! node, and searches for what has expired and for the wait from the oldest entry up and down again: one or two nodes of
-//! each level. It takes 20 to 60 us of the server, for a hundred entries or a million; a group of more than 16 logs can take
-//! longer than 1 ms in one call. When a log expires as a whole, Redis frees it at once unless `lazyfree-lazy-expire` is set,
-//! which takes about 5 ms for a million entries. An entry of one unit takes 6 to 9
-//! bytes of its memory.
+//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, with as many bytes as needed for a cost above 1;
+//! above 32 nodes another level, with the newest time and the units of each node. A decision reads and writes the last
+//! node, and searches from the oldest entry for what has expired and for the wait: one or two nodes of each level, 20 to
+//! 60 µs of the server. A group of more than 16 logs can take longer than 1 ms in one call. When a log expires as a whole,
+//! Redis frees it at once unless `lazyfree-lazy-expire` is set, which takes about 5 ms for a million entries.
 //!
-//! When the clock goes back, entries from the future count as made `now`, so that they leave after one window.
+//! If the clock goes back, entries from the future count as made at `now`, so that they expire after one window.
 //!
-//! Twin: `lua/sliding_window_log.lua`.
+//! [`Algorithm`](crate::Algorithm) has the source. Twin: `lua/sliding_window_log.lua`.
 
 use std::collections::VecDeque;
 
-use super::Step;
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
+use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +53,6 @@ impl State {
         Self { window: policy.window_us(), entries: VecDeque::new(), used: 0 }
     }
 
-    /// A log of these entries, of time and units, oldest first.
-    #[cfg(feature = "redis")]
-    pub(super) fn found(policy: &Policy, entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut state = Self::new(policy);
-        entries.for_each(|(time, units)| state.push(time, units));
-        state
-    }
-
     fn push(&mut self, time: u64, units: u64) {
         match self.entries.back_mut() {
             Some(newest) if newest.time == time => newest.units += units,
@@ -71,7 +63,7 @@ impl State {
 }
 
 impl Step for State {
-    fn settle(&mut self, _policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let mut future = 0;
         while let Some(newest) = self.entries.back()
             && newest.time > now
@@ -90,13 +82,13 @@ impl Step for State {
             self.entries.pop_front();
         }
         if self.entries.is_empty() {
-            // After a burst the room for it is not kept.
+            // Frees the room of a burst.
             self.entries = VecDeque::new();
         }
         true
     }
 
-    fn left(&self, policy: &Policy, _now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
         policy.max().checked_sub(self.used)
     }
 
@@ -112,10 +104,10 @@ impl Step for State {
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let allowance = policy.max().checked_sub(cost)?;
-        let mut left = self.used;
+        let mut used = self.used;
         let last = self.entries.iter().find(|entry| {
-            left -= entry.units;
-            left <= allowance
+            used -= entry.units;
+            used <= allowance
         })?;
         Some(last.time + self.window + 1 - now)
     }
@@ -130,5 +122,38 @@ impl Step for State {
         if self.entries[index].units == 0 {
             self.entries.remove(index);
         }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::SlidingWindowLog;
+
+    fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
+        let count = Reader::new(bytes.get(13..)?).next(2)?;
+        Some(15 + 12 * usize::try_from(count).ok()?)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        // The reply lists the oldest entries, as far as waits depend on them. The newer ones are one sum, at the newest time.
+        let (mut newer, newest) = (reader.units()?, reader.micros()?);
+        let count = reader.next(2)?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let (time, units) = (reader.micros()?, reader.units()?);
+            newer = newer.checked_sub(units)?;
+            entries.push((time, units));
+        }
+        if newer > 0 {
+            entries.push((newest, newer));
+        }
+        if !entries.is_sorted_by_key(|(time, _)| *time) {
+            return None;
+        }
+        let mut state = Self::new(policy);
+        for (time, units) in entries {
+            state.push(time, units);
+        }
+        Some(state)
     }
 }

@@ -1,13 +1,14 @@
-//! The algorithms against their rules, read literally: a model that keeps every admitted unit and searches for every wait.
+//! Tests of the algorithms against a model that follows the rules literally: it keeps every admitted unit, and searches for
+//! every wait.
 
 use std::time::Duration;
 
-use super::{Algorithm, Member, Mode, State, decide, decide_one};
+use super::{Member, Mode, State, decide, decide_one};
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
-use crate::policy::{MAX_UNITS, Policy};
+use crate::policy::{Algorithm, MAX_UNITS, Policy};
 
-/// An instant in 2026, on no round number.
+/// An instant in 2026 that is no multiple of a second.
 const START: u64 = 1_790_000_000_123_456;
 
 const DAY: u64 = 86_400_000_000;
@@ -16,15 +17,15 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// Every unit that was admitted under a policy.
+/// A model of one caller: every unit that was admitted under a policy.
 struct Model<'p> {
     policy: &'p Policy,
-    /// Time and units, in the order of time.
+    /// Time and units, oldest first.
     admitted: Vec<(u64, u64)>,
 }
 
 impl Model<'_> {
-    /// What counts at `now`: units of a window, or what a bucket lacks, in units times the window.
+    /// Usage at `now`: units in the window; for a bucket, missing tokens times the window.
     fn used(&self, now: u64) -> u128 {
         let (window, length) = (self.policy.window_us(), self.policy.sub_window_us());
         let sum = |counts: &dyn Fn(u64) -> bool| -> u128 {
@@ -40,24 +41,27 @@ impl Model<'_> {
                 whole + oldest * u128::from(length - now % length) / u128::from(length)
             }
             Algorithm::TokenBucket => {
-                let lack = self.admitted.iter().fold((0, 0), |(lack, since), (time, units)| {
-                    let lack = self.refilled(lack, time - since) + u128::from(*units) * u128::from(window);
-                    (lack, *time)
+                let missing = self.admitted.iter().fold((0, 0), |(missing, since), (time, units)| {
+                    let missing =
+                        self.refilled(missing, time - since) + u128::from(*units) * u128::from(window);
+                    (missing, *time)
                 });
-                self.refilled(lack.0, now - lack.1)
+                self.refilled(missing.0, now - missing.1)
             }
         }
     }
 
-    fn refilled(&self, lack: u128, after: u64) -> u128 {
-        lack.saturating_sub(u128::from(self.policy.max()) * u128::from(after))
+    /// What is missing in a bucket, `after` microseconds later.
+    fn refilled(&self, missing: u128, after: u64) -> u128 {
+        missing.saturating_sub(u128::from(self.policy.max()) * u128::from(after))
     }
 
-    /// What may count at most, in what `used` counts.
+    /// Largest usage that the policy admits.
     fn capacity(&self) -> u128 {
         u128::from(self.policy.capacity()) * self.unit()
     }
 
+    /// Usage of one unit.
     fn unit(&self) -> u128 {
         if self.policy.algorithm() == Algorithm::TokenBucket {
             u128::from(self.policy.window_us())
@@ -66,7 +70,7 @@ impl Model<'_> {
         }
     }
 
-    /// The smallest wait from `now` after which `done`, which stays true, is true.
+    /// The smallest wait from `now` after which `done` is true; it must stay true from then on.
     fn wait(&self, now: u64, done: impl Fn(u128) -> bool) -> u64 {
         // A bucket of any of these policies is full again by then.
         let (mut early, mut late) = (0, 100 * self.policy.window_us());
@@ -77,24 +81,24 @@ impl Model<'_> {
         late
     }
 
-    /// What is to be told about a cost, if it is not charged.
-    fn expected(&self, now: u64, cost: u64) -> Told {
+    /// The report about a cost that is not charged.
+    fn expected(&self, now: u64, cost: u64) -> Report {
         let (used, capacity) = (self.used(now), self.capacity());
         let need = u128::from(cost) * self.unit();
         let remaining = u64::try_from(capacity.saturating_sub(used) / self.unit()).unwrap();
         let fits = used + need <= capacity;
         let retry_after = (!fits && need <= capacity).then(|| self.wait(now, |used| used + need <= capacity));
         let next_unit = (remaining == 0).then(|| self.wait(now, |used| used + self.unit() <= capacity));
-        Told { fits, remaining, reset_after: self.wait(now, |used| used == 0), retry_after, next_unit }
+        Report { fits, remaining, reset_after: self.wait(now, |used| used == 0), retry_after, next_unit }
     }
 
-    /// What is to be told about a cost that is charged, when it is.
-    fn charged(&self, now: u64) -> Told {
-        Told { fits: true, retry_after: None, ..self.expected(now, 0) }
+    /// The report about a cost that was charged at `now`.
+    fn charged(&self, now: u64) -> Report {
+        Report { fits: true, retry_after: None, ..self.expected(now, 0) }
     }
 
     fn charge(&mut self, now: u64, units: u64) {
-        // What no longer counts never will again.
+        // Drops expired units, which never count again.
         let length = self.policy.window_us() + self.policy.sub_window_us();
         match self.policy.algorithm() {
             Algorithm::TokenBucket if self.used(now) == 0 => self.admitted.clear(),
@@ -110,9 +114,9 @@ impl Model<'_> {
     }
 }
 
-/// An outcome, without what it repeats of the question; times are in microseconds.
+/// What an outcome reports; times are in microseconds.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct Report {
     fits: bool,
     remaining: u64,
     reset_after: u64,
@@ -120,9 +124,9 @@ struct Told {
     next_unit: Option<u64>,
 }
 
-fn told(outcome: &Outcome) -> Told {
+fn report(outcome: &Outcome) -> Report {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap();
-    Told {
+    Report {
         fits: outcome.is_allowed(),
         remaining: outcome.remaining(),
         reset_after: micros(outcome.reset_after()),
@@ -144,7 +148,7 @@ fn bucket(max: u64, window: u64, burst: u64) -> Policy {
     builder.window(Duration::from_micros(window)).build()
 }
 
-/// The policies, and for some the same with a lower `max`, under which their counts are judged now and then.
+/// Policies of all algorithms; some with a lower `max`, under which their counts are peeked now and then.
 fn policies() -> Vec<(Policy, Option<Policy>)> {
     let lowered = |policy: fn(u64) -> Policy, max: u64| (policy(max), Some(policy(max / 2)));
     vec![
@@ -171,6 +175,13 @@ impl Random {
     fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
+    }
+}
+
+#[test]
+fn the_policies_cover_all_algorithms() {
+    for algorithm in Algorithm::ALL {
+        assert!(policies().iter().any(|(policy, _)| policy.algorithm() == *algorithm), "{algorithm}");
     }
 }
 
@@ -202,23 +213,23 @@ fn every_outcome_follows_from_the_rule_read_literally() {
                 let expected =
                     Model { policy: lowered, admitted: model.admitted.clone() }.expected(now, cost);
                 let peeked = decide_one(lowered, cost, &mut state.clone(), at(now), Mode::Peek);
-                assert_eq!(told(&peeked), expected, "{case}, lowered");
+                assert_eq!(report(&peeked), expected, "{case}, lowered");
             }
             let expected = model.expected(now, cost);
             let peeked = decide_one(&policy, cost, &mut state, at(now), Mode::Peek);
-            assert_eq!(told(&peeked), expected, "{case}, peeked");
+            assert_eq!(report(&peeked), expected, "{case}, peeked");
             let was_full = expected.reset_after == 0;
             let outcome = decide_one(&policy, cost, &mut state, at(now), Mode::Check);
             if outcome.is_allowed() {
                 model.charge(now, cost);
-                assert_eq!(told(&outcome), model.charged(now), "{case}");
+                assert_eq!(report(&outcome), model.charged(now), "{case}");
             } else {
-                assert_eq!(told(&outcome), expected, "{case}");
+                assert_eq!(report(&outcome), expected, "{case}");
             }
-            let Told { reset_after, retry_after, .. } = told(&outcome);
+            let Report { reset_after, retry_after, .. } = report(&outcome);
             if outcome.is_allowed() && random.below(3) == 0 {
                 let taken_at = now;
-                // Later, a bucket gives back a fraction of a microsecond less when it was not full before.
+                // A bucket that was not full refunds a fraction of a microsecond less later.
                 if was_full || policy.algorithm() != Algorithm::TokenBucket {
                     now += match random.below(5) {
                         0 => 0,
@@ -240,7 +251,7 @@ fn every_outcome_follows_from_the_rule_read_literally() {
     }
 }
 
-/// Charges `cost`, which passes, at `now`.
+/// Charges `cost` at `now`; it must pass.
 fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) {
     assert!(
         decide_one(policy, cost, state, at(now), Mode::Check).is_allowed(),
@@ -249,7 +260,7 @@ fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) {
 }
 
 #[test]
-fn a_refund_reaches_neither_another_instant_nor_a_later_window_and_no_deeper_than_what_was_taken() {
+fn a_refund_affects_only_its_own_charge() {
     for (policy, _) in policies() {
         if policy.algorithm() == Algorithm::TokenBucket || policy.max() > 100 {
             continue;
@@ -261,14 +272,14 @@ fn a_refund_reaches_neither_another_instant_nor_a_later_window_and_no_deeper_tha
         let mut state = State::new(&policy);
         charge(&mut state, &policy, start, 2);
         charge(&mut state, &policy, start + length, 1);
-        // Of an instant at which nothing was taken, whose end is not known to have passed.
+        // A refund of an instant without a charge, whose window has not ended.
         for (taken_at, gives) in [(start - 2 * policy.window_us(), 0), (start + 2 * length, 0)] {
             let mut other = state.clone();
             let before = left(&other, start + length);
             other.refund(&policy, at(start + length), at(taken_at), at(u64::MAX), 1);
             assert_eq!(left(&other, start + length), before + gives, "{policy:?} {taken_at}");
         }
-        // More than was taken gives back what was taken, and a second time nothing.
+        // A refund of more than the charge refunds the charge, and a second one nothing.
         for _ in 0..2 {
             state.refund(&policy, at(start + length), at(start + length), at(u64::MAX), 5);
             let mut twin = State::new(&policy);
@@ -279,14 +290,14 @@ fn a_refund_reaches_neither_another_instant_nor_a_later_window_and_no_deeper_tha
 }
 
 #[test]
-fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at_most() {
+fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
     for (policy, _) in policies() {
         let (mut state, max) = (State::new(&policy), policy.capacity());
         charge(&mut state, &policy, START, max);
         let earlier = START - 3 * policy.window_us() - 7;
         let denied = decide_one(&policy, max, &mut state, at(earlier), Mode::Check);
         assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{policy:?}");
-        let wait = told(&denied).retry_after.unwrap();
+        let wait = report(&denied).retry_after.unwrap();
         let (length, window) = (policy.sub_window_us(), policy.window_us());
         let longest = match policy.algorithm() {
             Algorithm::FixedWindow => window,
@@ -297,20 +308,20 @@ fn a_clock_that_goes_back_keeps_what_was_counted_and_lets_wait_for_one_window_at
             }
         };
         assert!(wait <= longest && wait + length > longest, "{policy:?}: {wait} of {longest} us");
-        // The wait began then, and not with each request since.
+        // The wait began at the first request, and does not start anew with each.
         let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Mode::Check);
-        assert_eq!(told(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
-        // From then on windows are multiples since the epoch again.
+        assert_eq!(report(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
+        // Later windows start at multiples since the epoch again.
         let anew = earlier + wait;
         let outcome = decide_one(&policy, max, &mut state, at(anew), Mode::Check);
         let expected = Model { policy: &policy, admitted: vec![(anew, max)] }.charged(anew);
-        assert_eq!(told(&outcome), expected, "{policy:?}");
+        assert_eq!(report(&outcome), expected, "{policy:?}");
     }
 }
 
 #[test]
-fn a_clock_that_goes_back_behind_a_window_without_units_begins_it_at_a_multiple() {
-    // A bucket keeps no more than when it is full, which is later then.
+fn a_clock_that_goes_back_behind_an_empty_window_starts_it_at_a_multiple() {
+    // A bucket keeps only the instant at which it is full, which is later then.
     let windows = policies().into_iter().filter(|(policy, _)| policy.algorithm() != Algorithm::TokenBucket);
     for (policy, _) in windows {
         let mut state = State::new(&policy);
@@ -319,41 +330,41 @@ fn a_clock_that_goes_back_behind_a_window_without_units_begins_it_at_a_multiple(
         let earlier = START - 3 * policy.window_us() - 7;
         let outcome = decide_one(&policy, 1, &mut state, at(earlier), Mode::Check);
         let expected = Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier);
-        assert_eq!(told(&outcome), expected, "{policy:?}");
+        assert_eq!(report(&outcome), expected, "{policy:?}");
     }
 }
 
 #[test]
-fn the_state_of_many_sub_windows_is_copied_only_where_settling_may_change_it() {
+fn the_state_of_many_sub_windows_is_copied_only_if_advancing_may_change_it() {
     let policy = counter(10, 3_000, 3);
     let start = START - START % 1_000;
     let mut state = State::new(&policy);
     charge(&mut state, &policy, start + 3, 1);
-    for (now, is_taken) in
+    for (now, is_moved_out) in
         [(start, true), (start + 1, true), (start + 999, true), (start - 1, false), (start + 1_000, false)]
     {
-        assert_eq!(state.clone().open(&policy, now).1, is_taken, "{} us", now.abs_diff(start));
+        assert_eq!(state.clone().unpack(&policy, now).1, is_moved_out, "{} us", now.abs_diff(start));
     }
-    // Without units in the present sub-window, all may be over.
+    // Without units in the current sub-window, all units may have expired.
     assert!(state.refund(&policy, at(start + 3), at(start + 3), at(u64::MAX), 1));
-    assert!(!state.open(&policy, start + 3).1);
+    assert!(!state.unpack(&policy, start + 3).1);
 }
 
 #[cfg(feature = "redis")]
 #[test]
-fn a_window_without_units_in_redis_begins_at_a_multiple_when_the_clock_goes_back() {
+fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::found(&policy, &bytes, at(earlier), 1).unwrap();
+    let mut state = State::decode(&policy, &bytes, at(earlier), 1).unwrap();
     let outcome = decide_one(&policy, 0, &mut state, at(earlier), Mode::Peek);
-    assert_eq!(told(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
+    assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
 
 #[cfg(feature = "redis")]
 #[test]
-fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
-    use super::found::size;
+fn encoded_states_have_the_length_that_their_script_writes() {
+    use super::encoded::encoded_len;
     let of_log = |count: u16| [&[0; 13][..], &count.to_le_bytes(), b"more"].concat();
     for (algorithm, sub_windows, bytes, expected) in [
         (Algorithm::FixedWindow, 1, Vec::new(), Some(13)),
@@ -365,12 +376,12 @@ fn a_state_in_redis_takes_as_many_bytes_as_its_script_says() {
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),
     ] {
-        assert_eq!(size(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
+        assert_eq!(encoded_len(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
     }
 }
 
 #[test]
-fn a_clock_that_goes_back_is_absorbed_for_good_by_a_group_that_is_denied() {
+fn a_denied_group_stores_that_the_clock_went_back() {
     for (policy, _) in policies() {
         let full = Policy::new("full", 1, Duration::from_secs(60));
         let mut states = [State::new(&policy), State::new(&full)];
@@ -381,21 +392,9 @@ fn a_clock_that_goes_back_is_absorbed_for_good_by_a_group_that_is_denied() {
             [Member { policy: &policy, cost: 1, state: 0 }, Member { policy: &full, cost: 1, state: 1 }];
         let first = decide(&members, &mut states, at(earlier), Mode::Check);
         assert!(!first.is_allowed());
-        let wait = told(&first.outcomes()[0]).retry_after.unwrap();
+        let wait = report(&first.outcomes()[0]).retry_after.unwrap();
         let second = decide(&members, &mut states, at(earlier + wait / 2), Mode::Check);
-        assert_eq!(told(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
-    }
-}
-
-#[test]
-fn an_algorithm_is_shown_as_the_attribute_spells_it() {
-    for (algorithm, name) in [
-        (Algorithm::FixedWindow, "fixed_window"),
-        (Algorithm::SlidingWindowCounter, "sliding_window_counter"),
-        (Algorithm::SlidingWindowLog, "sliding_window_log"),
-        (Algorithm::TokenBucket, "token_bucket"),
-    ] {
-        assert_eq!((algorithm.as_str(), algorithm.to_string()), (name, name.to_owned()));
+        assert_eq!(report(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
     }
 }
 

@@ -1,32 +1,37 @@
 //! Token bucket: `burst` tokens when full, refilled at `max` per window, kept as one instant.
 //!
 //! This is the generic cell rate algorithm (ITU-T I.371, appendix I): instead of a level, the state is the theoretical
-//! arrival time `tat`, the instant at which the bucket will be full if nobody comes. A cost moves it on by the time that
+//! arrival time `tat`, the instant at which the bucket is full if no request comes. A cost moves it on by the time that as
 //! many tokens take to refill:
 //!
 //! ```text
 //! refill(n)    n * window / max
-//! left         (now + refill(burst) - tat) * max / window        rounded down
-//! fits         cost <= left, that is tat + refill(cost) <= now + refill(burst)
+//! available    (now + refill(burst) - tat) * max / window        rounded down
+//! fits         cost <= available, that is tat + refill(cost) <= now + refill(burst)
 //! charge       tat = tat + refill(cost)
 //! reset_after  tat - now                                         rounded up
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
 //!
-//! A refund moves `tat` back by `refill(cost)`, but by no more than what is left until the instant at which the bucket
-//! would have been full again after the charge: without the charge it would have been full earlier and gained nothing
-//! since, so the rest has been given back by time.
+//! A refund moves `tat` back by `refill(cost)`, but not beyond the time left until the bucket would have been full after
+//! the charge. Without the charge the bucket would have been full earlier and gained nothing since, so time has refilled
+//! the rest.
 //!
 //! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`. Nothing is
 //! rounded before it is reported, so no token is lost or gained over any length of time.
 //!
 //! In any span of time `t` at most `burst + t * max / window` units pass. One instant of state, constant time.
-//! A clock that goes back makes callers wait longer, but never longer than a full refill: `tat` is capped at
+//! If the clock goes back, waits become longer, but never longer than a full refill: `tat` is capped at
 //! `now + refill(burst)`, an empty bucket.
 //!
 //! Twin: `lua/token_bucket.lua`.
 
-use super::{Step, mul_div};
+use super::mul_div::mul_div;
+#[cfg(feature = "redis")]
+use super::reader::{Encoded, Reader};
+use super::step::Step;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 /// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.
@@ -37,7 +42,7 @@ pub(super) struct Rational {
 }
 
 impl Rational {
-    /// `self + other`, or the latest instant there is: a server that lies about what passed must not end in an overflow.
+    /// `self + other`. Saturates, because a wrong reply of a server must not end in an overflow.
     fn plus(self, other: Self, max: u64) -> Self {
         let fraction = self.fraction + other.fraction;
         let carry = u64::from(fraction >= max);
@@ -71,19 +76,19 @@ fn instant(micros: u64) -> Rational {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// When the bucket will be full.
+    /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
 }
 
 impl Step for State {
-    fn settle(&mut self, policy: &Policy, now: u64) -> bool {
+    fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
         let went_back = self.tat > empty;
         self.tat = self.tat.clamp(instant(now), empty);
         went_back
     }
 
-    fn left(&self, policy: &Policy, now: u64) -> Option<u64> {
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
         let level = empty.minus(self.tat, policy.max());
         let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
@@ -100,18 +105,32 @@ impl Step for State {
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let spare = refill(policy.capacity().checked_sub(cost)?, policy);
-        // It does not fit, so `tat` is later than `now + spare`.
+        // The cost does not fit, so `tat` is later than `now + spare`.
         Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
     }
 
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64) {
         let full = instant(now);
         let taken = refill(cost, policy);
-        // `until` is rounded up. The instant it stands for is later than the microsecond before, and it is not before
-        // the one at which a full bucket would have been full again: the later of the two is surely not too late.
+        // `until` is rounded up, so the exact instant is after `until - 1`. It is also not before the instant at which a
+        // full bucket would have been full again. The later of the two bounds is never too late.
         let until = instant(until.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
         let back = taken.min(until.max(full).minus(full, policy.max()));
         self.tat =
             if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Encoded for State {
+    const ALGORITHM: Algorithm = Algorithm::TokenBucket;
+
+    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
+        Some(13)
+    }
+
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (micros, fraction) = (reader.micros()?, reader.units()?);
+        (fraction < policy.max()).then_some(Self { tat: Rational { micros, fraction } })
     }
 }

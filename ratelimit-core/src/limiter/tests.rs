@@ -1,14 +1,15 @@
-//! Deciding without a future: the same decisions as with one, and none where a store has to be asked.
+//! Decisions without awaiting: the same as with a future, and none if a round trip is needed.
 
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::Algorithm;
 use crate::clock::{FakeClock, Timestamp};
+use crate::policy::Algorithm;
+use crate::store::memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A limiter in memory, with room for so many callers.
+/// A limiter in memory with room for `callers` callers.
 fn limiter(clock: &FakeClock, callers: usize) -> RateLimiter {
     RateLimiter::with_memory(MemoryStore::with_max_callers(callers).with_clock(clock.clone()))
 }
@@ -33,17 +34,17 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn in_memory_every_decision_is_the_same_at_once() {
+fn in_memory_every_decision_is_the_same_without_awaiting() {
     let (policies, clock) = (policies(), clock());
-    // The smaller one has to count callers together.
+    // The smaller limiter uses overflow counts.
     for callers in [1, 1000] {
-        let (waiting, at_once) = (limiter(&clock, callers), limiter(&clock, callers));
+        let (awaited, at_once) = (limiter(&clock, callers), limiter(&clock, callers));
         let (mut allowed, mut denied) = (0, 0);
         for step in 0..2000_usize {
             clock.advance(Duration::from_millis((step as u64 * 7919) % 2500));
             let caller = ["a", "b", "c"][step * 31 % 7 % 3];
             let policy = &policies[step % 5];
-            let outcome = block_on(waiting.check(policy, caller)).unwrap();
+            let outcome = block_on(awaited.check(policy, caller)).unwrap();
             assert_eq!(at_once.check_now(policy, caller), Some(outcome), "{}, step {step}", policy.key());
 
             let other = &policies[(step + step / 5) % 5];
@@ -55,7 +56,7 @@ fn in_memory_every_decision_is_the_same_at_once() {
                 Check::new(policy, "e"),
             ];
             let group = &group[..step % 5];
-            let outcome = block_on(waiting.check_all(group)).unwrap();
+            let outcome = block_on(awaited.check_all(group)).unwrap();
             *(if outcome.is_allowed() { &mut allowed } else { &mut denied }) += 1;
             assert_eq!(at_once.check_all_now(group), Some(outcome), "{}, step {step}", policy.key());
         }
@@ -76,7 +77,7 @@ fn a_group_that_is_too_large_is_not_decided() {
 }
 
 #[test]
-fn of_a_store_that_has_to_be_asked_nothing_is_known() {
+fn a_custom_store_never_decides_without_awaiting() {
     let clock = clock();
     let limiter = RateLimiter::with_store(MemoryStore::new().with_clock(clock));
     let policy = Policy::new("k", 1, MINUTE);

@@ -1,14 +1,14 @@
-//! Mistakes in arguments: the text of each and the place it points at.
+//! Mistakes in arguments: message and span of each.
 
 use super::check;
 
 const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `on_error`, `algorithm`, \
-                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `direct`, `crate`";
+                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `inner`, `crate`";
 const ALGORITHMS: &str = "\nexpected one of: \"fixed_window\", \"sliding_window_counter\", \
                           \"sliding_window_log\", \"token_bucket\"";
 
 #[test]
-fn numbers() {
+fn numbers_are_checked_against_their_bounds() {
     let bounds = "`max` must be from 1 to 1000000000000, found";
     let help = "; write for example `max = 10`";
     check("max = 0", &[("0", &format!("{bounds} 0{help}"))]);
@@ -46,7 +46,7 @@ fn numbers() {
 const SELF_IN_ATTRIBUTE: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
 
 #[test]
-fn windows() {
+fn windows_are_string_literals() {
     check(
         "window = 60",
         &[("60", "`window` takes a string, not an integer; did you mean `window = \"60s\"`?")],
@@ -77,7 +77,7 @@ fn windows() {
 }
 
 #[test]
-fn keys_and_names() {
+fn keys_and_names_have_allowed_characters_only() {
     let help = "write for example `key = \"user-api\"`";
     check("key = \"\"", &[("\"\"", &format!("`key` must not be empty: {help}"))]);
     check("name = \"\"", &[("\"\"", "`name` must not be empty: write for example `name = \"hourly\"`")]);
@@ -121,7 +121,7 @@ fn keys_and_names() {
 }
 
 #[test]
-fn algorithms() {
+fn algorithms_suggest_the_nearest_name() {
     for (found, meant) in [
         ("token_buket", "; did you mean `algorithm = \"token_bucket\"`?"),
         ("TokenBucket", "; did you mean `algorithm = \"token_bucket\"`?"),
@@ -153,7 +153,7 @@ fn algorithms() {
 }
 
 #[test]
-fn facades() {
+fn facades_are_absolute_paths() {
     check(
         "crate = facade",
         &[(
@@ -195,7 +195,7 @@ fn facades() {
 }
 
 #[test]
-fn unknown_arguments() {
+fn unknown_arguments_suggest_the_nearest_name() {
     for (word, value, meant) in [
         ("windw", "\"60s\"", "; did you mean `window = \"60s\"`?"),
         ("maxRequests", "10", "; did you mean `max = 10`?"),
@@ -223,7 +223,7 @@ fn unknown_arguments() {
         ("onMissing", "\"skip\"", "; did you mean `on_missing = \"skip\"`?"),
         ("countIf", "\"failures\"", "; did you mean `count = \"failures\"`?"),
         ("unless", "f", "; did you mean `skip`?"),
-        ("inner", "f", "; did you mean `direct`?"),
+        ("direct", "f", "; did you mean `inner`?"),
     ] {
         let message = format!("unknown argument `{word}`{meant}{ARGUMENTS}");
         check(&format!("{word} = {value}, cost = 1"), &[(word, &message)]);
@@ -232,7 +232,7 @@ fn unknown_arguments() {
 }
 
 #[test]
-fn forms_of_arguments() {
+fn arguments_have_the_form_name_and_value() {
     check(
         "max = 1, window = \"1s\", max = 2",
         &[("max", "argument `max` is given twice; remove one of them"), ("max", "`max` is first given here")],
@@ -269,7 +269,7 @@ fn forms_of_arguments() {
 }
 
 #[test]
-fn rules_between_arguments() {
+fn rules_between_arguments_are_checked() {
     check(
         "algorithm = \"fixed_window\", sub_windows = 6",
         &[(

@@ -1,4 +1,4 @@
-//! Modules and impl blocks: which functions are limited, and by what.
+//! Modules and impl blocks: which functions are limited, and by which limits.
 
 use proc_macro2::{Delimiter, Group, TokenTree};
 use quote::ToTokens;
@@ -11,9 +11,9 @@ fn limited(arguments: &str, item: &str) -> Vec<(String, String)> {
     assert!(!expanded.contains("compile_error"), "{expanded}");
     let mut found = Vec::new();
     let mut rest = expanded.as_str();
-    while let Some(at) = rest.find("[::ratelimit_actix::__private::Limit;") {
+    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::HandlerLimit;") {
         rest = &rest[at..];
-        let end = rest.find("::ratelimit_actix::__private::inventory").unwrap();
+        let end = rest.find("::ratelimit_actix::__private_0_1::inventory").unwrap();
         let limits = rest[..end].to_owned();
         let handler = rest.split("handler:\"").nth(1).unwrap().split('"').next().unwrap();
         found.push((handler.to_owned(), limits));
@@ -33,7 +33,7 @@ fn check_limited(arguments: &str, item: &str, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_module_limits_what_has_a_route() {
+fn a_module_limits_functions_with_a_route() {
     check_limited(
         "max = 5",
         "mod api {
@@ -63,7 +63,7 @@ fn a_module_limits_what_has_a_route() {
 }
 
 #[test]
-fn modules_and_impl_blocks_inside_inherit() {
+fn nested_blocks_inherit_limits() {
     check_limited(
         "max = 5, crate = ::ratelimit_actix",
         "mod api {
@@ -95,7 +95,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
         fn new() -> Self { Self }
         async fn method(&self) {}
         #[no_rate_limit] async fn open() {}
-        #[rate_limit(max = 2, direct = direct_own)] #[allow(a)] #[expect(b)] #[cfg(c)] #[doc = \"d\"] pub async fn own() {}
+        #[rate_limit(max = 2, inner = own_body)] #[allow(a)] #[expect(b)] #[cfg(c)] #[doc = \"d\"] pub async fn own() {}
     }";
     check_limited(
         "max = 5",
@@ -106,7 +106,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
     for part in [
         "asyncfn__rate_limited_list(id:Path<Self>)->Self{Self::new()}pubasyncfnlist(",
         "let__rate_limit_function=Self::__rate_limited_list;",
-        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfndirect_own(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
+        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown_body(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
         "#[no_rate_limit]",
     ] {
         assert_eq!(expanded.contains(part), part != "#[no_rate_limit]", "{part} in {expanded}");
@@ -115,7 +115,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
 }
 
 #[test]
-fn a_scope_around_has_parameters() {
+fn a_scope_adds_path_parameters() {
     check_item(
         "key = \"{org}:{id}\"",
         "#[actix_web::scope(\"/{org}\")] mod api { #[get(\"/{id}\")] async fn a() {} }",
@@ -136,7 +136,7 @@ fn a_scope_around_has_parameters() {
 }
 
 #[test]
-fn mistakes_are_said_once_however_many_handlers() {
+fn mistakes_of_a_block_are_reported_once_for_all_handlers() {
     check_item(
         "max = 0",
         "mod api { #[get(\"/a\")] async fn a() {} #[get(\"/b\")] fn b() {} #[get(\"/c\")] #[rate_limit(max = -1)] async fn c() {} }",
@@ -149,7 +149,7 @@ fn mistakes_are_said_once_however_many_handlers() {
 }
 
 #[test]
-fn blocks_that_cannot_be_limited() {
+fn a_block_without_handlers_is_a_mistake() {
     let nothing = "no function with a route attribute in this module, so nothing would be limited; write \
                    `#[rate_limit]` above each handler that has none";
     check_item("", "mod api {}", &[("mod api", nothing)]);
@@ -178,11 +178,11 @@ fn blocks_that_cannot_be_limited() {
         )],
     );
     check_item(
-        "direct = a_body",
+        "inner = a_body",
         "mod api { #[get(\"/a\")] async fn a() {} }",
         &[(
-            "direct",
-            "`direct` names one function; put it on the handler, such as `#[rate_limit(max = 10, direct = user_body)]`",
+            "inner",
+            "`inner` names one function; put it on the handler, such as `#[rate_limit(max = 10, inner = user_body)]`",
         )],
     );
     check_item(
@@ -211,12 +211,12 @@ fn blocks_that_cannot_be_limited() {
     );
 }
 
-const OF_A_FILE: &str = "#[rate_limit] cannot stand for a whole file; put it on each handler, on an impl block, or on an \
-                         inline module around the handlers, or limit a scope with the `RateLimit` middleware";
+const OF_A_FILE: &str = "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an \
+                         inline module around the handlers, or limit a scope with the `RateLimitMiddleware`";
 
 #[test]
 fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
-    // What the compiler hands over for `#![rate_limit]` above these two handlers.
+    // The input from the compiler for `#![rate_limit]` above these two handlers.
     let item = "extern crate std; #[prelude_import] use std::prelude::rust_2024::*; \
                 #[rate_limit(max = 1)] async fn a() {} #[no_rate_limit] async fn b() {}";
     check_item("max = 1", item, &[("", OF_A_FILE)]);
@@ -227,7 +227,7 @@ fn an_attribute_at_the_top_of_a_crate_names_the_alternatives() {
 
 #[test]
 fn an_attribute_at_the_top_of_a_module_in_a_file_names_the_alternatives() {
-    // The compiler hands over the module with what is in its file, in braces that stand at `mod api;`.
+    // The compiler passes the content of the file in braces that are spanned at `mod api;`.
     let mut module: Vec<TokenTree> = tokens("mod api;").into_iter().collect();
     let semicolon = module.pop().unwrap();
     let mut braces = Group::new(Delimiter::Brace, tokens("#[get(\"/a\")] async fn a() {}"));
@@ -239,7 +239,7 @@ fn an_attribute_at_the_top_of_a_module_in_a_file_names_the_alternatives() {
 }
 
 #[test]
-fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
+fn a_block_with_a_mistake_is_returned_without_our_attributes() {
     let item = "mod api { #[get(\"/a\")] async fn a() {} #[no_rate_limit] #[x] #[a::rate_limit = 1] async fn b() { f(#[rate_limit(a)] c) } }";
     let expanded = expand("max = 0", item).to_string();
     let ours = ["#[no_rate_limit] ", "#[rate_limit(a)] ", "#[a::rate_limit = 1] "];
@@ -248,7 +248,7 @@ fn a_block_with_a_mistake_is_given_back_without_our_attributes() {
 }
 
 #[test]
-fn an_exemption_of_nothing_is_a_mistake() {
+fn an_exemption_outside_a_limited_block_is_a_mistake() {
     let expanded =
         crate::attribute::expand_exemption(&tokens("async fn a() {}")).to_token_stream().to_string();
     assert!(
@@ -259,9 +259,9 @@ fn an_exemption_of_nothing_is_a_mistake() {
 }
 
 #[test]
-fn direct_puts_the_function_beside_its_handler() {
+fn inner_puts_the_function_beside_its_handler() {
     let expanded = expand(
-        "direct = user_body",
+        "inner = user_body",
         "#[get(\"/\")] #[doc = \"d\"] #[inline] pub(crate) async fn user<T>(a: A<T>) -> B { c }",
     )
     .to_string()
@@ -273,33 +273,33 @@ fn direct_puts_the_function_beside_its_handler() {
         "{expanded}"
     );
     assert!(expanded.contains("let__rate_limit_function=user_body::<T>;"), "{expanded}");
-    let above = "`direct` puts the function beside its handler, which only works from above the route attribute; \
+    let above = "`inner` puts the function beside its handler, which only works from above the route attribute; \
                  write #[rate_limit(..)] above `#[get(..)]`, or on the impl block";
-    check_item("direct = user_body", "async fn user() {}", &[("direct", above)]);
+    check_item("inner = user_body", "async fn user() {}", &[("inner", above)]);
     check_item(
-        "direct = user",
+        "inner = user",
         "#[get(\"/\")] async fn user() {}",
         &[(
             "user",
-            "`user` is the handler, which calls this function; write another name, such as `direct = user_body`",
+            "`user` is the handler, which calls this function; write another name, such as `inner = user_body`",
         )],
     );
     check_item(
-        "direct = a",
-        "#[rate_limit(direct = b)] #[get(\"/\")] async fn user() {}",
-        &[("direct", "a handler has one function; give `direct` once")],
+        "inner = a",
+        "#[rate_limit(inner = b)] #[get(\"/\")] async fn user() {}",
+        &[("inner", "a handler has one function; give `inner` once")],
     );
     check_item(
-        "direct = \"a\"",
+        "inner = \"a\"",
         "#[get(\"/\")] async fn user() {}",
-        &[("\"a\"", "`direct` takes a name without quotes; did you mean `direct = a`?")],
+        &[("\"a\"", "`inner` takes a name without quotes; did you mean `inner = a`?")],
     );
     check_item(
-        "direct = a::b",
+        "inner = a::b",
         "#[get(\"/\")] async fn user() {}",
         &[(
             "a::b",
-            "`direct` takes a new name for the function, not a path; write for example `direct = user_body`",
+            "`inner` takes a new name for the function, not a path; write for example `inner = user_body`",
         )],
     );
 }

@@ -1,4 +1,4 @@
-//! What an expansion is made of, found by parsing it.
+//! The parts of an expansion, found by parsing it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
-use crate::paths::NAMES;
+use crate::expand::paths::{NAMES, PRIVATE};
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {
@@ -51,7 +51,7 @@ fn attributes(function: &ItemFn) -> Vec<String> {
     function.attrs.iter().map(text).collect()
 }
 
-const P: &str = "::ratelimit_actix::__private";
+const P: &str = "::ratelimit_actix::__private_0_1";
 
 #[test]
 fn the_wrapper_has_the_name_and_place_of_the_handler() {
@@ -73,30 +73,34 @@ fn the_wrapper_has_the_name_and_place_of_the_handler() {
 }
 
 #[test]
-fn the_body_is_untouched() {
+fn the_body_is_copied_unchanged() {
     let body = "{ #![allow(x)] let r#a = b'x'; /* not even */ loop { break 'a: \"\\u{7f}\" } a.await? ; @ }";
-    // Not Rust, so that nobody can have parsed it.
+    // Not Rust: parsing it would fail.
     let tokens = expand("", &format!("async fn user() {body}")).to_string();
     assert!(tokens.contains(&super::tokens(body).to_string()), "{tokens}");
 }
 
-/// The key of a limit that is given none.
+/// The key of a limit without `key`.
 fn default_key(name: &str) -> String {
     format!(
         "const{{&{P}::DefaultKey::new(::core::concat!(::core::module_path!(),\"::\",{name:?}))}}.as_str()"
     )
 }
 
-/// The name that clients are told of a limit without key and name.
+/// The name in responses of a limit without `key` and `name`.
 fn shown(name: &str) -> String {
-    format!(".shown_as(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
+    format!(".with_public_name(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
 }
 
 #[test]
-fn bare_is_one_limit_with_the_defaults_of_the_facade() {
+fn an_attribute_without_arguments_is_one_default_limit() {
     assert_eq!(
         expansion("", HANDLER).limits(),
-        [format!("{P}::Limit::new({P}::Policy::builder({}).build()){}", default_key("user"), shown("user"))]
+        [format!(
+            "{P}::HandlerLimit::new({P}::Policy::builder({}).build()){}",
+            default_key("user"),
+            shown("user")
+        )]
     );
 }
 
@@ -110,10 +114,10 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder(\"k\").max(16u64)\
+            "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
              .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
-             {{{P}::IntoKey::into_key(a::b(__rate_limit_request))}})).cost(5u64)"
+             {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64)"
         )]
     );
     let limits =
@@ -121,7 +125,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::Limit::new({P}::Policy::builder({})\
+            "{P}::HandlerLimit::new({P}::Policy::builder({})\
              .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
             default_key("user"),
             shown("user")
@@ -139,13 +143,13 @@ fn the_order_of_arguments_does_not_matter() {
 #[test]
 fn every_algorithm_has_its_variant() {
     for (name, variant) in [
-        ("fixed_window", ".algorithm(::ratelimit_actix::__private::Algorithm::FixedWindow)"),
+        ("fixed_window", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::FixedWindow)"),
         ("sliding_window_counter", ""),
-        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private::Algorithm::SlidingWindowLog)"),
-        ("token_bucket", ".algorithm(::ratelimit_actix::__private::Algorithm::TokenBucket)"),
+        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::SlidingWindowLog)"),
+        ("token_bucket", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::TokenBucket)"),
     ] {
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
-        assert_eq!(limits, [format!("{P}::Limit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
+        assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }
 }
 
@@ -170,7 +174,7 @@ fn stacked_attributes_are_one_group_in_the_order_of_the_source() {
 }
 
 #[test]
-fn attributes_go_where_they_belong() {
+fn attributes_are_split_between_wrapper_and_function() {
     let Expansion { wrapper, function, .. } = expansion(
         "",
         "#[doc = \"A user.\"] #[tracing::instrument] #[actix_web::get(\"/\")] #[cfg(a)] #[allow(b)] #[expect(c)] \
@@ -196,7 +200,7 @@ fn attributes_go_where_they_belong() {
 }
 
 #[test]
-fn every_route_attribute_stays_outside() {
+fn route_attributes_stay_on_the_wrapper() {
     for route in
         ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"]
     {
@@ -208,13 +212,13 @@ fn every_route_attribute_stays_outside() {
 }
 
 #[test]
-fn arguments_are_extracted_in_order_and_checked_each() {
+fn arguments_are_checked_each_and_extracted_in_order() {
     let expansion = expansion("", "async fn user(Path(id): Path<u64>, mut b: Json<&'static str>, _: R) {}");
     let steps = text(&expansion.wrapper.block);
     for expected in [
         format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
         format!(
-            "letmut__rate_limit_pass=match{P}::begin(__rate_limit_request,__rate_limit_payload,\
+            "letmut__rate_limit_pass=match{P}::admit(__rate_limit_request,__rate_limit_payload,\
              &__RATE_LIMIT_LIMITS,).await"
         ),
         "let(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,)=\
@@ -230,7 +234,7 @@ fn arguments_are_extracted_in_order_and_checked_each() {
 }
 
 #[test]
-fn nothing_is_extracted_for_no_arguments() {
+fn a_handler_without_arguments_extracts_nothing() {
     let steps = text(&expansion("", "async fn user() {}").wrapper.block);
     assert!(!steps.contains("extract"), "{steps}");
     assert!(steps.contains("let__rate_limit_pass="), "{steps}");
@@ -256,12 +260,12 @@ fn conditional_arguments_have_a_block_for_each_combination() {
 }
 
 #[test]
-fn another_root_is_used_everywhere() {
+fn the_crate_argument_replaces_the_facade_in_all_paths() {
     for root in ["crate", "crate::a::b", "::a", "$crate"] {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
         assert!(!text.contains("ratelimit_actix"), "{text}");
-        assert!(text.contains(&format!("{root}::__private::Limit")), "{text}");
+        assert!(text.contains(&format!("{root}::__private_0_1::HandlerLimit")), "{text}");
     }
     let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
     assert!(!text.contains("ratelimit_actix"), "{text}");
@@ -274,7 +278,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         for (index, token) in tokens.iter().enumerate() {
             match token {
                 TokenTree::Group(group) => collect(group.stream(), names),
-                TokenTree::Ident(ident) if ident == "__private" => {
+                TokenTree::Ident(ident) if ident == PRIVATE => {
                     names.insert(tokens[index + 3].to_string());
                 }
                 _ => {}
@@ -295,6 +299,12 @@ fn only_the_listed_names_of_the_facade_are_used() {
 }
 
 #[test]
+fn the_hidden_module_has_the_version_in_its_name() {
+    let version = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+    assert_eq!(PRIVATE, format!("__private_{}_{}", version.0, version.1));
+}
+
+#[test]
 fn generated_names_have_the_prefix() {
     let arguments = "by = |a: A, b: B| a, max = with(f), skip = |r: &HttpRequest| true, count = \"failures\"";
     let tokens = expand(arguments, HANDLER).to_string();
@@ -312,7 +322,7 @@ fn raw_identifiers_keep_their_name() {
 }
 
 #[test]
-fn a_mistake_gives_the_item_back_untouched() {
+fn a_mistake_returns_the_item_unchanged() {
     let item = "#[get(\"/user\")] #[instrument] pub async fn user(id: u8) -> u8 { id }";
     let stacked = item.replace("#[instrument]", "#[rate_limit(max = 1)] #[instrument] #[x::rate_limit]");
     let expanded = expand("max = 0", &stacked).to_string();

@@ -1,9 +1,9 @@
-//! Mistakes in the item below the attribute, and in both together: the text of each and the place it points at.
+//! Mistakes in the item below the attribute: message and span of each.
 
 use super::{check_item, mistakes};
 
 #[test]
-fn items() {
+fn items_other_than_functions_are_named() {
     let other = |found: &str, help: &str| {
         format!(
             "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; \
@@ -32,7 +32,7 @@ fn items() {
 }
 
 #[test]
-fn signatures() {
+fn signatures_must_be_those_of_handlers() {
     for (item, at, message) in [
         ("fn user() {}", "fn", "a rate-limited handler must be async: write `async fn user`"),
         ("async unsafe fn user() {}", "unsafe", "a handler cannot be `unsafe`: write `async fn user`"),
@@ -91,7 +91,7 @@ const SELF_IN_FUNCTION: &str = "`Self` cannot be named in a rate-limited functio
                                 write the name of the type instead, or put #[rate_limit] on the impl block";
 
 #[test]
-fn items_in_the_body_have_their_own_self() {
+fn nested_items_may_name_self() {
     for body in [
         "struct A; impl A { fn new() -> Self { Self } }",
         "trait T { fn t(&self) -> Self; }",
@@ -103,7 +103,7 @@ fn items_in_the_body_have_their_own_self() {
 }
 
 #[test]
-fn all_mistakes_of_attribute_and_function_in_one_pass() {
+fn mistakes_of_attribute_and_function_are_reported_together() {
     let found = mistakes(
         "max = 0, window = \"60x\", algorithm = \"nonsense\", key = \"\", windw = 3",
         "#[get(\"/user\")] #[rate_limit(max = -1)] #[x::rate_limit = 3] fn user(&self, a: impl A) {}",
@@ -127,7 +127,7 @@ fn a_group_has_one_facade() {
 }
 
 #[test]
-fn a_group_has_a_largest_size() {
+fn a_group_has_a_maximum_size() {
     let more = "#[rate_limit] ".repeat(63);
     check_item("", &format!("{more} async fn user() {{}}"), &[]);
     let message = "a handler can have at most 64 limits, found 65; remove some";
@@ -135,7 +135,7 @@ fn a_group_has_a_largest_size() {
 }
 
 #[test]
-fn texts_begin_small_and_end_without_a_period() {
+fn messages_begin_in_lower_case_and_end_without_a_period() {
     for arguments in
         ["max = 0", "window = 1", "key = 1", "x", "1", "max", "burst = 1", "cost = 1000", "crate = x"]
     {
@@ -147,7 +147,7 @@ fn texts_begin_small_and_end_without_a_period() {
 }
 
 #[test]
-fn attributes_that_do_not_work_on_a_nested_function() {
+fn attributes_that_fail_on_a_nested_function_are_reported() {
     let changes = "changes the arguments of the function";
     let adds = "adds items beside the function";
     for (attribute, name, effect) in [
@@ -166,7 +166,7 @@ fn attributes_that_do_not_work_on_a_nested_function() {
         let block = format!("mod api {{ #[get(\"/\")] {attribute} async fn user() {{}} }}");
         check_item("", &block, &[(attribute, &message)]);
     }
-    // Those that wrap the body, and others of these names, are on the nested function as ever.
+    // Attributes that wrap the body, and other attributes of these names, stay on the nested function.
     for other in ["#[tracing::instrument]", "#[own::protect]", "#[own::path]", "#[protected]"] {
         assert_eq!(mistakes("", &format!("#[get(\"/\")] {other} async fn user() {{}}")), [], "{other}");
     }

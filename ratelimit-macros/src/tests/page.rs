@@ -11,8 +11,8 @@ const BEGIN: &str = "```rust,ignore\n// before\n";
 const END: &str = "```rust,ignore\n// after\n";
 
 #[test]
-fn the_page_shows_what_one_handler_becomes() {
-    // Without the repository around it this crate has no page.
+fn the_page_shows_the_expansion_of_one_handler() {
+    // The published crate does not contain the page.
     let Ok(page) = fs::read_to_string(PAGE) else { return };
     let (arguments, item) = handler(block(&page, BEGIN));
     let expansion = expand(arguments, item).to_string();
@@ -23,7 +23,7 @@ fn the_page_shows_what_one_handler_becomes() {
     );
 }
 
-/// What stands in the block that begins with `first`.
+/// The content of the block that begins with `first`.
 fn block<'a>(page: &'a str, first: &str) -> &'a str {
     let at = page.find(first).unwrap_or_else(|| panic!("no {first:?} in the page")) + first.len();
     let end = page[at..].find("```").map_or(page.len(), |end| at + end);
@@ -36,7 +36,7 @@ fn handler(source: &str) -> (&str, &str) {
     source.split_once(")]\n").unwrap()
 }
 
-/// Without what a formatter may change: blanks, comments and last commas.
+/// Removes what a formatter may change: blanks, comments and last commas.
 fn plain(source: &str) -> String {
     let tokens: proc_macro2::TokenStream = source.parse().unwrap();
     let text: String = tokens.to_string().split_whitespace().collect();

@@ -29,7 +29,7 @@ fn is_server_error(status: StatusCode) -> bool {
     status.is_server_error()
 }
 
-/// Who sends the request, as an application finds out.
+/// The user that sends the request, as an application determines it.
 struct User(String);
 
 impl FromRequest for User {
@@ -159,7 +159,7 @@ async fn name_of_the_key() -> &'static str {
     "ok"
 }
 
-#[rate_limit(max = 1, direct = double_directly)]
+#[rate_limit(max = 1, inner = double_directly)]
 #[get("/double/{n}")]
 pub(super) async fn double(n: Path<u64>) -> String {
     (*n * 2).to_string()

@@ -82,7 +82,7 @@ pub mod handlers {
     }
 
     /// The function itself.
-    #[rate_limit(direct = plain_directly, crate = ::rl)]
+    #[rate_limit(inner = plain_directly, crate = ::rl)]
     #[get("/plain")]
     pub async fn plain() -> &'static str {
         "ok"
@@ -163,6 +163,6 @@ mod tests {
 
     #[test]
     fn every_limit_is_listed() {
-        assert_eq!(::rl::limits().len(), 6);
+        assert_eq!(::rl::declared_limits().len(), 6);
     }
 }

@@ -1,9 +1,9 @@
-//! Modules and impl blocks: inheriting, overriding, opting in and out, `Self`, scopes and `direct`.
+//! Modules and impl blocks: inheriting, overriding, opting in and out, `Self`, scopes and `inner`.
 
 #![deny(warnings, missing_docs)]
 
 use actix_web::{App, web};
-use ratelimit_actix::{limits, rate_limit};
+use ratelimit_actix::{declared_limits, rate_limit};
 
 /// Documented.
 #[rate_limit(max = 10, window = "60s")]
@@ -84,7 +84,7 @@ impl Users {
     }
 
     /// Can be called as it is.
-    #[rate_limit(max = 2, direct = own_directly)]
+    #[rate_limit(max = 2, inner = own_directly)]
     pub async fn own(id: web::Path<u64>) -> String {
         id.to_string()
     }
@@ -102,7 +102,7 @@ mod scope {
 }
 
 /// Can be called as it is.
-#[rate_limit(direct = user_directly)]
+#[rate_limit(inner = user_directly)]
 #[actix_web::get("/user/{id}")]
 pub async fn user(id: web::Path<u64>) -> String {
     id.to_string()
@@ -121,5 +121,5 @@ fn main() {
         .service(scope::x)
         .service(user);
     let _ = (user_directly(web::Path::from(1)), Users::own_directly(web::Path::from(1)), Users.name());
-    assert!(limits().len() >= 9);
+    assert!(declared_limits().len() >= 9);
 }

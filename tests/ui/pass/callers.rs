@@ -2,7 +2,7 @@
 
 use actix_web::web::{Path, Query};
 use actix_web::{App, HttpRequest, get, post, routes, web};
-use ratelimit_actix::{Key, client_ip, rate_limit};
+use ratelimit_actix::{Caller, client_ip, rate_limit};
 
 fn api_key(req: &HttpRequest) -> Option<&str> {
     req.headers().get("x-api-key")?.to_str().ok()
@@ -74,7 +74,7 @@ async fn by_borrowed() -> &'static str {
     "ok"
 }
 
-#[rate_limit(by = |_: &HttpRequest| -> Key { ratelimit_actix::IntoKey::into_key(7) })]
+#[rate_limit(by = |_: &HttpRequest| -> Caller { ratelimit_actix::IntoCaller::into_caller(7) })]
 #[get("/typed")]
 async fn by_typed() -> &'static str {
     "ok"

@@ -1,7 +1,7 @@
 //! Handlers whose paths are no keys as they stand: too long, of other letters, of types with parameters.
 
 use actix_web::{App, Responder, get, web};
-use ratelimit_actix::{limits, rate_limit};
+use ratelimit_actix::{declared_limits, rate_limit};
 
 mod a_module_that_is_named_after_everything_that_somebody_wrote_into_a_description {
     pub mod and_a_module_inside_of_it_with_another_name_that_does_not_end {
@@ -51,7 +51,7 @@ fn main() {
         .service(größen::maß)
         .route("/of", web::get().to(Of::<u8, 2>::value))
         .route("/borrowed", web::get().to(Borrowed::<u8>::value));
-    let limits = limits();
+    let limits = declared_limits();
     let mut keys: Vec<&str> = limits.iter().map(|limit| limit.key()).collect();
     keys.sort_unstable();
     keys.dedup();

@@ -4,7 +4,7 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 use actix_web::{App, get, web};
-use ratelimit_actix::{limits, rate_limit};
+use ratelimit_actix::{declared_limits, rate_limit};
 
 #[rate_limit(max = 10, by = |req: actix_web::HttpRequest| req.path().to_owned(), count = "failures")]
 #[get("/user")]
@@ -40,6 +40,6 @@ fn main() {
         .route("/1", web::get().to(generic::<u8, 1>))
         .route("/2", web::get().to(generic::<u16, 2>))
         .route("/3", local());
-    let handlers: Vec<&str> = limits().iter().map(|limit| limit.handler()).collect();
+    let handlers: Vec<&str> = declared_limits().iter().map(|limit| limit.handler()).collect();
     assert_eq!(handlers, ["user", "generic", "in_a_function", "handler"]);
 }

@@ -32,7 +32,7 @@ async fn request() -> &'static str {
     "ok"
 }
 
-#[rate_limit(direct = itself_directly, by = |itself: HttpRequest| itself.path().len())]
+#[rate_limit(inner = itself_directly, by = |itself: HttpRequest| itself.path().len())]
 #[get("/itself")]
 async fn itself() -> &'static str {
     "ok"

@@ -1,0 +1,84 @@
+# Commands of everyday work; `just` lists them. Each is one line of cargo or of tests/run.sh, so that all of it works without
+# `just` as well. Arguments after a test recipe are names of tests: `just redis denial_cache`.
+
+set positional-arguments
+
+[private]
+default:
+    @just --list --unsorted
+
+# Formats all code.
+fmt:
+    cargo fmt --all
+
+# Checks format, dependency rules and lints.
+lint:
+    tests/run.sh format dependencies lints
+
+# Tests without a server: under a minute, once built.
+test *names:
+    REDIS_SERVER=none cargo test --workspace --all-features --lib --examples
+    REDIS_SERVER=none DIFFERENTIAL_CASES=1000 ORACLE_CASES=200 cargo test -p tests --all-features \
+        --test core --test http --test attribute -- "$@"
+
+# Tests on real Redis servers.
+redis *names:
+    REDIS_REQUIRED=1 cargo test -p tests --all-features --test redis --test core -- "$@"
+
+# Tests of servers that die, hang or misbehave.
+outages *names:
+    REDIS_REQUIRED=1 cargo test -p tests --all-features --test outages -- "$@"
+
+# Tests on real Sentinel and Cluster set-ups.
+cluster:
+    REDIS_REQUIRED=1 cargo test -p tests --all-features --test outages -- topology:: failover:: cluster
+
+# Tests that take minutes, in release mode.
+soak *names:
+    REDIS_REQUIRED=1 cargo test --release -p tests --all-features --test outages -- --ignored --nocapture "$@"
+
+# Tests the error messages of the attribute.
+ui:
+    UI_REQUIRED=1 cargo test -p tests --all-features --test ui
+
+# Writes the expected error messages anew, and the page that shows them; review the difference like code.
+ui-update:
+    TRYBUILD=overwrite cargo test -p tests --all-features --test ui mistakes
+    UPDATE_DOCS=1 cargo test -p tests --all-features --test ui the_page
+
+# Builds the documentation and tests its code.
+docs:
+    tests/run.sh documentation
+    cargo test --workspace --all-features --doc
+
+# Measures against peers, and writes benches/report; `just bench --smoke` measures nothing and writes nothing.
+bench *arguments:
+    cargo bench -p benches -- "$@"
+
+# Builds the crates with the oldest compiler that they support.
+msrv:
+    tests/run.sh msrv
+
+# Lints every feature of the crates by itself.
+features:
+    tests/run.sh features
+
+# Mutates the code and the scripts, and shows which mutations no test notices: `just mutants lua`.
+mutants *areas:
+    tests/mutants.sh "$@"
+
+# Tests the crates as they are published, without this repository around them.
+packages:
+    tests/packages.sh
+
+# Tests decisions against other versions of Redis and Valkey; on Debian.
+servers *servers:
+    tests/servers.sh "$@"
+
+# Checks licences and advisories of the dependencies; needs cargo-deny.
+deny:
+    cargo deny check
+
+# All that continuous integration runs.
+all:
+    tests/run.sh

@@ -1,0 +1,78 @@
+//! Refunds after the response, for limits that count only some responses.
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use ratelimit_core::{Check, GroupOutcome};
+use smallvec::SmallVec;
+
+use super::count::Count;
+use crate::caller::Caller;
+use crate::quotas::PolicyRef;
+use crate::quotas::nearest_limiter;
+use crate::quotas::request_deadline::run_within;
+
+/// A limit with the values that apply to one request.
+pub(crate) struct EffectiveLimit {
+    pub(crate) policy: PolicyRef,
+    pub(crate) count: &'static Count,
+    pub(crate) caller: Caller,
+    pub(crate) cost: u64,
+}
+
+impl EffectiveLimit {
+    pub(crate) fn check(&self) -> Check<'_> {
+        Check::new(self.policy.policy(), self.caller.partition().unwrap_or_default()).cost(self.cost)
+    }
+}
+
+/// What a request was charged, kept until the status of its response is known.
+pub(crate) struct Charge {
+    limits: SmallVec<[EffectiveLimit; 2]>,
+    outcome: GroupOutcome,
+}
+
+/// What became of a charge.
+pub(crate) enum RefundResult {
+    /// Nothing was refunded: the response counts, or the refund failed.
+    Unchanged,
+    /// Units were refunded. With what is left now, if the store reported it in time.
+    Refunded(Option<GroupOutcome>),
+}
+
+impl Charge {
+    /// `None` if every response counts under all `limits`.
+    pub(crate) fn new(limits: SmallVec<[EffectiveLimit; 2]>, outcome: GroupOutcome) -> Option<Box<Self>> {
+        let may_refund = limits.iter().any(|limit| limit.count.may_refund());
+        may_refund.then(|| Box::new(Self { limits, outcome }))
+    }
+
+    /// Refunds the limits that do not count a response with this status.
+    ///
+    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
+    /// and the client sees its quota as charged.
+    pub(crate) async fn refund(self, req: &HttpRequest, status: StatusCode) -> RefundResult {
+        let counts = |limit: &EffectiveLimit| limit.count.includes(status);
+        if self.limits.iter().all(counts) {
+            return RefundResult::Unchanged;
+        }
+        // A reservation covers the whole group. Limits that stay charged take part with 0 units.
+        let refunds: SmallVec<[Check<'_>; 2]> = self
+            .limits
+            .iter()
+            .map(|limit| if counts(limit) { limit.check().cost(0) } else { limit.check() })
+            .collect();
+        let Some(reservation) = self.outcome.reservation(&refunds) else {
+            return RefundResult::Unchanged;
+        };
+        let limiter = nearest_limiter::nearest(req);
+        let peeks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
+        // The limiter logs failures.
+        if run_within(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
+            return RefundResult::Unchanged;
+        }
+        let left = run_within(req, limiter, async |limiter| limiter.peek_all(&peeks).await).await;
+        // What the local fallback counts says nothing about what the store holds.
+        let is_same_store = |left: &GroupOutcome| left.is_degraded() == self.outcome.is_degraded();
+        RefundResult::Refunded(left.ok().filter(is_same_store))
+    }
+}

@@ -1,0 +1,186 @@
+//! Limits with values that are computed for each request: the expansion fills them in, one after the other.
+
+use std::sync::Arc;
+use std::{iter, mem};
+
+use actix_web::dev::Payload;
+use actix_web::http::Method;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use ratelimit_core::clock::{Clock, SystemClock};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome};
+use smallvec::SmallVec;
+
+use super::by::By;
+use super::limit::HandlerLimit;
+use super::request::AdmittedRequest;
+use super::request_fn::{self, RequestFn};
+use crate::caller::Caller;
+use crate::config::RateLimitConfig;
+use crate::decision::refund::{Charge, EffectiveLimit};
+use crate::decision::respond::reject;
+use crate::decision::{Admission, RequestChecks, denied};
+use crate::quotas::{PolicyRef, Quotas};
+use crate::response::Rejection;
+
+/// The limits of a handler, with the values that are computed for one request so far.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+pub struct DynamicLimits {
+    req: HttpRequest,
+    payload: Payload,
+    limits: SmallVec<[DynamicLimit; 2]>,
+}
+
+struct DynamicLimit {
+    limit: &'static HandlerLimit,
+    skipped: bool,
+    caller: Option<Caller>,
+    max: Option<u64>,
+    cost: u64,
+}
+
+impl DynamicLimits {
+    /// Without computed values. All limits are skipped if the method is not counted.
+    pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Self {
+        // Only `OPTIONS` is worth looking the configuration up.
+        let skipped =
+            *req.method() == Method::OPTIONS && !RateLimitConfig::nearest(&req).counts(req.method());
+        let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
+            limit,
+            skipped,
+            caller: None,
+            max: None,
+            cost: limit.fixed_cost(),
+        };
+        Self { limits: limits.iter().map(dynamic).collect(), req, payload: payload.into_inner() }
+    }
+
+    /// Whether the limit at this position is not skipped.
+    pub fn applies(&self, position: usize) -> bool {
+        !self.limits[position].skipped
+    }
+
+    /// The request, for closures over it.
+    pub const fn request(&self) -> &HttpRequest {
+        &self.req
+    }
+
+    /// Runs the extractors of a closure, without the body.
+    ///
+    /// # Errors
+    ///
+    /// The response of the extractor that failed.
+    pub async fn extract<A: FromRequest>(&self) -> Result<A, HttpResponse> {
+        request_fn::extract(&self.req).await.map_err(HttpResponse::from_error)
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    ///
+    /// The response of its extractor that failed.
+    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, HttpResponse> {
+        function.call(&self.req).await.map_err(HttpResponse::from_error)
+    }
+
+    /// The part of a caller that needs no extractor.
+    pub fn part(&self, by: By) -> Caller {
+        by.caller(&self.req, RateLimitConfig::nearest(&self.req))
+    }
+
+    /// Sets the value of `skip`.
+    pub fn skip(&mut self, position: usize, skip: bool) {
+        self.limits[position].skipped = skip;
+    }
+
+    /// Sets the value of `by`.
+    pub fn by(&mut self, position: usize, caller: Caller) {
+        self.limits[position].caller = Some(caller);
+    }
+
+    /// Sets the value of `max`.
+    pub fn max(&mut self, position: usize, max: u64) {
+        self.limits[position].max = Some(max);
+    }
+
+    /// Sets the value of `cost`.
+    pub fn cost(&mut self, position: usize, cost: u64) {
+        self.limits[position].cost = cost;
+    }
+
+    /// Checks all limits that apply, at once.
+    ///
+    /// # Errors
+    ///
+    /// The response to a rejected request.
+    pub async fn admit(self) -> Result<AdmittedRequest, HttpResponse> {
+        let Self { req, payload, limits } = self;
+        let config = RateLimitConfig::nearest(&req);
+        match decide(&req, config, limits).result().await {
+            Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
+            Err(rejection) => Err(reject(&req, payload, rejection, config).await),
+        }
+    }
+}
+
+fn decide<'r>(
+    req: &'r HttpRequest,
+    config: &'r RateLimitConfig,
+    limits: SmallVec<[DynamicLimit; 2]>,
+) -> Admission<'r> {
+    let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
+    for DynamicLimit { limit, skipped, caller, max, cost } in limits {
+        if skipped {
+            continue;
+        }
+        let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.resolve(caller));
+        let Ok(caller) = caller else { return Admission::missing_caller(req, config) };
+        let Some(caller) = caller else { continue };
+        limit.warn_about_cost(cost);
+        let named = limit.named_policy();
+        let policy = match max.map(|max| limit.policy_with_max(max)) {
+            None => PolicyRef::Static(named),
+            Some(Some(policy)) => PolicyRef::Dynamic(named, Arc::new(policy)),
+            Some(None) => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
+        };
+        effective.push(EffectiveLimit { policy, count: limit.counted(), caller, cost });
+    }
+    Admission::decide(req, config, EffectiveLimits(effective))
+}
+
+struct EffectiveLimits(SmallVec<[EffectiveLimit; 2]>);
+
+impl RequestChecks for EffectiveLimits {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        self.0.iter().map(EffectiveLimit::check).collect()
+    }
+
+    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
+        self.0.iter().map(|limit| limit.policy.clone())
+    }
+
+    fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+        Charge::new(mem::take(&mut self.0), outcome)
+    }
+}
+
+/// The rejection of a request whose `max` is 0 or invalid: no wait helps.
+fn deny_all(
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+    limit: &'static HandlerLimit,
+    cost: u64,
+) -> Box<Rejection> {
+    let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
+    let outcome = GroupOutcome::new(SystemClock::new().now(), false, iter::once(outcome).collect());
+    let policy = PolicyRef::Static(limit.named_policy());
+    Quotas::add(req, iter::once(policy), &[limit.check(&[])], &outcome);
+    denied(req, config, outcome)
+}
+
+/// The caller that consists of all `parts`.
+pub fn join<const N: usize>(parts: [Caller; N]) -> Caller {
+    Caller::join(parts)
+}

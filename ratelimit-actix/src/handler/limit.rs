@@ -1,0 +1,187 @@
+//! One limit of a handler, as the attribute writes it into a `static`.
+
+use std::sync::Once;
+
+use actix_web::HttpRequest;
+use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::{Check, Policy, PolicyBuilder};
+
+use super::by::By;
+use crate::caller::{Caller, MissingCallerError, OnMissing};
+use crate::config::RateLimitConfig;
+use crate::decision::count::Count;
+use crate::quotas::NamedPolicy;
+
+/// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
+#[derive(Debug)]
+pub struct HandlerLimit {
+    policy: NamedPolicy,
+    /// The policy without its `max`, if `max` is computed for each request.
+    template: Option<PolicyBuilder>,
+    by: By,
+    cost: u64,
+    on_missing: OnMissing,
+    count: Count,
+    /// Logs an invalid `max` once.
+    invalid_max: Once,
+    /// Logs an invalid cost once.
+    invalid_cost: Once,
+}
+
+impl HandlerLimit {
+    /// A limit by address with a cost of 1, under which every response counts.
+    pub const fn new(policy: Policy) -> Self {
+        Self {
+            policy: NamedPolicy { policy, public_name: None },
+            template: None,
+            by: By::Ip,
+            cost: 1,
+            on_missing: OnMissing::Reject,
+            count: Count::All,
+            invalid_max: Once::new(),
+            invalid_cost: Once::new(),
+        }
+    }
+
+    /// A limit whose `max` is computed for each request.
+    pub const fn with_dynamic_max(template: PolicyBuilder) -> Self {
+        // Checks everything else at compile time: the largest `max` gives the largest products.
+        let mut limit = Self::new(template.max(MAX_UNITS).build());
+        limit.template = Some(template);
+        limit
+    }
+
+    /// Sets what tells callers apart.
+    #[must_use]
+    pub const fn by(mut self, by: By) -> Self {
+        self.by = by;
+        self
+    }
+
+    /// Sets the cost of a request.
+    ///
+    /// # Panics
+    ///
+    /// If no request is ever denied, or none ever passes. In the attribute's `static` this is a compile error.
+    #[must_use]
+    pub const fn cost(mut self, cost: u64) -> Self {
+        assert!(
+            cost >= 1 && cost <= self.policy.policy.capacity(),
+            "cost must be from 1 to max, or to burst for a token bucket"
+        );
+        self.cost = cost;
+        self
+    }
+
+    /// Sets what to do with requests without a caller.
+    #[must_use]
+    pub const fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.on_missing = on_missing;
+        self
+    }
+
+    /// Sets which responses count.
+    #[must_use]
+    pub const fn count(mut self, count: Count) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// Sets the name that clients see: the function's, where the policy's name is its path. Metrics keep the policy's name,
+    /// which is unique.
+    #[must_use]
+    pub const fn with_public_name(mut self, name: &'static str) -> Self {
+        self.policy.public_name = Some(name);
+        self
+    }
+
+    pub(crate) const fn named_policy(&self) -> &NamedPolicy {
+        &self.policy
+    }
+
+    /// The policy. Its `max` means nothing if [`has_dynamic_max`](Self::has_dynamic_max).
+    pub(crate) const fn policy(&self) -> &Policy {
+        &self.policy.policy
+    }
+
+    /// Whether `max` is computed for each request.
+    pub(crate) const fn has_dynamic_max(&self) -> bool {
+        self.template.is_some()
+    }
+
+    pub(crate) const fn fixed_cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(crate) const fn counted(&self) -> &Count {
+        &self.count
+    }
+
+    /// The caller of a request. `None` if the limit does not apply, because there is no caller.
+    pub(crate) fn caller(
+        &self,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Caller>, MissingCallerError> {
+        self.on_missing.resolve(self.by.caller(req, config))
+    }
+
+    /// [`caller`](Self::caller) for one that a closure has found.
+    pub(crate) fn resolve(&self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
+        self.on_missing.resolve(caller)
+    }
+
+    /// The policy with the `max` of one request. `None` if it admits no request.
+    pub(crate) fn policy_with_max(&self, max: u64) -> Option<Policy> {
+        if max == 0 {
+            return None;
+        }
+        let policy = self.template?.max(max).try_build();
+        if let Err(error) = &policy {
+            self.invalid_max.call_once(|| {
+                tracing::error!(
+                    policy = self.policy().name(),
+                    max,
+                    %error,
+                    "the `max` that was computed for a request is out of its bounds; such requests are denied"
+                );
+            });
+        }
+        policy.ok()
+    }
+
+    /// Logs, once, a cost that is larger than any limit.
+    pub(crate) fn warn_about_cost(&self, cost: u64) {
+        if cost > MAX_UNITS {
+            self.invalid_cost.call_once(|| {
+                tracing::error!(
+                    policy = self.policy().name(),
+                    cost,
+                    "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
+                );
+            });
+        }
+    }
+
+    /// A check for the caller with this partition.
+    pub(crate) fn check<'a>(&'a self, partition: &'a [u8]) -> Check<'a> {
+        Check::new(self.policy(), partition).cost(self.cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to max")]
+    fn a_cost_above_max_panics() {
+        let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(11);
+    }
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to max")]
+    fn a_cost_of_zero_panics() {
+        let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(0);
+    }
+}

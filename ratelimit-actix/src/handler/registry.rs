@@ -1,0 +1,179 @@
+//! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test.
+
+use std::fmt;
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Policy};
+
+use super::limit::HandlerLimit;
+
+/// The limits of one handler, as the attribute registers them.
+#[derive(Debug)]
+pub struct Declaration {
+    /// The name of the handler, with the type for an associated function.
+    pub handler: &'static str,
+    /// The module of the handler.
+    pub module: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// The line of the name.
+    pub line: u32,
+    /// The limits.
+    pub limits: &'static [HandlerLimit],
+    /// What only the source of each limit says.
+    pub texts: &'static [SourceText],
+}
+
+/// What only the source of a limit says.
+#[derive(Debug)]
+pub struct SourceText {
+    /// What tells callers apart.
+    pub by: &'static str,
+    /// Which responses count.
+    pub count: &'static str,
+    /// Whether the cost is computed for each request.
+    pub has_dynamic_cost: bool,
+    /// Whether `skip` is set.
+    pub skips: bool,
+}
+
+inventory::collect!(Declaration);
+
+/// One `#[rate_limit]` of the program. `Display` writes it on one line.
+#[derive(Clone, Copy, Debug)]
+pub struct DeclaredLimit {
+    declaration: &'static Declaration,
+    limit: &'static HandlerLimit,
+    text: &'static SourceText,
+}
+
+impl DeclaredLimit {
+    /// The name of the handler, such as `user`, or `Api::list` for an associated function.
+    pub const fn handler(&self) -> &'static str {
+        self.declaration.handler
+    }
+
+    /// The path of the module of the handler.
+    pub const fn module(&self) -> &'static str {
+        self.declaration.module
+    }
+
+    /// The source file of the handler, as passed to the compiler.
+    pub const fn file(&self) -> &'static str {
+        self.declaration.file
+    }
+
+    /// The line of the handler's name in the source file.
+    pub const fn line(&self) -> u32 {
+        self.declaration.line
+    }
+
+    /// The key under which requests are counted. Limits with the same key, algorithm and window share their counts.
+    pub fn key(&self) -> &'static str {
+        self.policy().key()
+    }
+
+    /// The name of the limit in metrics. Header fields and bodies have it, too, unless it is the path of the handler: these then
+    /// have the name of the function only.
+    pub fn name(&self) -> &'static str {
+        self.policy().name()
+    }
+
+    /// Units per window. `None` if `max` is computed for each request.
+    pub const fn max(&self) -> Option<u64> {
+        if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
+    }
+
+    /// The length of the window, from 1 ms to 366 days.
+    pub const fn window(&self) -> Duration {
+        self.limit.policy().window()
+    }
+
+    /// The algorithm that counts units.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.limit.policy().algorithm()
+    }
+
+    /// Units that a request costs. `None` if the cost is computed for each request.
+    pub const fn cost(&self) -> Option<u64> {
+        if self.text.has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
+    }
+
+    /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
+    pub const fn by(&self) -> &'static str {
+        self.text.by
+    }
+
+    /// Which responses count, as in the source: `all`, `failures`, `successes`, or the code of a closure.
+    pub const fn count(&self) -> &'static str {
+        self.text.count
+    }
+
+    /// Whether the limit has `skip`, so that some requests are not counted.
+    pub const fn skips(&self) -> bool {
+        self.text.skips
+    }
+
+    const fn policy(&self) -> &'static Policy {
+        self.limit.policy()
+    }
+}
+
+impl fmt::Display for DeclaredLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { declaration, text, .. } = self;
+        write!(f, "{}::{}: ", declaration.module, declaration.handler)?;
+        match self.max() {
+            Some(max) => write!(f, "{max}")?,
+            None => f.write_str("chosen")?,
+        }
+        write!(f, " per {:?} by {}, {:?}, key {}", self.window(), text.by, self.algorithm(), self.key())?;
+        match self.cost() {
+            Some(1) => {}
+            Some(cost) => write!(f, ", cost {cost}")?,
+            None => f.write_str(", cost chosen")?,
+        }
+        if text.count != "all" {
+            write!(f, ", counts {}", text.count)?;
+        }
+        if text.skips {
+            f.write_str(", with exceptions")?;
+        }
+        write!(f, " ({}:{})", declaration.file, declaration.line)
+    }
+}
+
+/// Lists every `#[rate_limit]` that is linked into the program, in the order of modules and lines.
+///
+/// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the linker makes the list.
+///
+/// # Examples
+///
+/// A line for each limit at start, and a test that a handler has its limit:
+///
+/// ```
+/// use actix_web::get;
+/// use ratelimit_actix::{declared_limits, rate_limit};
+///
+/// #[rate_limit(max = 10, window = "60s", key = "user-api")]
+/// #[get("/user/{user_id}")]
+/// async fn user() -> &'static str {
+///     "user"
+/// }
+///
+/// for limit in declared_limits() {
+///     println!("{limit}");
+/// }
+/// let found = declared_limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
+/// assert_eq!((found.key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
+/// ```
+pub fn declared_limits() -> Vec<DeclaredLimit> {
+    let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declaration>()
+        .flat_map(|declaration| {
+            let each = declaration.limits.iter().zip(declaration.texts);
+            each.map(move |(limit, text)| DeclaredLimit { declaration, limit, text })
+        })
+        .collect();
+    limits.sort_by_key(|limit| (limit.module(), limit.file(), limit.line(), limit.handler()));
+    limits
+}

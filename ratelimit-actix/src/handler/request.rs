@@ -1,0 +1,137 @@
+//! A request on its way through a limited handler: admitted before it, header fields after it.
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use ratelimit_core::{Check, GroupOutcome};
+use smallvec::SmallVec;
+
+use super::bounds::Answer;
+use super::limit::HandlerLimit;
+use crate::caller::{Caller, MissingCallerError};
+use crate::config::RateLimitConfig;
+use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
+use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
+use crate::decision::{Admission, RequestChecks};
+use crate::quotas::{PolicyRef, Quotas};
+
+/// A request that all limits of its handler admit.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+pub struct AdmittedRequest {
+    req: HttpRequest,
+    payload: Payload,
+    /// What the response may make a refund. `None` if every response counts.
+    charge: Option<Box<Charge>>,
+}
+
+/// Checks all limits of a handler at once, before anything reads the body.
+///
+/// # Errors
+///
+/// The response to a rejected request.
+pub async fn admit(
+    req: HttpRequest,
+    payload: web::Payload,
+    limits: &'static [HandlerLimit],
+) -> Result<AdmittedRequest, HttpResponse> {
+    let payload = payload.into_inner();
+    let config = RateLimitConfig::nearest(&req);
+    match decide(&req, config, limits).result().await {
+        Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
+        Err(rejection) => Err(reject(&req, payload, rejection, config).await),
+    }
+}
+
+/// Decides about limits without values that are computed for each request.
+fn decide<'r>(
+    req: &'r HttpRequest,
+    config: &'r RateLimitConfig,
+    limits: &'static [HandlerLimit],
+) -> Admission<'r> {
+    if !config.counts(req.method()) {
+        return Admission::NOT_COUNTED;
+    }
+    let mut callers = SmallVec::new();
+    for limit in limits {
+        match limit.caller(req, config) {
+            Ok(Some(caller)) => callers.push((limit, caller)),
+            Ok(None) => {}
+            Err(MissingCallerError) => return Admission::missing_caller(req, config),
+        }
+    }
+    Admission::decide(req, config, StaticLimits(callers))
+}
+
+/// The callers of limits without values that are computed for each request.
+struct StaticLimits(SmallVec<[(&'static HandlerLimit, Caller); 2]>);
+
+impl RequestChecks for StaticLimits {
+    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
+        self.0.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?))).collect()
+    }
+
+    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
+        self.0.iter().map(|(limit, _)| PolicyRef::Static(limit.named_policy()))
+    }
+
+    fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
+        if !self.0.iter().any(|(limit, _)| limit.counted().may_refund()) {
+            return None;
+        }
+        let limits = self.0.drain(..).map(|(limit, caller)| EffectiveLimit {
+            policy: PolicyRef::Static(limit.named_policy()),
+            count: limit.counted(),
+            caller,
+            cost: limit.fixed_cost(),
+        });
+        Charge::new(limits.collect(), outcome)
+    }
+}
+
+impl AdmittedRequest {
+    pub(super) const fn new(req: HttpRequest, payload: Payload, charge: Option<Box<Charge>>) -> Self {
+        Self { req, payload, charge }
+    }
+
+    /// Runs the extractors of the handler together, as Actix does.
+    ///
+    /// # Errors
+    ///
+    /// The response of the extractor that failed, with the quotas: the request was charged.
+    pub async fn extract<T: FromRequest>(&mut self) -> Result<T, HttpResponse> {
+        match T::from_request(&self.req, &mut self.payload).await {
+            Ok(arguments) => Ok(arguments),
+            Err(error) => Err(self.with_quotas(HttpResponse::from_error(error))),
+        }
+    }
+
+    /// Turns the value that the handler returned, also an error, into its response, and adds the quotas.
+    pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
+        self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body()
+    }
+
+    /// The configuration is looked up once before the handler and once here: the request moves in between, and a clone would
+    /// touch a reference count that all threads share.
+    fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
+        write_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+        response
+    }
+
+    /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
+    ///
+    /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond), or with the one with which
+    /// [`extract`](Self::extract) failed.
+    pub async fn finish(mut self, mut response: HttpResponse) -> HttpResponse {
+        let Some(charge) = self.charge.take() else { return response };
+        let RefundResult::Refunded(left) = charge.refund(&self.req, response.status()).await else {
+            return response;
+        };
+        if let Some(quotas) = Quotas::of(&self.req) {
+            quotas.replace_last(left.as_ref());
+        }
+        rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+        response
+    }
+}

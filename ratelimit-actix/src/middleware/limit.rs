@@ -1,0 +1,190 @@
+//! One limit of middleware: a policy, its callers, and the cost of a request.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use ratelimit_core::Policy;
+
+use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
+use crate::config::RateLimitConfig;
+
+type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
+type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
+
+/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
+///
+/// A [`Policy`], owned or by reference, is a limit by address with a cost of 1.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ratelimit_actix::{Limit, OnMissing, Policy, RateLimitMiddleware, caller};
+///
+/// static BURST: Policy = Policy::new("burst", 10, Duration::from_secs(1));
+/// static DAILY: Policy = Policy::new("daily", 5000, Duration::from_secs(86_400));
+///
+/// let middleware = RateLimitMiddleware::new(&BURST).and(Limit::new(&DAILY).by(caller::principal).on_missing(OnMissing::Skip));
+/// ```
+#[derive(Clone)]
+#[must_use = "a limit does nothing until it is given to the middleware"]
+pub struct Limit {
+    policy: Arc<Policy>,
+    by: By,
+    cost: u64,
+    on_missing: OnMissing,
+    skip: Option<Arc<SkipFn>>,
+}
+
+#[derive(Clone)]
+enum By {
+    Ip,
+    Global,
+    Function(Arc<CallerFn>),
+}
+
+impl Limit {
+    /// Limits each client address to `policy`, a `Policy` or `&Policy`.
+    pub fn new(policy: impl Borrow<Policy>) -> Self {
+        Self {
+            policy: Arc::new(policy.borrow().clone()),
+            by: By::Ip,
+            cost: 1,
+            on_missing: OnMissing::Reject,
+            skip: None,
+        }
+    }
+
+    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
+    /// 400, unless [`on_missing`](Self::on_missing) says otherwise.
+    ///
+    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as an API key, a client
+    /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
+    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
+    pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
+        self.by = By::Function(Arc::new(move |req| caller(req).into_caller()));
+        self
+    }
+
+    /// Counts all callers as one.
+    pub fn global(mut self) -> Self {
+        self.by = By::Global;
+        self
+    }
+
+    /// Sets what a request costs. The default is 1.
+    ///
+    /// # Panics
+    ///
+    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever passes.
+    pub fn cost(mut self, cost: u64) -> Self {
+        let capacity = self.policy.capacity();
+        assert!(
+            (1..=capacity).contains(&cost),
+            "cost must be from 1 to {capacity}, the capacity of policy `{}`",
+            self.policy.name()
+        );
+        self.cost = cost;
+        self
+    }
+
+    /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with 400.
+    pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
+        self.on_missing = on_missing;
+        self
+    }
+
+    /// Does not apply this limit to requests for which `skip` returns true.
+    pub fn skip(mut self, skip: impl Fn(&HttpRequest) -> bool + Send + Sync + 'static) -> Self {
+        self.skip = Some(Arc::new(skip));
+        self
+    }
+
+    pub(super) fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    pub(super) const fn cost_units(&self) -> u64 {
+        self.cost
+    }
+
+    /// The caller of a request. `None` if the limit does not apply.
+    pub(super) fn caller(
+        &self,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Caller>, MissingCallerError> {
+        if self.skip.as_ref().is_some_and(|skip| skip(req)) {
+            return Ok(None);
+        }
+        self.on_missing.resolve(match &self.by {
+            By::Ip => caller::by_address(req, config),
+            By::Global => Caller::global(),
+            By::Function(caller) => caller(req),
+        })
+    }
+
+    /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
+    pub(super) fn clone_for_worker(&self) -> Self {
+        Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
+    }
+}
+
+impl From<Policy> for Limit {
+    fn from(policy: Policy) -> Self {
+        Self::new(policy)
+    }
+}
+
+impl From<&Policy> for Limit {
+    fn from(policy: &Policy) -> Self {
+        Self::new(policy)
+    }
+}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limit")
+            .field("policy", &self.policy)
+            .field("cost", &self.cost)
+            .field("on_missing", &self.on_missing)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    static TWO: Policy = Policy::new("two", 2, Duration::from_secs(60));
+
+    #[test]
+    fn a_limit_that_skips_a_request_needs_no_caller() {
+        let limit = Limit::new(&TWO).by(|_| None::<u8>).skip(|req| req.path() == "/free");
+        let caller = |path: &str| {
+            let req = TestRequest::with_uri(path).to_http_request();
+            limit.caller(&req, &RateLimitConfig::default()).map(|caller| caller.is_some())
+        };
+        assert!(matches!(caller("/free"), Ok(false)));
+        assert!(matches!(caller("/paid"), Err(MissingCallerError)));
+    }
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to 2, the capacity of policy `two`")]
+    fn a_cost_above_the_capacity_panics() {
+        let _ = Limit::new(TWO.clone()).cost(3);
+    }
+
+    #[test]
+    #[should_panic(expected = "cost must be from 1 to 2")]
+    fn a_cost_of_zero_panics() {
+        let _ = Limit::new(&TWO).cost(0);
+    }
+}

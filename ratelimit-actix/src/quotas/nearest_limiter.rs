@@ -1,0 +1,28 @@
+//! The limiter of a request: the nearest one in app data, the installed one, or a process-wide one in memory.
+
+use std::sync::LazyLock;
+
+use actix_web::{HttpRequest, web};
+use ratelimit_core::RateLimiter;
+
+/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
+static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
+    tracing::warn!(
+        "no rate limiter is registered, so limits are counted in this process only; make one and register it with \
+         `App::app_data(limiter.clone())` or `limiter.install()`, for example \
+         `let limiter = RateLimiter::in_memory();`"
+    );
+    RateLimiter::in_memory()
+});
+
+/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last resort.
+///
+/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes first, so that
+/// the usual form costs one look-up.
+pub(crate) fn nearest(req: &HttpRequest) -> &RateLimiter {
+    if let Some(limiter) = req.app_data::<web::Data<RateLimiter>>() {
+        return limiter;
+    }
+    let plain = req.app_data::<RateLimiter>().or_else(|| RateLimiter::installed());
+    plain.unwrap_or_else(|| &LAST_RESORT)
+}

@@ -1,0 +1,142 @@
+//! What one limit decided about one request, and which of several limits is the tightest.
+
+use std::fmt;
+use std::time::Duration;
+
+use ratelimit_core::{Check, Decision, Outcome, Policy};
+use smallvec::SmallVec;
+
+use super::policy_ref::PolicyRef;
+
+/// What one limit decided about the request.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    policy: PolicyRef,
+    partition: HiddenPartition,
+    outcome: Outcome,
+}
+
+/// Whose count it is; `Debug` hides it from logs.
+#[derive(Clone)]
+struct HiddenPartition(SmallVec<[u8; 40]>);
+
+impl fmt::Debug for HiddenPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Quota {
+    pub(crate) fn new(policy: PolicyRef, check: &Check<'_>, outcome: Outcome) -> Self {
+        let partition = HiddenPartition(SmallVec::from_slice(check.partition()));
+        Self { policy, partition, outcome }
+    }
+
+    /// The policy of the limit: its `max` and window, its algorithm, and its name in metrics.
+    ///
+    /// For a limit whose `max` is computed for each request, it has the `max` of this request.
+    pub fn policy(&self) -> &Policy {
+        self.policy.policy()
+    }
+
+    /// The name of the limit in header fields and response bodies.
+    ///
+    /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If several limits of one
+    /// response have the same name, the header fields number the later ones: `-2`, `-3`.
+    pub fn name(&self) -> &str {
+        self.policy.public_name()
+    }
+
+    /// The decision, and what is left of the quota.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    pub(super) fn set_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// A check of the same limit for the same caller.
+    pub(super) fn check(&self) -> Check<'_> {
+        Check::new(self.policy(), &self.partition.0[..])
+    }
+
+    /// The end of the wait that `Reset` announces, in Unix seconds, rounded up.
+    pub(crate) fn reset_unix_seconds(&self) -> u64 {
+        self.outcome.at().unix_seconds_after(self.outcome.available_after())
+    }
+
+    /// Whether this request, or another one of cost 1, has to wait.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        !self.outcome.is_allowed() || self.outcome.remaining() == 0
+    }
+
+    /// The instant from which at least one unit is available, in microseconds since the Unix epoch.
+    pub(crate) fn available_at(&self) -> u64 {
+        self.outcome.at().as_micros().saturating_add(micros(self.outcome.available_after()))
+    }
+
+    /// Time in which the whole quota comes back: the window, or for a token bucket the time to fill it.
+    pub(crate) fn effective_window(&self) -> Duration {
+        let policy = self.policy();
+        let max = u128::from(policy.max());
+        let micros = policy.window().as_micros() * u128::from(policy.capacity());
+        Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
+    }
+
+    /// Larger for the longer wait; without a wait, larger for fewer units left.
+    fn tightness(&self) -> (bool, bool, u64, u64) {
+        let is_never = self.outcome.decision() == Decision::Never;
+        let left = if self.is_exhausted() { 0 } else { self.outcome.remaining() };
+        (is_never, self.is_exhausted(), u64::MAX - left, self.available_at())
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The quota that matters most to a client.
+///
+/// Among limits that denied the request or have nothing left, this is the one with the longest wait: after it, the next
+/// request passes all of them. Otherwise it is the one with the fewest units left, and among equals the one that resets last.
+pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
+    // Among equals `max_by_key` takes the last; the first in the source should win.
+    quotas.iter().rev().copied().max_by_key(|quota| quota.tightness())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn quota(policy: Policy, partition: &str) -> Quota {
+        let outcome = Outcome::new(1, 1, 0, 0, Decision::Allowed);
+        let policy = Arc::new(policy);
+        Quota::new(PolicyRef::Shared(Arc::clone(&policy)), &Check::new(&policy, partition), outcome)
+    }
+
+    #[test]
+    fn debug_does_not_show_the_caller() {
+        let quota = quota(Policy::new("policy", 1, Duration::from_secs(1)), "AAAA");
+        let shown = format!("{quota:?}");
+        assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
+    }
+
+    #[test]
+    fn a_token_bucket_needs_longer_than_its_window_to_fill() {
+        let window = |max, burst| {
+            let policy = Policy::builder("b")
+                .algorithm(ratelimit_core::Algorithm::TokenBucket)
+                .max(max)
+                .burst(burst)
+                .window(Duration::from_secs(1))
+                .build();
+            quota(policy, "").effective_window()
+        };
+        assert_eq!(window(5, 20), Duration::from_secs(4));
+        assert_eq!(window(5, 5), Duration::from_secs(1));
+        assert_eq!(window(3, 1), Duration::from_micros(333_334));
+    }
+}

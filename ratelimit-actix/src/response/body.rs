@@ -1,0 +1,236 @@
+//! Bodies of responses to rejected requests. None contains data that the client sent.
+
+use std::fmt::{self, Write as _};
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderMap, HeaderValue};
+
+use super::accept;
+use crate::address::is_token;
+
+/// The body of the response to a rejected request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyStyle {
+    /// `{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}`
+    #[default]
+    Json,
+    /// `application/problem+json` (RFC 9457), with the problem types of the IETF's draft: `quota-exceeded` with the
+    /// `violated-policies`, and `temporary-reduced-capacity` for 503.
+    Problem,
+    /// The message alone, as `text/plain`.
+    Text,
+}
+
+impl BodyStyle {
+    const ALL: [Self; 3] = [Self::Json, Self::Problem, Self::Text];
+
+    /// The media type of the body.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Problem => "application/problem+json",
+            Self::Text => "text/plain; charset=utf-8",
+        }
+    }
+
+    /// The text of the body.
+    pub(crate) fn render(self, info: &RejectionInfo<'_>) -> String {
+        match self {
+            Self::Json => json(info),
+            Self::Problem => problem(info),
+            Self::Text => format!("{}\n", info.message()),
+        }
+    }
+
+    /// The style with the highest quality in `Accept`; among equals this one.
+    pub(crate) fn by_accept(self, headers: &HeaderMap) -> Self {
+        let mut best = (0, self);
+        for style in [self].into_iter().chain(Self::ALL) {
+            let quality = accept::quality(headers, style.content_type());
+            if quality > best.0 {
+                best = (quality, style);
+            }
+        }
+        best.1
+    }
+}
+
+/// What the body of a rejection can say: the argument of [`body_with`](crate::RateLimitConfigBuilder::body_with).
+///
+/// The function that renders a body gets one for each rejected request. It contains no data that the client sent.
+#[derive(Clone, Copy, Debug)]
+pub struct RejectionInfo<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) violated: &'a [&'a str],
+}
+
+impl RejectionInfo<'_> {
+    /// 429 if a limit denied the request, 503 if the store did not answer, 400 if the request has no caller.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The value of `Retry-After` in seconds, at least 1. `None` if another attempt is pointless.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
+    /// The names of the policies that denied the request, as in the header fields.
+    pub fn violated_policies(&self) -> &[&str] {
+        self.violated
+    }
+
+    /// One or two sentences for human readers.
+    pub fn message(&self) -> String {
+        let first = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => "Rate limit exceeded.",
+            StatusCode::SERVICE_UNAVAILABLE => "The service cannot answer right now.",
+            _ => return "The request does not say who is calling.".into(),
+        };
+        match self.retry_after {
+            Some(1) => format!("{first} Try again in 1 second."),
+            Some(seconds) => format!("{first} Try again in {seconds} seconds."),
+            None => format!("{first} This request costs more than the limit allows."),
+        }
+    }
+}
+
+fn json(info: &RejectionInfo<'_>) -> String {
+    let reason = info.status.canonical_reason().unwrap_or_default();
+    let mut body = format!(r#"{{"error":"{reason}","message":"{}""#, info.message());
+    if let Some(seconds) = info.retry_after {
+        // Writing to a `String` cannot fail.
+        let _ = write!(body, r#","retryAfter":{seconds}"#);
+    }
+    body.push('}');
+    body
+}
+
+fn problem(info: &RejectionInfo<'_>) -> String {
+    const TYPES: &str = "https://iana.org/assignments/http-problem-types#";
+    let status = info.status;
+    let (kind, title) = match status {
+        StatusCode::TOO_MANY_REQUESTS => (Some("quota-exceeded"), "Quota exceeded"),
+        StatusCode::SERVICE_UNAVAILABLE => {
+            (Some("temporary-reduced-capacity"), "Temporarily reduced capacity")
+        }
+        // RFC 9457: the title of a problem without a type is the reason phrase of its status.
+        _ => (None, status.canonical_reason().unwrap_or_default()),
+    };
+    let mut body = match kind {
+        Some(kind) => format!(r#"{{"type":"{TYPES}{kind}""#),
+        None => String::from(r#"{"type":"about:blank""#),
+    };
+    let code = status.as_u16();
+    let _ = write!(body, r#","title":"{title}","status":{code},"detail":"{}""#, info.message());
+    if !info.violated.is_empty() {
+        // Names of policies contain no quotes, backslashes or control characters.
+        let _ = write!(body, r#","violated-policies":["{}"]"#, info.violated.join(r#"",""#));
+    }
+    body.push('}');
+    body
+}
+
+/// A body that the application renders.
+pub(crate) struct CustomBody {
+    content_type: String,
+    render: Box<dyn Fn(&RejectionInfo<'_>) -> String + Send + Sync>,
+}
+
+impl CustomBody {
+    pub(crate) fn new(
+        content_type: String,
+        render: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { content_type, render: Box::new(render) }
+    }
+
+    /// Whether the content type is a media type that a header field can hold.
+    pub(crate) fn is_valid(&self) -> bool {
+        let is_media_type = self
+            .content_type
+            .split_once('/')
+            .is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty() && kind.bytes().all(is_token));
+        is_media_type && HeaderValue::from_str(&self.content_type).is_ok()
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        &self.content_type
+    }
+
+    pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> String {
+        (self.render)(info)
+    }
+}
+
+impl fmt::Debug for CustomBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomBody").field("content_type", &self.content_type).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::ACCEPT;
+
+    use super::*;
+
+    const DENIED: RejectionInfo<'static> = RejectionInfo {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        retry_after: Some(42),
+        violated: &["a", "a-2"],
+    };
+
+    #[test]
+    fn a_problem_names_the_violated_policies() {
+        let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Rate limit exceeded. Try again in 42 seconds.","violated-policies":["a","a-2"]}"#;
+        assert_eq!(BodyStyle::Problem.render(&DENIED), expected);
+        let unavailable =
+            RejectionInfo { status: StatusCode::SERVICE_UNAVAILABLE, retry_after: Some(1), violated: &[] };
+        let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503,"detail":"The service cannot answer right now. Try again in 1 second."}"#;
+        assert_eq!(BodyStyle::Problem.render(&unavailable), expected);
+        let missing = RejectionInfo { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
+        let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not say who is calling."}"#;
+        assert_eq!(BodyStyle::Problem.render(&missing), expected);
+    }
+
+    #[test]
+    fn the_text_body_is_the_message() {
+        assert_eq!(BodyStyle::Text.render(&DENIED), "Rate limit exceeded. Try again in 42 seconds.\n");
+    }
+
+    #[test]
+    fn accept_selects_the_style() {
+        use BodyStyle::{Json, Problem, Text};
+        let cases = [
+            ("", Json),
+            ("*/*", Json),
+            ("text/html", Json),
+            ("text/plain", Text),
+            ("TEXT/plain;q=0.5", Text),
+            ("text/*", Text),
+            ("Text/*", Text),
+            ("text/*x", Json),
+            ("*/plain", Json),
+            ("application/problem+json", Problem),
+            ("application/*", Json),
+            ("application/json;q=0.8, application/problem+json", Problem),
+            ("application/json, application/problem+json", Json),
+            ("*/*;q=0.1, text/plain;q=0.2", Text),
+            ("application/json;q=0, */*", Problem),
+            ("text/plain;q=1.5", Json),
+            ("text/plain;q=nan", Json),
+            (";;;,,,q=", Json),
+        ];
+        for (accept, expected) in cases {
+            let mut headers = HeaderMap::new();
+            if !accept.is_empty() {
+                headers.append(ACCEPT, HeaderValue::from_str(accept).unwrap());
+            }
+            assert_eq!(Json.by_accept(&headers), expected, "{accept:?}");
+        }
+        assert_eq!(Problem.by_accept(&HeaderMap::new()), Problem);
+    }
+}

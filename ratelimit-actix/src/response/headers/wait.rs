@@ -1,0 +1,36 @@
+//! Waits as whole seconds, and the wait after a denial.
+
+use std::time::Duration;
+
+use ratelimit_core::Outcome;
+
+use crate::quotas::Quota;
+
+/// The wait of a denied client, from the denial until the next request passes all limits. Limits that admitted the request
+/// but have nothing left count, too. `None` if the request was not denied, or can never pass.
+pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
+    let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
+    let denied_at = denied().map(Outcome::at).max()?.as_micros();
+    if denied().any(|outcome| outcome.retry_after().is_none()) {
+        return None;
+    }
+    let ends = quotas.iter().filter(|quota| quota.is_exhausted()).map(|quota| quota.available_at());
+    Some(Duration::from_micros(ends.max()?.saturating_sub(denied_at)))
+}
+
+/// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, and at least 1.
+pub(crate) fn retry_after_seconds(wait: Duration) -> u64 {
+    seconds(wait).max(1)
+}
+
+/// Whole seconds, rounded up.
+pub(super) fn seconds(time: Duration) -> u64 {
+    let started = u64::from(time.subsec_nanos() > 0);
+    time.as_secs().saturating_add(started)
+}
+
+/// The window in whole seconds, rounded up. `None` below one second, which the drafts cannot express.
+pub(super) fn window_seconds(quota: &Quota) -> Option<u64> {
+    let window = quota.effective_window();
+    (window >= Duration::from_secs(1)).then(|| seconds(window))
+}

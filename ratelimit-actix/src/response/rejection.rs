@@ -1,0 +1,304 @@
+//! Rejections as errors: 429, 503 and 400.
+//!
+//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error of a handler:
+//! `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains data that the client sent, or
+//! anything about the store.
+
+use std::fmt;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+#[cfg(feature = "test-util")]
+use ratelimit_core::Check;
+use ratelimit_core::GroupOutcome;
+use smallvec::SmallVec;
+
+use super::body::RejectionInfo;
+use super::headers::{retry_after, retry_after_seconds, unique_names, write};
+use super::style::RequestStyle;
+#[cfg(feature = "test-util")]
+use crate::quotas::PolicyRef;
+use crate::quotas::{Quota, tightest};
+
+/// `Retry-After` in seconds if the store does not answer. How long an outage lasts is unknown.
+const RETRY_UNAVAILABLE_SECONDS: u64 = 1;
+
+/// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
+#[derive(Clone, thiserror::Error)]
+#[error("rate limit exceeded")]
+pub struct RateLimited {
+    outcome: GroupOutcome,
+    quotas: Vec<Quota>,
+    style: RequestStyle,
+}
+
+impl RateLimited {
+    /// With the quotas of the request, those of the denial included.
+    pub(crate) fn new(outcome: GroupOutcome, quotas: Vec<Quota>, style: RequestStyle) -> Self {
+        Self { outcome, quotas, style }
+    }
+
+    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default style.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use actix_web::http::StatusCode;
+    /// use ratelimit_actix::{Check, Policy, RateLimited, RateLimiter, Rejection};
+    ///
+    /// # actix_web::rt::System::new().block_on(async {
+    /// let policy = Policy::new("daily", 1, Duration::from_secs(86_400));
+    /// let checks = [Check::new(&policy, "caller")];
+    /// let limiter = RateLimiter::in_memory();
+    /// limiter.check_all(&checks).await?;
+    /// let denied = limiter.check_all(&checks).await?;
+    ///
+    /// let rejection = Rejection::RateLimited(RateLimited::for_test(&checks, denied));
+    /// let error = actix_web::Error::from(rejection);
+    /// assert_eq!(error.as_response_error().status_code(), StatusCode::TOO_MANY_REQUESTS);
+    /// # Ok::<(), ratelimit_actix::StoreError>(()) }).unwrap();
+    /// ```
+    #[cfg(feature = "test-util")]
+    pub fn for_test(checks: &[Check<'_>], outcome: GroupOutcome) -> Self {
+        let parts = checks.iter().zip(outcome.outcomes());
+        let quotas = parts.map(|(check, outcome)| {
+            let policy = PolicyRef::Shared(std::sync::Arc::new(check.policy().clone()));
+            Quota::new(policy, check, outcome.clone())
+        });
+        Self { quotas: quotas.collect(), outcome, style: RequestStyle::default() }
+    }
+
+    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the source.
+    ///
+    /// Limits that were skipped have none. If a `max` of 0 was computed for the request, only that limit has one.
+    pub fn outcome(&self) -> &GroupOutcome {
+        &self.outcome
+    }
+
+    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the denial.
+    pub fn quotas(&self) -> &[Quota] {
+        &self.quotas
+    }
+
+    /// The quota with the longest wait.
+    pub fn tightest(&self) -> Option<&Quota> {
+        self.with_quotas(tightest)
+    }
+
+    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is charged meanwhile.
+    /// If middleware around the handler admitted the request and has nothing left, the wait lasts until it has a unit again.
+    ///
+    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let wait = self.outcome.retry_after()?;
+        Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
+    }
+
+    fn with_quotas<'a, R>(&'a self, read: impl FnOnce(&[&'a Quota]) -> R) -> R {
+        read(&self.quotas.iter().collect::<SmallVec<[&Quota; 4]>>())
+    }
+}
+
+// `Logger` prints it, so settings and quotas stay out.
+impl fmt::Debug for RateLimited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimited").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
+
+impl ResponseError for RateLimited {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::TOO_MANY_REQUESTS
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let retry_after = self.retry_after().map(retry_after_seconds);
+        self.with_quotas(|quotas| {
+            let names = unique_names(quotas);
+            let violated: SmallVec<[&str; 2]> = quotas
+                .iter()
+                .zip(&names)
+                .filter(|(quota, _)| !quota.outcome().is_allowed())
+                .map(|(_, name)| name.as_ref())
+                .collect();
+            let info = RejectionInfo { status: self.status_code(), retry_after, violated: &violated };
+            let mut response = self.style.render(&info);
+            write(self.style.header_styles(), quotas, response.headers_mut());
+            response
+        })
+    }
+}
+
+/// The store did not answer, and the limit fails closed: 503, to be retried after a second.
+#[derive(Clone, thiserror::Error)]
+#[error("the store of the rate limiter cannot answer")]
+pub struct Unavailable(RequestStyle);
+
+impl Unavailable {
+    pub(crate) const fn new(style: RequestStyle) -> Self {
+        Self(style)
+    }
+
+    /// A rejection to test an error handler with. Its response has the default style.
+    #[cfg(feature = "test-util")]
+    pub fn for_test() -> Self {
+        Self(RequestStyle::default())
+    }
+}
+
+impl fmt::Debug for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unavailable")
+    }
+}
+
+impl ResponseError for Unavailable {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let retry_after = Some(RETRY_UNAVAILABLE_SECONDS);
+        self.0.render(&RejectionInfo { status: self.status_code(), retry_after, violated: &[] })
+    }
+}
+
+/// The request has no caller, such as a request without the header field that `by` reads: 400.
+#[derive(Clone, thiserror::Error)]
+#[error("the request has no caller to be counted for")]
+pub struct MissingCaller(RequestStyle);
+
+impl MissingCaller {
+    pub(crate) const fn new(style: RequestStyle) -> Self {
+        Self(style)
+    }
+
+    /// A rejection to test an error handler with. Its response has the default style.
+    #[cfg(feature = "test-util")]
+    pub fn for_test() -> Self {
+        Self(RequestStyle::default())
+    }
+}
+
+impl fmt::Debug for MissingCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MissingCaller")
+    }
+}
+
+impl ResponseError for MissingCaller {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::BAD_REQUEST
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        self.0.render(&RejectionInfo { status: self.status_code(), retry_after: None, violated: &[] })
+    }
+}
+
+/// Why a request is rejected. An [error handler] gets it.
+///
+/// [error handler]: crate::RateLimitConfigBuilder::error_handler
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// A limit denied the request.
+    RateLimited(RateLimited),
+    /// The store did not answer, and the limit fails closed.
+    Unavailable(Unavailable),
+    /// The request has no caller.
+    MissingCaller(MissingCaller),
+}
+
+impl Rejection {
+    /// The value of `Retry-After` in seconds.
+    pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
+        match self {
+            Self::RateLimited(limited) => limited.retry_after().map(retry_after_seconds),
+            Self::Unavailable(_) => Some(RETRY_UNAVAILABLE_SECONDS),
+            Self::MissingCaller(_) => None,
+        }
+    }
+}
+
+impl From<Rejection> for actix_web::Error {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::RateLimited(error) => error.into(),
+            Rejection::Unavailable(error) => error.into(),
+            Rejection::MissingCaller(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::body::{BodySize, MessageBody as _};
+    use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+    use ratelimit_core::{Decision, Outcome, Timestamp};
+
+    use super::*;
+
+    fn limited(decision: Decision) -> RateLimited {
+        let outcome = Outcome::new(10, 1, 0, 60_000_000, decision);
+        let outcome = GroupOutcome::new(Timestamp::from_micros(0), false, [outcome].as_slice().into());
+        RateLimited::new(outcome, Vec::new(), RequestStyle::default())
+    }
+
+    /// Status, `Retry-After` and body, after checking what every rejection has.
+    fn response(error: &dyn ResponseError) -> (u16, Option<String>, String) {
+        let response = error.error_response();
+        assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), "application/json");
+        assert_eq!(response.headers().get(X_CONTENT_TYPE_OPTIONS).unwrap(), "nosniff");
+        assert_eq!(response.status(), error.status_code());
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        assert!(matches!(response.body().size(), BodySize::Sized(_)));
+        let body = response.into_body().try_into_bytes().unwrap();
+        (status, retry_after, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_denial_reports_when_to_retry() {
+        let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}"#;
+        let expected = (429, Some("42".into()), body.into());
+        assert_eq!(response(&limited(Decision::RetryAfterMicros(41_000_001))), expected);
+    }
+
+    #[test]
+    fn one_second_is_singular() {
+        let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 1 second.","retryAfter":1}"#;
+        let expected = (429, Some("1".into()), body.into());
+        assert_eq!(response(&limited(Decision::RetryAfterMicros(1))), expected);
+    }
+
+    #[test]
+    fn a_request_that_can_never_pass_gets_no_retry_after() {
+        let (status, retry_after, body) = response(&limited(Decision::Never));
+        assert_eq!((status, retry_after), (429, None));
+        assert!(!body.contains("retryAfter") && !body.contains("again"), "{body}");
+    }
+
+    #[test]
+    fn an_unavailable_store_is_not_named() {
+        let (status, retry_after, body) = response(&Unavailable::new(RequestStyle::default()));
+        assert_eq!((status, retry_after.as_deref()), (503, Some("1")));
+        assert!(!body.contains("store") && !body.contains("Redis"), "{body}");
+    }
+
+    #[test]
+    fn a_missing_caller_is_a_bad_request() {
+        let (status, retry_after, _) = response(&MissingCaller::new(RequestStyle::default()));
+        assert_eq!((status, retry_after), (400, None));
+    }
+
+    #[test]
+    fn rejections_can_be_sent_to_another_thread() {
+        fn assert_send_sync<T: Clone + Send + Sync + 'static>() {}
+        assert_send_sync::<Rejection>();
+    }
+}

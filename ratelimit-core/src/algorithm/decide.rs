@@ -1,0 +1,187 @@
+//! Decisions: the steps of every limit of a group, and then all or nothing.
+
+use smallvec::SmallVec;
+
+use super::state::{State, Unpacked, each};
+use super::step::Step;
+use crate::clock::Timestamp;
+use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::policy::Policy;
+
+/// Whether a decision charges what it admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// An admitted group is charged.
+    Check,
+    /// Nothing is charged; the outcome is that of a check at the same instant.
+    Peek,
+}
+
+/// One limit of a group, as [`decide`] takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Policy of the limit.
+    pub policy: &'a Policy,
+    /// Units to charge.
+    pub cost: u64,
+    /// Index of the state; members with the same policy and partition have the same index.
+    pub state: usize,
+}
+
+/// Decides about a group of limits at one instant: all are charged, or none is.
+///
+/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once.
+/// This is the whole of a decision; a store adds that no other decision about these states comes between.
+///
+/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows.
+///
+/// # Panics
+///
+/// Panics if the index of a member's state is out of bounds.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::algorithm::{Member, Mode, State, decide};
+/// use ratelimit_core::{Policy, Timestamp};
+///
+/// let policy = Policy::new("k", 10, Duration::from_secs(60));
+/// let mut states = [State::new(&policy)];
+/// let members = [Member { policy: &policy, cost: 3, state: 0 }];
+/// let outcome = decide(&members, &mut states, Timestamp::from_micros(1_000_000), Mode::Check);
+/// assert_eq!(outcome.outcomes()[0].remaining(), 7);
+/// ```
+pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
+    let at = now.as_micros();
+    if let ([member], [state]) = (members, &mut *states) {
+        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));
+    }
+    let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
+    // For each member, the index of its state in `distinct`.
+    let indices: SmallVec<[usize; 2]> = members
+        .iter()
+        .map(|member| {
+            let known = distinct.iter().position(|other| other.index == member.state);
+            let index = known.unwrap_or_else(|| {
+                let (unpacked, dirty) = states[member.state].unpack(member.policy, at);
+                distinct.push(DistinctState {
+                    index: member.state,
+                    policy: member.policy,
+                    unpacked,
+                    cost: 0,
+                    dirty,
+                });
+                distinct.len() - 1
+            });
+            distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            index
+        })
+        .collect();
+    for state in &mut distinct {
+        state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
+    }
+    let available: SmallVec<[Option<u64>; 2]> = members
+        .iter()
+        .zip(&indices)
+        .map(|(member, index)| distinct[*index].unpacked.step().available(member.policy, at))
+        .collect();
+    let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
+    let allowed =
+        available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
+    let charged = allowed && mode == Mode::Check;
+    if charged {
+        for state in &mut distinct {
+            state.unpacked.step_mut().charge(state.policy, at, state.cost);
+            state.dirty = true;
+        }
+    }
+    let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
+        let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
+        let decision = if fits(*available, cost) {
+            Decision::Allowed
+        } else {
+            step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+        };
+        let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
+        let reset_after = step.resets_at().saturating_sub(at);
+        let outcome = Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision);
+        if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
+    });
+    let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
+    for state in distinct {
+        if state.dirty {
+            states[state.index].pack(state.unpacked);
+        }
+    }
+    outcome
+}
+
+/// A state of a group, with what all members that share it cost together.
+struct DistinctState<'a> {
+    /// Index of the state.
+    index: usize,
+    /// Policy of the first member; those of the others differ at most in `max`.
+    policy: &'a Policy,
+    unpacked: Unpacked,
+    cost: u64,
+    /// Whether the state must be packed again even if nothing is charged.
+    dirty: bool,
+}
+
+/// Decides about one limit: the same as [`decide`] about a group of one, in less time.
+pub(crate) fn decide_one(
+    policy: &Policy,
+    cost: u64,
+    state: &mut State,
+    now: Timestamp,
+    mode: Mode,
+) -> Outcome {
+    let at = now.as_micros();
+    let (mut unpacked, moved_out) = state.unpack(policy, at);
+    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, mode));
+    if dirty || moved_out {
+        state.pack(unpacked);
+    }
+    outcome.decided_at(now)
+}
+
+/// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
+fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+    let mut dirty = state.advance(policy, now);
+    let available = state.available(policy, now);
+    let mut remaining = available.unwrap_or(0);
+    let decision = if available.is_some_and(|available| cost <= available) {
+        if mode == Mode::Check {
+            state.charge(policy, now, cost);
+            remaining -= cost;
+            dirty = true;
+        }
+        Decision::Allowed
+    } else {
+        state.retry_after(policy, now, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+    };
+    let reset_after = state.resets_at().saturating_sub(now);
+    let mut outcome = Outcome::new(policy.capacity(), cost, remaining, reset_after, decision);
+    if remaining == 0 {
+        outcome = with_next_unit(outcome, state, policy, now, cost);
+    }
+    (outcome, dirty)
+}
+
+/// Adds the wait for one more unit to an outcome of which nothing remains, after a decision about `cost`.
+#[cold]
+fn with_next_unit(outcome: Outcome, state: &dyn Step, policy: &Policy, now: u64, cost: u64) -> Outcome {
+    let wait = match outcome.decision() {
+        // This wait is known already.
+        Decision::RetryAfterMicros(wait) if cost == 1 => Some(wait),
+        Decision::RetryAfterMicros(_) | Decision::Allowed | Decision::Never => {
+            state.retry_after(policy, now, 1)
+        }
+    };
+    match wait {
+        Some(wait) => outcome.with_next_unit_after(wait),
+        // Does not happen: every policy admits one unit at some time.
+        None => outcome,
+    }
+}

@@ -1,0 +1,107 @@
+//! Tests of decoding: states, and bytes that are none.
+
+use std::time::Duration;
+
+use super::*;
+use crate::algorithm::{Mode, decide_one};
+
+const LOG: Algorithm = Algorithm::SlidingWindowLog;
+const NOW: Timestamp = Timestamp::from_micros(50_000_000);
+
+fn policy(algorithm: Algorithm) -> Policy {
+    Policy::builder("k").algorithm(algorithm).max(10).window(Duration::from_secs(60)).build()
+}
+
+/// A tag, and little-endian integers with their sizes in bytes.
+fn bytes(tag: u8, numbers: &[(u64, usize)]) -> Vec<u8> {
+    let numbers = numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec());
+    [tag].into_iter().chain(numbers).collect()
+}
+
+#[test]
+fn newer_entries_of_a_log_are_merged() {
+    let policy = policy(LOG);
+    let numbers = [(9, 5), (40_000_000, 7), (2, 2), (1_000_000, 7), (2, 5), (3_000_000, 7), (1, 5)];
+    let reply = bytes(b'l', &numbers);
+    // The tenth unit was charged at this instant.
+    for (cost, end) in [
+        (1, 61_000_001),
+        (2, 61_000_001),
+        (3, 63_000_001),
+        (4, 100_000_001),
+        (9, 100_000_001),
+        (10, 110_000_001),
+    ] {
+        let mut state = State::decode(&policy, &reply, NOW, 1).unwrap();
+        let outcome = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
+        assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
+        assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
+    }
+}
+
+#[test]
+fn a_wrong_sum_counts_as_it_did_in_the_script() {
+    let three = Policy::builder("k").max(10).window(Duration::from_secs(60)).sub_windows(3).build();
+    for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
+        let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
+        let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), 0).unwrap();
+        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Mode::Check);
+        assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
+    }
+}
+
+#[test]
+fn malformed_bytes_are_no_state() {
+    let windows = |tag| bytes(tag, &[(1, 7), (2, 5), (3, 5)]);
+    let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
+    let sub_windows = |sum| bytes(b'c', &[(1, 7), (2, 5), (3, 5), (sum, 5), (4, 5), (5, 5)]);
+    let (counter, fixed) = (policy(Algorithm::SlidingWindowCounter), policy(Algorithm::FixedWindow));
+    let (bucket, log) = (policy(Algorithm::TokenBucket), policy(LOG));
+    let entry = |used, time| bytes(b'l', &[(used, 5), (9, 7), (1, 2), (time, 7), (2, 5)]);
+    let cases = [
+        (&counter, windows(b'c'), true),
+        (&counter, windows(b'f'), false),
+        (&counter, windows(b'c')[..17].to_vec(), false),
+        (&counter, sub_windows(9), false),
+        (&counter, Vec::new(), false),
+        (&counter, b"!".to_vec(), false),
+        (&counter, ABSENT.to_vec(), true),
+        (&three, sub_windows(9), true),
+        (&three, windows(b'c'), false),
+        (&three, ABSENT.to_vec(), true),
+        (&fixed, bytes(b'f', &[(1, 7), (2, 5)]), true),
+        (&fixed, bytes(b'f', &[(1, 7), (2, 6)]), false),
+        (&bucket, bytes(b't', &[(1, 7), (9, 5)]), true),
+        (&bucket, bytes(b't', &[(1, 7), (10, 5)]), false),
+        (&log, bytes(b'l', &[(0, 5), (0, 7), (0, 2)]), true),
+        (&log, bytes(b'l', &[(0, 5), (0, 7)]), false),
+        (&log, entry(3, 1), true),
+        (&log, entry(1, 1), false),
+        (&log, entry(3, 10), false),
+    ];
+    for (policy, bytes, ours) in cases {
+        let found = State::decode(policy, &bytes, NOW, 0);
+        assert_eq!(found.is_some(), ours, "{} {bytes:?}", policy.algorithm());
+    }
+}
+
+#[test]
+fn the_largest_numbers_do_not_overflow() {
+    let most = (u64::MAX >> 8, u64::MAX >> 24);
+    let three = Policy::builder("k").window(Duration::from_secs(60)).sub_windows(3).build();
+    let cases = [
+        (policy(Algorithm::FixedWindow), bytes(b'f', &[(most.0, 7), (most.1, 5)])),
+        (policy(Algorithm::SlidingWindowCounter), bytes(b'c', &[(most.0, 7), (most.1, 5), (most.1, 5)])),
+        (policy(Algorithm::SlidingWindowCounter), bytes(b'c', &[(1, 7), (most.1, 5), (most.1, 5)])),
+        (three, bytes(b'c', &[(most.0, 7), (most.1, 5), (most.1, 5), (most.1, 5), (most.1, 5), (0, 5)])),
+        (policy(LOG), bytes(b'l', &[(most.1, 5), (most.0, 7), (1, 2), (0, 7), (1, 5)])),
+        (policy(Algorithm::TokenBucket), bytes(b't', &[(most.0, 7), (9, 5)])),
+    ];
+    for (policy, bytes) in cases {
+        for charged in [0, 128 * crate::policy::MAX_UNITS] {
+            let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();
+            let outcome = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
+            assert!(!outcome.is_allowed(), "{}", policy.algorithm());
+        }
+    }
+}

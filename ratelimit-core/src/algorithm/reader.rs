@@ -1,0 +1,54 @@
+//! Reads states as Redis holds them; each algorithm's file has the layout of its own.
+
+use crate::policy::{Algorithm, Policy};
+
+/// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the same name
+/// describes under "State".
+pub(super) trait Encoded: Sized {
+    const ALGORITHM: Algorithm;
+
+    /// First byte of the state.
+    const TAG: u8 = Self::ALGORITHM.spec().tag;
+
+    /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
+    fn encoded_len(sub_windows: u64, bytes: &[u8]) -> Option<usize>;
+
+    /// Reads the state behind the tag; `None` if the bytes are malformed.
+    fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self>;
+}
+
+/// Reads little-endian integers one after the other.
+pub(super) struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    #[inline]
+    pub(super) const fn new(bytes: &'b [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next `size` bytes, at most 8; `None` if fewer are left.
+    #[inline]
+    pub(super) fn next(&mut self, size: usize) -> Option<u64> {
+        let (number, rest) = self.0.split_at_checked(size)?;
+        self.0 = rest;
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(number);
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// An instant in microseconds: 7 bytes.
+    #[inline]
+    pub(super) fn micros(&mut self) -> Option<u64> {
+        self.next(7)
+    }
+
+    /// A count of units: 5 bytes.
+    #[inline]
+    pub(super) fn units(&mut self) -> Option<u64> {
+        self.next(5)
+    }
+
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,77 @@
+//! Tests of packing and of expiry.
+
+use std::time::Duration;
+
+use super::*;
+use crate::algorithm::{Mode, decide_one};
+use crate::policy::MAX_UNITS;
+
+const NOW: u64 = 1_789_948_800_000_007;
+
+fn two_windows(state: &State) -> bool {
+    matches!(state.0, Packed::TwoWindows { .. })
+}
+
+fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) -> u64 {
+    let outcome = decide_one(policy, cost, state, Timestamp::from_micros(now), Mode::Check);
+    assert!(outcome.is_allowed(), "{cost} at {now}");
+    outcome.remaining()
+}
+
+#[test]
+fn two_windows_are_unpacked_as_they_were_packed_and_expire_soon_after_their_end() {
+    let counts = [0, 1, 2, 3, 4, 5, 7, 8, 9, 100, 65_535, 65_537, u64::from(u32::MAX)];
+    for window in [1_000, 1_001, 60_000_000, 31_622_400_000_000] {
+        let policy = Policy::new("k", 1, Duration::from_micros(window));
+        for (current, earlier) in counts.into_iter().flat_map(|c| counts.map(|e| (c, e))) {
+            let mut state = State::new(&policy);
+            let forget_at = (NOW + 3 * window).into();
+            let (current, earlier) = (current.try_into().unwrap(), earlier.try_into().unwrap());
+            state.0 = Packed::TwoWindows { forget_at, current, earlier };
+            let (unpacked, moved_out) = state.unpack(&policy, NOW);
+            assert!(!moved_out);
+            let resets_at = unpacked.step().resets_at();
+            let mut packed = State::new(&policy);
+            packed.pack(unpacked);
+            assert_eq!(packed, state, "{current} and {earlier} in {window} us");
+            if current > 0 || earlier > 0 {
+                let late = state.expires_at().as_micros() - resets_at;
+                assert!(late <= window / 12 + 1, "{late} us after {current} and {earlier} in {window} us");
+            }
+            if current == 1 {
+                assert_eq!(state.expires_at().as_micros(), resets_at, "exact for a single request");
+            }
+        }
+    }
+}
+
+#[test]
+fn states_of_every_algorithm_expire_when_nothing_counts() {
+    let window = Duration::from_secs(60);
+    for &algorithm in Algorithm::ALL {
+        let policy = Policy::builder("k").algorithm(algorithm).max(7).window(window).build();
+        let mut state = State::new(&policy);
+        assert!(state.expires_at().as_micros() == 0, "{algorithm}: a new state has expired");
+        charge(&mut state, &policy, NOW, 1);
+        let (unpacked, _) = state.clone().unpack(&policy, NOW);
+        assert_eq!(state.expires_at().as_micros(), unpacked.step().resets_at(), "{algorithm}");
+        assert!(state.expires_at().as_micros() > NOW, "{algorithm}");
+    }
+}
+
+#[test]
+fn two_windows_with_counts_above_32_bits_are_boxed() {
+    let window = 60_000_000;
+    let policy = Policy::new("k", MAX_UNITS, Duration::from_micros(window));
+    let (mut state, most, start) = (State::new(&policy), u64::from(u32::MAX), NOW - NOW % window);
+    assert_eq!(charge(&mut state, &policy, start, most), MAX_UNITS - most);
+    assert!(two_windows(&state));
+    assert_eq!(charge(&mut state, &policy, start, 1), MAX_UNITS - most - 1);
+    assert!(!two_windows(&state));
+    // Half a window later half of the count remains, and the expiry is that of counts in place.
+    let half = most.div_ceil(2);
+    assert_eq!(charge(&mut state, &policy, start + window + window / 2, 5), MAX_UNITS - half - 5);
+    let end = start + 3 * window - (window - 1) / 5;
+    assert_eq!(state.expires_at().as_micros(), end);
+    assert_eq!(charge(&mut state, &policy, end, 0), MAX_UNITS);
+}

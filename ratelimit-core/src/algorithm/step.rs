@@ -1,0 +1,27 @@
+//! The steps of a decision, which every algorithm's state implements.
+
+use crate::policy::Policy;
+
+/// State of one caller under one policy. All instants and waits are in microseconds.
+pub(super) trait Step {
+    /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is charged.
+    ///
+    /// That is so if the clock went back, or if advancing again would cost as much again.
+    fn advance(&mut self, policy: &Policy, now: u64) -> bool;
+
+    /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was
+    /// lowered; then not even a cost of 0 passes.
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
+
+    /// Charges `cost`, which is available.
+    fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
+
+    /// The instant from which nothing that was charged counts; 0 if nothing was charged.
+    fn resets_at(&self) -> u64;
+
+    /// The smallest wait after which `cost`, which is not available, is; `None` if it exceeds the limit.
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
+
+    /// Refunds what was charged at `at` and counts until `until`, as far as it still counts.
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
+}

@@ -1,0 +1,109 @@
+//! Checks: a policy, the caller (partition) and the cost; and digests of them.
+
+use std::fmt;
+#[cfg(feature = "redis")]
+use std::hash::Hasher;
+use std::hash::{BuildHasher, RandomState};
+
+#[cfg(feature = "redis")]
+use siphasher::sip128::Hasher128;
+use siphasher::sip128::SipHasher13;
+
+use crate::policy::Policy;
+
+/// Largest number of limits in one group: 64.
+pub const MAX_GROUP: usize = 64;
+
+/// One check of a group: a policy, the caller (partition) and the cost.
+#[derive(Clone, Copy)]
+pub struct Check<'a> {
+    policy: &'a Policy,
+    partition: &'a [u8],
+    cost: u64,
+}
+
+impl<'a> Check<'a> {
+    /// Checks one unit of `policy` for the caller `partition`.
+    pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        Self { policy, partition: partition.as_ref(), cost: 1 }
+    }
+
+    /// Sets the cost, by default 1 unit. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
+    #[must_use]
+    pub const fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Policy by which units are counted.
+    pub const fn policy(&self) -> &'a Policy {
+        self.policy
+    }
+
+    /// Bytes that identify the caller; any bytes will do. Stores keep a digest of them, never the bytes themselves.
+    pub const fn partition(&self) -> &'a [u8] {
+        self.partition
+    }
+
+    /// Cost in units.
+    pub const fn units(&self) -> u64 {
+        self.cost
+    }
+
+    /// Whether both checks count in the same state.
+    pub(crate) fn shares_count_with(&self, other: &Self) -> bool {
+        self.policy.state_id() == other.policy.state_id() && self.partition == other.partition
+    }
+
+    /// Digest of the state in which this check counts: the same for checks that share a state, whatever their `max` and
+    /// cost.
+    ///
+    /// The digest is keyed (`SipHash`-1-3, 128 bits), so a client that does not know the key cannot choose partitions that
+    /// collide. Only the partition is hashed; the policy's fingerprint is joined by exclusive or. So the digests of one
+    /// partition differ whenever the fingerprints do, and those of two partitions collide as rarely as random numbers.
+    pub fn digest(&self, key: &[u8; 16]) -> u128 {
+        let caller: u128 = keyed(key).hash(self.partition).into();
+        let policy = u128::from(self.policy.state_id());
+        caller ^ (policy << 64 | policy)
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "two halves")]
+fn keyed(key: &[u8; 16]) -> SipHasher13 {
+    let key = u128::from_le_bytes(*key);
+    SipHasher13::new_with_keys(key as u64, (key >> 64) as u64)
+}
+
+/// Creates a random key for [`Check::digest`].
+pub(crate) fn random_key() -> [u8; 16] {
+    let mut key = [0; 16];
+    for half in key.chunks_exact_mut(8) {
+        // The standard library's own source of random keys for hash tables.
+        half.copy_from_slice(&RandomState::new().hash_one(0u8).to_le_bytes());
+    }
+    key
+}
+
+/// Digest of a whole group: its states, limits and costs, in their order.
+#[cfg(feature = "redis")]
+pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
+    let mut hasher = keyed(key);
+    for check in group {
+        hasher.write_u64(check.policy.state_id());
+        hasher.write_u64(check.policy.max());
+        hasher.write_u64(check.cost);
+        hasher.write_usize(check.partition.len());
+        hasher.write(check.partition);
+    }
+    hasher.finish128().as_u128()
+}
+
+impl fmt::Debug for Check<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the partition: it may be an address or a name, and the text may be logged.
+        f.debug_struct("Check")
+            .field("policy", &self.policy.key())
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}

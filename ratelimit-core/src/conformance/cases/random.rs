@@ -1,0 +1,85 @@
+//! The random case: a long sequence of decisions, compared with the reference.
+
+use std::time::Duration;
+
+use super::{MINUTE, Run, policy};
+use crate::check::Check;
+use crate::clock::FakeClock;
+use crate::conformance::reference::Reference;
+use crate::policy::{Algorithm, Policy};
+use crate::store::Store;
+
+/// Contract 3: a long random sequence of checks, peeks and refunds, compared field by field with [`Reference`].
+pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
+    run(Box::pin(async {
+        let policies = [
+            policy("random", Algorithm::FixedWindow, 5),
+            policy("random", Algorithm::SlidingWindowCounter, 7),
+            Policy::builder("random").max(9).window(MINUTE).sub_windows(6).build(),
+            policy("random", Algorithm::SlidingWindowLog, 6),
+            Policy::builder("random")
+                .algorithm(Algorithm::TokenBucket)
+                .max(7)
+                .window(MINUTE)
+                .burst(3)
+                .build(),
+        ];
+        assert!(Algorithm::ALL.iter().all(|all| policies.iter().any(|policy| policy.algorithm() == *all)));
+        let reference = Reference::new(clock);
+        // A linear congruential generator (Knuth's MMIX), so that every run is the same.
+        let mut seed = 2026u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let callers = [[0u8], [1]];
+        let everything = |cost: u64| -> Vec<Check<'_>> {
+            let checks =
+                policies.iter().flat_map(|policy| callers.iter().map(move |c| Check::new(policy, c)));
+            checks.map(|check| check.cost(cost)).collect()
+        };
+        // Reservations to refund at once or later.
+        let mut reservations = Vec::new();
+        // Waits of the last outcomes, after which a limit frees units.
+        let mut waits = Vec::new();
+        for step in 0..2_000 {
+            let micro = Duration::from_micros(1);
+            let promised: Option<&Duration> = waits.get(usize::try_from(random(6)).unwrap());
+            clock.advance(match (random(4), promised) {
+                (0, Some(wait)) => wait.saturating_sub(micro) + micro * u32::try_from(random(3)).unwrap(),
+                (1, _) => Duration::ZERO,
+                _ => Duration::from_micros(random(12_000_000)),
+            });
+            let group: Vec<Check<'_>> = (0..=random(3))
+                .map(|_| {
+                    let policy = &policies[usize::try_from(random(policies.len() as u64)).unwrap()];
+                    Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).cost(random(4))
+                })
+                .collect();
+            let expected = reference.check(&group).await.unwrap();
+            let outcome = store.check(&group).await.unwrap();
+            assert_eq!(outcome, expected, "step {step}: {group:?}");
+            let outcomes = expected.outcomes().iter();
+            waits = outcomes
+                .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
+                .flatten()
+                .collect::<Vec<_>>();
+            // A difference of the stored states may show only later, so all of them are compared now.
+            let all = everything(random(4));
+            let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
+            assert_eq!(stored, model, "step {step}: after {group:?}");
+            reservations.extend(outcome.reservation(&group));
+            if random(2) == 0 && !reservations.is_empty() {
+                let which = usize::try_from(random(reservations.len() as u64)).unwrap();
+                let reservation = reservations.remove(which);
+                store.refund(&reservation).await.unwrap();
+                reference.refund(&reservation).await.unwrap();
+                let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
+                assert_eq!(stored, model, "step {step}: after a refund");
+            }
+            if reservations.len() > 3 {
+                reservations.remove(0);
+            }
+        }
+    }));
+}

@@ -1,0 +1,140 @@
+//! Fallback: decisions during an outage of the store, by the failure policy of each limit.
+
+mod outage;
+
+use std::num::NonZeroU32;
+
+use smallvec::SmallVec;
+
+use self::outage::Outage;
+use crate::algorithm::Mode;
+use crate::check::Check;
+use crate::error::StoreError;
+use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::policy::{OnError, Policy};
+use crate::reservation::Reservation;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+
+/// The store of last resort, and whether an outage is on.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    local: MemoryStore,
+    /// Number of processes that share the limits, and so divide them during an outage.
+    instances: NonZeroU32,
+    outage: Outage,
+}
+
+impl Fallback {
+    pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
+        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
+    }
+
+    /// Records that the store replied.
+    pub(crate) fn record_reply(&self) {
+        self.outage.record_reply();
+    }
+
+    /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
+    /// an outage is logged and counted as a failure of the store.
+    pub(crate) async fn decide(
+        &self,
+        group: &[Check<'_>],
+        mode: Mode,
+        error: StoreError,
+        is_outage: bool,
+    ) -> Result<GroupOutcome, StoreError> {
+        if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
+            #[cfg(feature = "metrics")]
+            crate::metrics::failed(&error);
+            self.outage.record_failure(&error);
+        }
+        let decided = self.decide_locally(group, mode, error).await;
+        #[cfg(feature = "metrics")]
+        if mode == Mode::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
+            if let Ok(outcome) = &decided {
+                crate::metrics::decided(group, outcome.outcomes());
+            }
+            crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
+            if self.outage.size_metric.may_log() {
+                crate::metrics::fallback_callers(self.local.len());
+            }
+        }
+        decided
+    }
+
+    async fn decide_locally(
+        &self,
+        group: &[Check<'_>],
+        mode: Mode,
+        error: StoreError,
+    ) -> Result<GroupOutcome, StoreError> {
+        if matches!(error, StoreError::GroupTooLarge { .. }) {
+            return Err(error);
+        }
+        if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
+            return Err(error);
+        }
+        // A state that occurs twice is decided by the sum.
+        let cost = |check: &Check<'_>| {
+            let same = group.iter().filter(|other| other.shares_count_with(check));
+            same.fold(0, |sum: u64, other| sum.saturating_add(other.units()))
+        };
+        let local_policies: SmallVec<[Option<Policy>; 2]> =
+            group.iter().map(|check| self.local_policy(check, cost(check))).collect();
+        let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
+        let decided = match mode {
+            Mode::Check => self.local.check(&local).await?,
+            Mode::Peek => self.local.peek(&local).await?,
+        };
+        let mut counted = decided.outcomes().iter();
+        let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
+            let counted = policy.as_ref().and_then(|_| counted.next());
+            let limit = check.policy().capacity();
+            // Reports the limit as configured, not the part of this process.
+            match counted {
+                Some(counted) => counted.clone().with_limit(limit),
+                None => Outcome::new(limit, check.units(), limit, 0, Decision::Allowed),
+            }
+        });
+        Ok(GroupOutcome::new(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
+    }
+
+    /// Refunds charges of this process, made during an outage.
+    pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        for taken in reservation.taken() {
+            let check = taken.check();
+            if let Some(policy) = self.local_policy(&check, 0) {
+                let check = Check::new(&policy, check.partition()).cost(check.units());
+                self.local.refund(&Reservation::single(taken.with_check(check))).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the state of this process.
+    pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
+        match self.local_policy(check, 0) {
+            Some(policy) => self.local.reset(&[Check::new(&policy, check.partition())]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Logs that the store failed to refund.
+    pub(crate) fn log_failed_refund(&self, error: &StoreError) {
+        self.outage.log_failed_refund(error);
+    }
+
+    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails
+    /// open.
+    fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
+        (check.policy().on_error() == OnError::Local)
+            .then(|| check.policy().per_instance(self.instances, cost))
+    }
+}
+
+/// The checks under their local policies, without those of limits that fail open.
+fn local_checks<'a>(group: &[Check<'a>], policies: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
+    let local = group.iter().zip(policies).filter_map(|(check, policy)| Some((check, policy.as_ref()?)));
+    local.map(|(check, policy)| Check::new(policy, check.partition()).cost(check.units())).collect()
+}

@@ -1,0 +1,61 @@
+//! Errors of building a policy.
+
+/// A number, key or name of a policy is out of its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The key is empty, too long, or has a character that is not allowed.
+    Key,
+    /// The name is empty, too long, or has a character that is not allowed.
+    Name,
+    /// `max` is not from 1 to [`MAX_UNITS`](super::MAX_UNITS).
+    Max,
+    /// The window is not from [`MIN_WINDOW`](super::MIN_WINDOW) to [`MAX_WINDOW`](super::MAX_WINDOW).
+    Window,
+    /// The window has a fraction of a microsecond.
+    WindowNotMicroseconds,
+    /// The number of sub-windows is not from 1 to [`MAX_SUB_WINDOWS`](super::MAX_SUB_WINDOWS).
+    SubWindows,
+    /// The window is not a whole multiple of the sub-windows, in microseconds.
+    SubWindowsNotWhole,
+    /// Sub-windows were set for an algorithm without them.
+    SubWindowsWithoutCounter,
+    /// The burst is not from 1 to [`MAX_UNITS`](super::MAX_UNITS).
+    Burst,
+    /// A burst was set for an algorithm without one.
+    BurstWithoutTokenBucket,
+    /// A full burst takes longer to refill than [`MAX_WINDOW`](super::MAX_WINDOW).
+    Refill,
+}
+
+impl PolicyError {
+    /// Text of the error: what must be true.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Key => {
+                "key must be 1 to 128 printable ASCII characters without blanks, braces, quotes and backslashes"
+            }
+            Self::Name => {
+                "name must be 1 to 128 printable ASCII characters without blanks, braces, quotes and backslashes"
+            }
+            Self::Max => "max must be from 1 to 1000000000000",
+            Self::Window => "window must be from 1 ms to 366 days",
+            Self::WindowNotMicroseconds => "window must be a whole number of microseconds",
+            Self::SubWindows => "sub_windows must be from 1 to 60",
+            Self::SubWindowsNotWhole => "window must be a whole multiple of sub_windows, in microseconds",
+            Self::SubWindowsWithoutCounter => "sub_windows is only for the sliding window counter",
+            Self::Burst => "burst must be from 1 to 1000000000000",
+            Self::BurstWithoutTokenBucket => "burst is only for the token bucket",
+            Self::Refill => "burst * window / max, the time to refill a full burst, must be at most 366 days",
+        }
+    }
+}
+
+impl std::fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+// Written by hand, because `build` reads the texts in constants as well.
+impl std::error::Error for PolicyError {}

@@ -1,0 +1,34 @@
+//! Fingerprints of policies' states.
+
+use super::algorithm::Algorithm;
+
+/// FNV-1a of everything that tells one policy's states from another's, so that a store hashes 8 bytes instead of a name.
+///
+/// Developers choose the input, so the hash need not resist attacks.
+pub(super) const fn state_id(
+    key: &str,
+    algorithm: Algorithm,
+    max: u64,
+    window_us: u64,
+    sub_windows: u64,
+    burst: u64,
+) -> u64 {
+    let mut hash = fnv1a(0xcbf2_9ce4_8422_2325, key.as_bytes());
+    hash = fnv1a(hash, &[0, algorithm as u8]);
+    hash = fnv1a(hash, &window_us.to_le_bytes());
+    hash = fnv1a(hash, &sub_windows.to_le_bytes());
+    if algorithm.has_burst() {
+        hash = fnv1a(hash, &max.to_le_bytes());
+        hash = fnv1a(hash, &burst.to_le_bytes());
+    }
+    hash
+}
+
+const fn fnv1a(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}

@@ -1,0 +1,161 @@
+//! Bounds, shared states and texts of policies.
+
+use super::*;
+
+fn error(builder: PolicyBuilder) -> PolicyError {
+    builder.try_build().unwrap_err()
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+const BUILDER: PolicyBuilder = Policy::builder("k");
+const BUCKET: PolicyBuilder = BUILDER.algorithm(Algorithm::TokenBucket);
+
+#[test]
+fn the_defaults_are_100_per_60_s_over_two_windows() {
+    let policy = BUILDER.build();
+    assert_eq!((policy.key(), policy.name()), ("k", "k"));
+    assert_eq!((policy.max(), policy.capacity(), policy.sub_windows()), (100, 100, 1));
+    assert_eq!(policy.window(), Duration::from_secs(60));
+    assert_eq!(policy.algorithm(), Algorithm::SlidingWindowCounter);
+}
+
+#[test]
+fn max_is_from_1_to_a_trillion() {
+    assert_eq!(error(BUILDER.max(0)), PolicyError::Max);
+    assert_eq!(error(BUILDER.max(MAX_UNITS + 1)), PolicyError::Max);
+    assert_eq!(error(BUILDER.max(u64::MAX)), PolicyError::Max);
+    for max in [1, MAX_UNITS] {
+        assert_eq!(BUILDER.max(max).build().max(), max);
+    }
+}
+
+#[test]
+fn the_window_is_from_a_millisecond_to_366_days_in_whole_microseconds() {
+    for outside in
+        [Duration::ZERO, Duration::from_nanos(999_999), MAX_WINDOW + Duration::from_nanos(1), Duration::MAX]
+    {
+        assert_eq!(error(BUILDER.window(outside)), PolicyError::Window, "{outside:?}");
+    }
+    for fraction in [1, 500, 999] {
+        let window = Duration::from_millis(5) + Duration::from_nanos(fraction);
+        assert_eq!(error(BUILDER.window(window)), PolicyError::WindowNotMicroseconds, "{window:?}");
+    }
+    for inside in [MIN_WINDOW, micros(1_001), micros(31_622_399_999_999), MAX_WINDOW] {
+        assert_eq!(BUILDER.window(inside).build().window(), inside);
+    }
+}
+
+#[test]
+fn sub_windows_are_from_1_to_60_and_divide_the_window() {
+    for outside in [0, MAX_SUB_WINDOWS + 1, u64::MAX] {
+        assert_eq!(error(BUILDER.sub_windows(outside)), PolicyError::SubWindows, "{outside}");
+    }
+    for inside in [1, 2, 59, MAX_SUB_WINDOWS] {
+        let builder = BUILDER.window(micros(59 * 60_000));
+        assert_eq!(builder.sub_windows(inside).build().sub_windows(), inside);
+    }
+    assert_eq!(error(BUILDER.window(micros(1_001)).sub_windows(2)), PolicyError::SubWindowsNotWhole);
+    for other in [Algorithm::FixedWindow, Algorithm::SlidingWindowLog, Algorithm::TokenBucket] {
+        let builder = BUILDER.algorithm(other).sub_windows(1);
+        assert_eq!(error(builder), PolicyError::SubWindowsWithoutCounter, "{other}");
+    }
+}
+
+#[test]
+fn a_burst_is_from_1_to_a_trillion_and_only_for_the_token_bucket() {
+    for outside in [0, MAX_UNITS + 1, u64::MAX] {
+        assert_eq!(error(BUCKET.burst(outside)), PolicyError::Burst, "{outside}");
+    }
+    assert_eq!(BUCKET.burst(1).build().capacity(), 1);
+    assert_eq!(BUCKET.max(MAX_UNITS).burst(MAX_UNITS).build().capacity(), MAX_UNITS);
+    for other in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::SlidingWindowLog] {
+        let builder = BUILDER.algorithm(other).burst(100);
+        assert_eq!(error(builder), PolicyError::BurstWithoutTokenBucket, "{other}");
+    }
+}
+
+#[test]
+fn a_full_burst_refills_within_366_days() {
+    let bucket = BUCKET.max(1).window(Duration::from_secs(86_400));
+    assert_eq!(bucket.burst(366).build().capacity(), 366);
+    assert_eq!(error(bucket.burst(367)), PolicyError::Refill);
+    assert_eq!(error(BUCKET.max(1).window(MAX_WINDOW).burst(2)), PolicyError::Refill);
+    assert_eq!(error(BUCKET.max(1).burst(MAX_UNITS)), PolicyError::Refill);
+    // A third of a microsecond more than 366 days.
+    let thirds = BUCKET.max(3).window(micros(1_000_000)).burst(3 * 31_622_400);
+    assert!(thirds.try_build().is_ok());
+    assert_eq!(error(BUCKET.max(3).window(micros(1_000_001)).burst(3 * 31_622_400)), PolicyError::Refill);
+}
+
+#[test]
+fn keys_and_names_are_printable_and_need_no_escape() {
+    for bad in ["", " ", "a b", "a\tb", "a{b", "a}b", "a\"b", "a\\b", "\u{e9}", "a\u{7f}", "a\0b"] {
+        assert_eq!(error(Policy::builder(bad)), PolicyError::Key, "{bad:?}");
+        assert_eq!(error(BUILDER.name(bad)), PolicyError::Name, "{bad:?}");
+        assert_eq!(BUILDER.build().with_key(bad), Err(PolicyError::Key), "{bad:?}");
+        assert_eq!(BUILDER.build().with_name(bad), Err(PolicyError::Name), "{bad:?}");
+    }
+    let (longest, longer) = ("x".repeat(MAX_NAME_LEN), "x".repeat(MAX_NAME_LEN + 1));
+    assert_eq!(BUILDER.build().with_key(longer.clone()), Err(PolicyError::Key));
+    assert_eq!(BUILDER.build().with_name(longer), Err(PolicyError::Name));
+    for good in ["k", "user-api", "shop::orders::list", "a:b/c.d_e~!@#$%^&*()'`<>|,;?=+[]", &longest] {
+        let policy = BUILDER.build().with_key(good).unwrap().with_name(good).unwrap();
+        assert_eq!((policy.key(), policy.name()), (good, good));
+    }
+}
+
+#[test]
+fn the_name_is_shown_and_the_key_counts() {
+    let named = BUILDER.name("shown").build();
+    assert_eq!((named.key(), named.name()), ("k", "shown"));
+    assert_eq!(named.state_id(), BUILDER.build().state_id());
+}
+
+#[test]
+fn policies_share_a_state_when_its_counts_mean_the_same() {
+    let id = |builder: PolicyBuilder| builder.build().state_id();
+    let base = id(BUILDER);
+    assert_eq!(id(BUILDER.max(7)), base, "a changed max keeps the counts");
+    assert_ne!(id(Policy::builder("other")), base);
+    assert_ne!(id(BUILDER.window(Duration::from_secs(61))), base);
+    assert_ne!(id(BUILDER.sub_windows(6)), base);
+    assert_ne!(id(BUILDER.algorithm(Algorithm::SlidingWindowLog)), base);
+    assert_eq!(id(BUILDER.sub_windows(1)), base);
+    let bucket = id(BUCKET);
+    assert_ne!(bucket, base);
+    assert_ne!(id(BUCKET.max(7).burst(100)), bucket, "an instant means another level at another rate");
+    assert_ne!(id(BUCKET.burst(7)), bucket);
+    assert_eq!(id(BUCKET.burst(100)), bucket);
+    let renamed = BUILDER.build().with_key("other").unwrap();
+    assert_eq!(renamed.state_id(), id(Policy::builder("other")), "a key made at run time is a key");
+}
+
+#[test]
+fn every_error_names_what_is_expected() {
+    for error in [
+        PolicyError::Key,
+        PolicyError::Name,
+        PolicyError::Max,
+        PolicyError::Window,
+        PolicyError::WindowNotMicroseconds,
+        PolicyError::SubWindows,
+        PolicyError::SubWindowsNotWhole,
+        PolicyError::SubWindowsWithoutCounter,
+        PolicyError::Burst,
+        PolicyError::BurstWithoutTokenBucket,
+        PolicyError::Refill,
+    ] {
+        let text = error.to_string();
+        assert_eq!(text, error.message());
+        assert!(text.contains(" must be ") || text.contains(" is only for "), "{text}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "max must be from 1 to 1000000000000")]
+fn build_panics_with_the_text_of_the_error() {
+    let _ = Policy::new("k", 0, Duration::from_secs(60));
+}

@@ -1,0 +1,118 @@
+//! A shard: entries under one lock, and the sweep that drops expired ones.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+
+use crate::algorithm::{Mode, State, decide_one};
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::outcome::Outcome;
+use crate::policy::Policy;
+
+/// A part of the table under one lock.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) table: HashTable<Entry>,
+    /// Before this instant too few entries have expired for a sweep.
+    pub(super) next_sweep: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) digest: Digest,
+    pub(super) state: State,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
+        match mode {
+            Mode::Check => decide_one(check.policy(), check.units(), &mut self.state, now, mode),
+            Mode::Peek => decide_one(check.policy(), check.units(), &mut self.state.clone(), now, mode),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 32, "with one byte of the table, all that a caller costs");
+
+/// Two halves, because a `u128` has a larger alignment than the rest of an entry.
+pub(super) type Digest = (u64, u64);
+
+#[allow(clippy::cast_possible_truncation, reason = "two halves")]
+#[inline]
+pub(super) fn split(digest: u128) -> Digest {
+    (digest as u64, (digest >> 64) as u64)
+}
+
+/// Digest of the overflow count of a policy.
+pub(super) fn overflow_digest(policy: &Policy) -> Digest {
+    (policy.state_id(), 0)
+}
+
+/// The table's hash: half of a digest.
+#[inline]
+pub(super) fn hash(digest: Digest) -> u64 {
+    digest.0
+}
+
+impl Shard {
+    #[inline]
+    pub(super) fn find(&mut self, digest: Digest) -> Option<&mut Entry> {
+        self.table.find_mut(hash(digest), |entry| entry.digest == digest)
+    }
+
+    /// Whether there is room for a new caller beside `others`. Sweeps first if need be.
+    #[inline]
+    pub(super) fn has_room(&mut self, others: usize, now: Timestamp, max: usize) -> bool {
+        if self.table.len() + others < max.min(self.table.capacity()) {
+            return true;
+        }
+        self.sweep(now);
+        self.table.len() + others < max
+    }
+
+    /// Drops expired entries, at most once until a sixteenth of the entries has expired, so that it takes constant time per
+    /// request on average.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.table.retain(|entry| entry.state.expires_at() > now);
+        let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.state.expires_at()).collect();
+        let sixteenth = expiries.len() / 16;
+        self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
+    }
+
+    /// Decides about a new caller, and stores its state if it was charged.
+    #[inline]
+    pub(super) fn decide_new(
+        &mut self,
+        digest: Digest,
+        check: &Check<'_>,
+        now: Timestamp,
+        mode: Mode,
+    ) -> Outcome {
+        let mut state = State::new(check.policy());
+        let outcome = decide_one(check.policy(), check.units(), &mut state, now, mode);
+        if mode == Mode::Check && outcome.is_allowed() {
+            self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
+        }
+        outcome
+    }
+
+    /// Stores a state.
+    pub(super) fn put(&mut self, digest: Digest, state: State) {
+        match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
+            Slot::Occupied(slot) => slot.into_mut().state = state,
+            Slot::Vacant(slot) => {
+                slot.insert(Entry { digest, state });
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, digest: Digest) {
+        if let Ok(slot) = self.table.find_entry(hash(digest), |entry| entry.digest == digest) {
+            slot.remove();
+        }
+    }
+}

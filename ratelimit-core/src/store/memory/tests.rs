@@ -1,0 +1,196 @@
+//! The bound, sweeps and overflow counts of the in-process store.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::FakeClock;
+use crate::policy::{Algorithm, Policy};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn policy(key: &'static str, algorithm: Algorithm) -> Policy {
+    Policy::builder(key).algorithm(algorithm).max(3).window(MINUTE).build()
+}
+
+fn store(max_callers: usize) -> (MemoryStore, FakeClock) {
+    let clock = FakeClock::at(Timestamp::from_micros(1_789_948_800_000_000));
+    (MemoryStore::with_max_callers(max_callers).with_clock(clock.clone()), clock)
+}
+
+fn check_n(store: &MemoryStore, policy: &Policy, caller: &str, cost: u64) -> Outcome {
+    store.decide(&[Check::new(policy, caller).cost(cost)], Mode::Check).outcomes()[0].clone()
+}
+
+fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
+    check_n(store, policy, caller, 1).is_allowed()
+}
+
+/// Checks `callers` new callers; returns how many passed.
+fn flood(store: &MemoryStore, policy: &Policy, callers: usize) -> usize {
+    (0..callers).filter(|i| passes(store, policy, &format!("flood-{i}"))).count()
+}
+
+#[test]
+fn a_table_holds_no_more_than_its_bound_and_one_for_each_policy() {
+    let (one, two) = (policy("one", Algorithm::SlidingWindowCounter), policy("two", Algorithm::TokenBucket));
+    for max in [0, 1, 2, 15, 63, 64, 127, 128, 129, 200, 1_000, 5_000] {
+        let (store, _) = store(max);
+        for i in 0..3 * max + 200 {
+            let _ = passes(&store, [&one, &two][i % 2], &format!("{i}"));
+        }
+        assert!(store.len() <= max.max(1) + 2, "{} for {max}", store.len());
+    }
+}
+
+#[test]
+fn groups_keep_to_the_bound_as_well() {
+    let (one, two) = (policy("one", Algorithm::FixedWindow), policy("two", Algorithm::SlidingWindowLog));
+    for max in [1, 5, 63, 128, 1_000] {
+        let (store, _) = store(max);
+        for i in 0..max + 50 {
+            let callers: Vec<String> = (0..16).map(|j| format!("{i}/{j}")).collect();
+            let group: Vec<Check<'_>> = callers
+                .iter()
+                .enumerate()
+                .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).cost(0))
+                .collect();
+            let _ = store.decide(&group, Mode::Check);
+            assert!(store.len() <= max + 2, "{} for {max}", store.len());
+        }
+    }
+}
+
+#[test]
+fn expired_entries_make_room() {
+    let policy = policy("k", Algorithm::SlidingWindowLog);
+    for max in [1, 10, 63, 640] {
+        let (store, clock) = store(max);
+        for round in 0..5 {
+            for i in 0..=(max / 2) {
+                let caller = format!("{round}/{i}");
+                assert_eq!(check_n(&store, &policy, &caller, 3).remaining(), 0, "{caller} has its own count");
+            }
+            clock.advance(MINUTE + Duration::from_micros(1));
+        }
+        assert!(store.len() <= max);
+    }
+}
+
+#[test]
+fn a_flood_drops_no_caller_that_still_counts() {
+    for &algorithm in Algorithm::ALL {
+        let policy = policy("k", algorithm);
+        let (store, clock) = store(1_000);
+        assert_eq!(check_n(&store, &policy, "active", 1).remaining(), 2);
+        assert_eq!(check_n(&store, &policy, "used up", 3).remaining(), 0);
+        let denied = check_n(&store, &policy, "used up", 1);
+        flood(&store, &policy, 10_000);
+        assert_eq!(check_n(&store, &policy, "used up", 1), denied, "{algorithm}");
+        assert_eq!(check_n(&store, &policy, "active", 0).remaining(), 2, "{algorithm}");
+        // A later flood does not free a denied caller either.
+        let wait = denied.retry_after().unwrap();
+        clock.advance(wait.saturating_sub(Duration::from_micros(1)));
+        flood(&store, &policy, 10_000);
+        assert!(!passes(&store, &policy, "used up"), "{algorithm}");
+        clock.advance(Duration::from_micros(1));
+        assert!(passes(&store, &policy, "used up"), "{algorithm}");
+    }
+}
+
+#[test]
+fn callers_without_room_share_one_limited_count() {
+    let (policy, other) = (policy("k", Algorithm::FixedWindow), policy("other", Algorithm::FixedWindow));
+    for max in [1, 63, 128, 5_000] {
+        let (store, clock) = store(max);
+        // Until every shard is full; then no new caller finds room.
+        flood(&store, &policy, 20 * max);
+        let held = store.len();
+        assert!(held <= max + 1);
+        let late = |i: usize| format!("late-{i}");
+        assert_eq!((0..1_000).filter(|&i| passes(&store, &policy, &late(i))).count(), 0, "all denied");
+        assert_eq!((0..1_000).filter(|&i| passes(&store, &other, &late(i))).count(), 3, "its own count");
+        let callers: Vec<String> = (0..4).map(late).collect();
+        let group: Vec<Check<'_>> = callers.iter().map(|caller| Check::new(&other, caller).cost(0)).collect();
+        let outcome = store.decide(&group, Mode::Peek);
+        assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
+        assert_eq!(store.len(), held + 1);
+        clock.advance(MINUTE);
+        assert!(passes(&store, &policy, "flood-0"), "it ends with the window");
+    }
+}
+
+#[test]
+fn a_group_of_callers_without_room_is_charged_once_each() {
+    let policy = policy("k", Algorithm::FixedWindow);
+    let (store, _) = store(1);
+    assert!(passes(&store, &policy, "first"));
+    let group = ["second", "third"].map(|caller| Check::new(&policy, caller));
+    assert!(store.decide(&group, Mode::Check).is_allowed());
+    assert_eq!(check_n(&store, &policy, "fourth", 0).remaining(), 1, "two of three are taken");
+    assert!(!store.decide(&group, Mode::Check).is_allowed());
+    assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "a caller with room has its own count");
+}
+
+#[test]
+fn a_denied_new_caller_and_a_peek_take_no_room() {
+    let policy = policy("k", Algorithm::SlidingWindowCounter);
+    let (store, _) = store(100);
+    assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
+    let _ = store.decide(&[Check::new(&policy, "curious")], Mode::Peek);
+    let group = [Check::new(&policy, "greedy").cost(4), Check::new(&policy, "companion")];
+    assert!(!store.decide(&group, Mode::Check).is_allowed());
+    assert!(store.is_empty());
+}
+
+#[test]
+fn sweeping_costs_constant_time_on_average() {
+    let policy = policy("k", Algorithm::SlidingWindowLog);
+    let (store, clock) = store(63);
+    assert_eq!(store.shards.len(), 1);
+    let mut sweeps = 0;
+    // Three windows with 20,000 new callers each.
+    for i in 0..60_000 {
+        let before = store.shards[0].lock().next_sweep;
+        let _ = passes(&store, &policy, &format!("{i}"));
+        sweeps += u32::from(store.shards[0].lock().next_sweep != before);
+        clock.advance(MINUTE / 20_000);
+    }
+    // A sweep visits all entries and frees at least a sixteenth: a few sweeps while the table grows, then about sixteen
+    // for each window.
+    assert!((10..=80).contains(&sweeps), "{sweeps} sweeps");
+}
+
+#[test]
+fn reset_and_refund_of_callers_without_room_change_no_other_count() {
+    let policy = policy("k", Algorithm::FixedWindow);
+    let (store, _) = store(1);
+    assert!(passes(&store, &policy, "first"));
+    let group = [Check::new(&policy, "second")];
+    let reservation = store.decide(&group, Mode::Check).reservation(&group).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        store.refund(&reservation).await.unwrap();
+        store.reset(&group).await.unwrap();
+    });
+    assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
+    assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2);
+}
+
+#[test]
+fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
+    let policy = policy("k", Algorithm::SlidingWindowLog);
+    let (store, clock) = store(1);
+    assert!(passes(&store, &policy, "first"));
+    clock.advance(MINUTE / 2);
+    let group = [Check::new(&policy, "second")];
+    let overflowed = store.decide(&group, Mode::Check).reservation(&group).unwrap();
+    // Now there is room.
+    clock.advance(MINUTE / 2 + Duration::from_micros(1));
+    let own = store.decide(&group, Mode::Check);
+    assert_eq!(own.outcomes()[0].remaining(), 2);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(Store::refund(&store, &overflowed)).unwrap();
+    assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
+    runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
+    assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
+}

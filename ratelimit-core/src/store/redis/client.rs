@@ -1,0 +1,140 @@
+//! The handle to the connection, and the thread on which the connection lives.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::breaker::Breaker;
+use super::command::{Command, Keys, ScriptCall};
+use super::deadline::RequestDeadline;
+use super::denial_cache::InvalidateOnDrop;
+use super::error::CallError;
+use super::link::{CallProgress, Link};
+use super::protocol::{Encoder, Request};
+use super::queue::{PendingReply, Queues};
+use super::timeouts::Timeouts;
+use super::topology::{Topology, key_in_each_range};
+use crate::error::{ConfigError, StoreError};
+
+/// A handle to the connection; dropping it ends the thread.
+pub(super) struct Client {
+    link: Arc<Link>,
+    runtime: Handle,
+    queues: Queues,
+    /// Dropped with the handle, which ends the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Client {
+    /// Starts the thread and returns.
+    pub(super) fn start(
+        topology: Topology,
+        timeouts: Timeouts,
+        breaker: Breaker,
+        encoder: &Arc<Encoder>,
+    ) -> Result<Self, ConfigError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
+        let probe_key = |number| encoder.key_format.probe_key(number);
+        let is_cluster = topology.is_cluster();
+        let probe_keys = if is_cluster { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
+        let link = Arc::new(Link::new(is_cluster, timeouts, breaker, probe_keys));
+        let (stop, stopped) = oneshot::channel();
+        let handle = runtime.handle().clone();
+        let queues = Queues::start(&link, &handle, encoder);
+        runtime.spawn(Arc::clone(&link).supervise_forever(topology));
+        // When this handle is dropped, the thread ends, and all tasks on it.
+        let run = move || drop(runtime.block_on(stopped));
+        thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
+        Ok(Self { link, runtime: handle, queues, _stop: stop })
+    }
+
+    /// Whether the keys of one call must be on one node.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.link.is_cluster()
+    }
+
+    /// Whether there is a connection that serves; a part of a cluster may be out.
+    pub(super) fn is_up(&self) -> bool {
+        self.link.is_up()
+    }
+
+    /// Longest time for a decision.
+    pub(super) fn deadline(&self) -> Duration {
+        self.link.deadline()
+    }
+
+    /// Queues a group whose keys are on one node.
+    pub(super) fn submit(&self, request: Request, deadline: RequestDeadline) -> PendingReply {
+        self.queues.submit(request, deadline)
+    }
+
+    /// Runs a script; see [`send`](Self::send).
+    pub(super) fn run(
+        &self,
+        call: ScriptCall,
+        deadline: RequestDeadline,
+        guard: InvalidateOnDrop,
+    ) -> SentCommand {
+        self.send(Command::Run(call), deadline, guard)
+    }
+
+    /// Removes keys that are on one node; see [`send`](Self::send).
+    pub(super) fn delete(
+        &self,
+        keys: Keys,
+        deadline: RequestDeadline,
+        guard: InvalidateOnDrop,
+    ) -> SentCommand {
+        self.send(Command::Delete(keys), deadline, guard)
+    }
+
+    /// Sends a command from the connection's own thread, so that the caller needs no particular runtime.
+    ///
+    /// The result waits until the request's deadline. The command goes on without it, for the store's deadline, so that a
+    /// refund does not depend on the time left to the request; `guard` is dropped at its end.
+    fn send(&self, command: Command, deadline: RequestDeadline, guard: InvalidateOnDrop) -> SentCommand {
+        let (sender, receiver) = oneshot::channel();
+        let range = self.link.range(command.keys().first().map(String::as_str));
+        // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
+        if let Some(error) = self.link.fast_fail(range) {
+            let _ = sender.send(Err(error));
+            return SentCommand(receiver);
+        }
+        let link = Arc::clone(&self.link);
+        // Starts here, so that waiting for the thread counts as well.
+        let end = Instant::now() + link.deadline();
+        self.runtime.spawn(async move {
+            let progress = CallProgress::default();
+            let mut call = pin!(link.call(&command, range, &progress));
+            if let Ok(reply) = timeout_at(deadline.instant(), call.as_mut()).await {
+                // Dropped first, so that the caller sees its own change.
+                drop(guard);
+                let _ = sender.send(reply);
+                return;
+            }
+            let is_recorded = link.record_timeout(range, &progress);
+            let _ = sender.send(Err(deadline.timeout_error()));
+            if timeout_at(end, call).await.is_err() && !is_recorded {
+                link.record_timeout(range, &progress);
+            }
+            drop(guard);
+        });
+        SentCommand(receiver)
+    }
+}
+
+/// A command that was sent.
+pub(super) struct SentCommand(oneshot::Receiver<Result<Value, CallError>>);
+
+impl SentCommand {
+    /// Waits for the end of the command.
+    pub(super) async fn done(self) -> Result<(), StoreError> {
+        self.0.await.unwrap_or(Err(CallError::Unavailable)).map(drop).map_err(StoreError::from)
+    }
+}

@@ -1,0 +1,188 @@
+//! Groups of several callers: one call per caller, and refunds if a later caller of a cluster's group is denied.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::RedisStore;
+use super::client::SentCommand;
+use super::command::{Keys, ScriptCall};
+use super::deadline::RequestDeadline;
+use super::protocol::RefundArgs;
+use super::queue::PendingReply;
+use super::script;
+use crate::algorithm::Mode;
+use crate::check::Check;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::reservation::{Reservation, Taken};
+
+/// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
+struct CallerChecks<'a> {
+    checks: SmallVec<[Check<'a>; 2]>,
+    indices: SmallVec<[usize; 2]>,
+}
+
+fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
+    let mut callers: SmallVec<[CallerChecks<'a>; 2]> = SmallVec::new();
+    for (index, check) in group.iter().enumerate() {
+        match callers.iter_mut().find(|caller| caller.checks[0].partition() == check.partition()) {
+            Some(caller) => {
+                caller.checks.push(*check);
+                caller.indices.push(index);
+            }
+            None => callers.push(CallerChecks { checks: smallvec![*check], indices: smallvec![index] }),
+        }
+    }
+    callers
+}
+
+/// The outcome of one caller's checks while nothing is charged.
+enum PeekedOutcome {
+    Known(GroupOutcome),
+    Pending(PendingReply),
+}
+
+impl RedisStore {
+    pub(super) async fn decide(
+        &self,
+        group: &[Check<'_>],
+        mode: Mode,
+        deadline: RequestDeadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        if self.client.is_cluster() {
+            let callers = split_by_caller(group);
+            if callers.len() > 1 {
+                return self.decide_each_caller(group.len(), &callers, mode, deadline).await;
+            }
+        }
+        self.submit(group, mode, deadline).reply().await?.into_outcome(group)
+    }
+
+    /// Decides about several callers, which may be on different nodes: charges them in order, and refunds the charges if
+    /// one of them is denied. All of that has one deadline.
+    async fn decide_each_caller(
+        &self,
+        size: usize,
+        callers: &[CallerChecks<'_>],
+        mode: Mode,
+        deadline: RequestDeadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
+        // Index and outcome of the denied caller.
+        let mut denied = None;
+        if mode == Mode::Check {
+            for (index, caller) in callers.iter().enumerate() {
+                let reply = self.submit(&caller.checks, Mode::Check, deadline).reply().await;
+                match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
+                    Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
+                    Ok(outcome) => {
+                        self.refund_charged(callers, &outcomes, deadline).await;
+                        denied = Some((index, outcome));
+                        break;
+                    }
+                    Err(error) => {
+                        self.refund_charged(callers, &outcomes, deadline).await;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let allowed = denied.is_none();
+        if mode == Mode::Peek || !allowed {
+            // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit.
+            let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
+                .map(|(index, caller)| match denied.take_if(|(known, _)| *known == index) {
+                    Some((_, outcome)) => PeekedOutcome::Known(outcome),
+                    None => PeekedOutcome::Pending(self.submit(&caller.checks, Mode::Peek, deadline)),
+                })
+                .collect();
+            outcomes.clear();
+            for (peeked, caller) in peeked.into_iter().zip(callers) {
+                outcomes.push(match peeked {
+                    PeekedOutcome::Known(outcome) => outcome,
+                    PeekedOutcome::Pending(pending) => pending.reply().await?.into_outcome(&caller.checks)?,
+                });
+            }
+        }
+        let allowed = allowed && outcomes.iter().all(GroupOutcome::is_allowed);
+        let indices = callers.iter().map(|caller| &caller.indices[..]);
+        Ok(GroupOutcome::join(size, allowed, indices.zip(&outcomes)))
+    }
+
+    /// Refunds the charges of the first callers of a denied group, one outcome for each.
+    async fn refund_charged(
+        &self,
+        callers: &[CallerChecks<'_>],
+        outcomes: &[GroupOutcome],
+        deadline: RequestDeadline,
+    ) {
+        let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
+            Some(self.send_refunds(&outcome.reservation(&caller.checks)?, deadline))
+        });
+        let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();
+        if let Err(error) = wait_for_all(sent).await
+            && self.refund_log.may_log()
+        {
+            // The units then count until their window is over: fewer requests pass than may, never more.
+            tracing::warn!(error = %error, "could not give back what a denied group had taken");
+        }
+    }
+
+    pub(super) async fn refund_each_caller(
+        &self,
+        reservation: &Reservation<'_>,
+        deadline: RequestDeadline,
+    ) -> Result<(), StoreError> {
+        wait_for_all(self.send_refunds(reservation, deadline)).await
+    }
+
+    /// Sends one refund per caller of a reservation.
+    fn send_refunds(
+        &self,
+        reservation: &Reservation<'_>,
+        deadline: RequestDeadline,
+    ) -> SmallVec<[SentCommand; 2]> {
+        let key_format = &self.encoder.key_format;
+        let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
+        taken
+            .chunk_by(|one, next| one.check().partition() == next.check().partition())
+            .map(|caller| {
+                let mut keys = Keys::new();
+                let mut arguments = RefundArgs::new((self.encoder.now)());
+                for taken in caller {
+                    keys.push(key_format.redis_key(&key_format.key(&taken.check())));
+                    arguments.push(taken);
+                }
+                let script = script::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
+                let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Taken::check).collect();
+                let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+                self.client.run(call, deadline, self.denials.invalidate_on_drop(&checks))
+            })
+            .collect()
+    }
+
+    pub(super) async fn reset_each_caller(
+        &self,
+        group: &[Check<'_>],
+        deadline: RequestDeadline,
+    ) -> Result<(), StoreError> {
+        let key_format = &self.encoder.key_format;
+        let sent: SmallVec<[SentCommand; 2]> = split_by_caller(group)
+            .into_iter()
+            .map(|caller| {
+                let checks = caller.checks.iter();
+                let keys = checks.map(|check| key_format.redis_key(&key_format.key(check))).collect();
+                self.client.delete(keys, deadline, self.denials.invalidate_on_drop(&caller.checks))
+            })
+            .collect();
+        wait_for_all(sent).await
+    }
+}
+
+/// Waits for all commands. Returns the first error, if any.
+async fn wait_for_all(commands: SmallVec<[SentCommand; 2]>) -> Result<(), StoreError> {
+    let mut result = Ok(());
+    for command in commands {
+        result = result.and(command.done().await);
+    }
+    result
+}

@@ -1,0 +1,260 @@
+//! Denial cache: repeats the server's last denial of a caller until its `retry_after`, without a round trip.
+//!
+//! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a wait. Those by this
+//! process take effect at once. Those by other processes, and lost data on the server, are seen at most the cache's TTL
+//! later. The cache never admits a request.
+//!
+//! An entry applies only to the same group (states, limits and costs), with the elapsed time taken off. The denial is
+//! exact: the first of its waits is not over. What it reports is exact as well, with these exceptions:
+//!
+//! * `remaining` is as old as the denial for limits that are not violated, and for limits with a cost above 1 of which
+//!   something remains. Where nothing remains, an entry ends when one more unit would pass.
+//! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile, or, for a cost
+//!   above 1, a request of another process. A request of this process ends such an entry.
+//! * The server does not note expiries while no request comes. If its clock then goes back, expired units count again until
+//!   their window is over. Only denials with a cost above 1 outlive an expiry.
+//! * Waits are counted from the arrival of the reply, so they are longer by its way back, and never shorter.
+//!
+//! Times are differences between readings of one monotonic clock of this process. A wait began when the server decided,
+//! after the request was sent and before the reply arrived, so it is over here no later than there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::check::{Check, group_digest, random_key};
+use crate::clock::{Clock, Timestamp};
+use crate::outcome::GroupOutcome;
+
+/// Number of locks over which the entries are spread.
+const SHARDS: usize = 16;
+
+/// Maximum number of entries under one lock. Further denials are not cached.
+const MAX_PER_SHARD: usize = 1_000;
+
+/// Number of buckets of callers, each with change counters of its own.
+const CHANGE_BUCKETS: usize = 1024;
+
+/// Denials of the server, by the state that was violated.
+#[derive(Debug)]
+pub(super) struct DenialCache {
+    clock: Arc<dyn Clock>,
+    /// Longest life of an entry; zero disables the cache.
+    ttl: Duration,
+    /// Key of the digests.
+    key: [u8; 16],
+    shards: Box<[Mutex<Shard>]>,
+    /// Whether there ever was an entry; until then lookups end at once.
+    any: AtomicBool,
+    /// For each bucket of callers; finding a bucket takes no digest.
+    changes: Box<[ChangeCounters]>,
+}
+
+/// Number of changes that this process made to states of a bucket.
+#[derive(Debug, Default)]
+struct ChangeCounters {
+    /// Resets and refunds.
+    freed: AtomicU64,
+    charged: AtomicU64,
+}
+
+/// Entries under one lock.
+#[derive(Debug, Default)]
+struct Shard {
+    table: HashTable<Denial>,
+    /// No entry expires before this instant.
+    next_sweep: Timestamp,
+}
+
+/// A check that is about to be sent to the server.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    sent_at: Timestamp,
+    /// For each check of the group, the changes of its bucket until then.
+    changes: SmallVec<[u64; 2]>,
+}
+
+#[derive(Debug)]
+struct Denial {
+    /// Digest of the violated state, the first of several.
+    state: u128,
+    /// Digest of the whole group, with its limits and costs.
+    group: u128,
+    received_at: Timestamp,
+    until: Timestamp,
+    /// For each check of the group, the changes of its bucket before it was sent.
+    changes: SmallVec<[u64; 2]>,
+    outcome: GroupOutcome,
+}
+
+/// Whether each state of the group is charged one unit. Then nothing remains of a violated limit.
+fn has_single_units(group: &[Check<'_>]) -> bool {
+    let mut rest = group;
+    while let [check, others @ ..] = rest {
+        if check.units() != 1 || others.iter().any(|other| other.shares_count_with(check)) {
+            return false;
+        }
+        rest = others;
+    }
+    true
+}
+
+/// The table's hash: the lower half of a digest.
+#[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
+fn hash(digest: u128) -> u64 {
+    digest as u64
+}
+
+impl DenialCache {
+    pub(super) fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let changes = (0..CHANGE_BUCKETS).map(|_| ChangeCounters::default()).collect();
+        Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
+    }
+
+    fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
+        // The upper half; the table uses the lower.
+        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
+        let bits = (state >> 96) as usize;
+        self.shards[bits % SHARDS].lock()
+    }
+
+    /// For each check of the group, the changes of its bucket that matter to a denial of the group. Callers that share a
+    /// bucket end each other's entries, which costs a round trip.
+    fn changes<'a>(&'a self, group: &'a [Check<'_>]) -> impl Iterator<Item = u64> + 'a {
+        let single = has_single_units(group);
+        group.iter().map(move |check| {
+            let counters = &self.changes[change_bucket(check)];
+            let charged = if single { 0 } else { counters.charged.load(Ordering::Acquire) };
+            counters.freed.load(Ordering::Acquire) + charged
+        })
+    }
+
+    /// Records that this process charged the group, which ends denials of larger costs.
+    pub(super) fn record_charge(&self, group: &[Check<'_>]) {
+        for check in group.iter().filter(|check| check.units() > 0) {
+            self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The denial of this group as seen now, if there is one whose wait is not over.
+    pub(super) fn get(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        if !self.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now = self.clock.now();
+        let mut digest_of_group = None;
+        group.iter().find_map(|check| {
+            let state = check.digest(&self.key);
+            let mut shard = self.lock_shard(state);
+            let known = shard.table.find_entry(hash(state), |denial| denial.state == state).ok()?;
+            let denial = known.get();
+            // The entry may be newer than `now`, which costs a round trip; or a test's clock went back.
+            if now < denial.received_at || denial.until <= now {
+                known.remove();
+                return None;
+            }
+            let digest = *digest_of_group.get_or_insert_with(|| group_digest(group, &self.key));
+            if denial.group != digest {
+                return None;
+            }
+            if !self.changes(group).eq(denial.changes.iter().copied()) {
+                known.remove();
+                return None;
+            }
+            Some(denial.outcome.clone().aged(denial.received_at, now))
+        })
+    }
+
+    /// Notes the instant and the changes before a check is sent whose denial may be cached. `None` if the cache is disabled.
+    pub(super) fn begin_lookup(&self, group: &[Check<'_>]) -> Option<Lookup> {
+        if self.ttl.is_zero() {
+            return None;
+        }
+        Some(Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() })
+    }
+
+    /// Caches the outcome, if it is a denial.
+    pub(super) fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
+        if outcome.is_allowed() {
+            return;
+        }
+        let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
+        let Some((check, _)) = violated().next() else { return };
+        let state = check.digest(&self.key);
+        // A cost above the limit has no wait; where nothing remains, the outcome changes with the next unit.
+        let waits = violated().flat_map(|(_, outcome)| [outcome.retry_after(), outcome.next_unit_after()]);
+        let wait = waits.flatten().fold(self.ttl, Duration::min);
+        let (now, until) = (self.clock.now(), lookup.sent_at.after(wait));
+        if until <= now {
+            return;
+        }
+        let Lookup { changes, .. } = lookup;
+        let digest = group_digest(group, &self.key);
+        let mut shard = self.lock_shard(state);
+        // A change since then may be the cause of the denial.
+        if !self.changes(group).eq(changes.iter().copied()) {
+            return;
+        }
+        let denial =
+            Denial { state, group: digest, received_at: now, until, changes, outcome: outcome.clone() };
+        if let Some(known) = shard.table.find_mut(hash(state), |known| known.state == state) {
+            *known = denial;
+        } else if shard.has_room(now) {
+            shard.next_sweep = shard.next_sweep.min(until);
+            shard.table.insert_unique(hash(state), denial, |denial| hash(denial.state));
+        }
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// A guard that ends the entries of these states when it is dropped, for a command that is about to change them.
+    pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> InvalidateOnDrop {
+        let states = checks.iter().map(|check| (check.digest(&self.key), change_bucket(check))).collect();
+        InvalidateOnDrop { denials: Arc::clone(self), states }
+    }
+}
+
+/// The bucket of a caller: by the length and the last bytes of the partition.
+fn change_bucket(check: &Check<'_>) -> usize {
+    let last = check.partition().iter().rev().take(2);
+    last.fold(check.partition().len(), |bucket, byte| bucket * 31 + usize::from(*byte)) % CHANGE_BUCKETS
+}
+
+impl Shard {
+    /// Whether there is room for one more entry; makes room first if entries may have expired.
+    fn has_room(&mut self, now: Timestamp) -> bool {
+        if self.table.len() < MAX_PER_SHARD {
+            return true;
+        }
+        if now < self.next_sweep {
+            return false;
+        }
+        self.table.retain(|denial| now < denial.until);
+        self.next_sweep = self.table.iter().map(|denial| denial.until).min().unwrap_or(now);
+        self.table.len() < MAX_PER_SHARD
+    }
+}
+
+/// Ends the entries of some states when it is dropped. It travels with the command that changes the states, and is dropped
+/// at its end.
+pub(super) struct InvalidateOnDrop {
+    denials: Arc<DenialCache>,
+    /// Digest and bucket of each.
+    states: SmallVec<[(u128, usize); 2]>,
+}
+
+impl Drop for InvalidateOnDrop {
+    fn drop(&mut self) {
+        for &(state, bucket) in &self.states {
+            let mut shard = self.denials.lock_shard(state);
+            self.denials.changes[bucket].freed.fetch_add(1, Ordering::Release);
+            if let Ok(known) = shard.table.find_entry(hash(state), |denial| denial.state == state) {
+                known.remove();
+            }
+        }
+    }
+}

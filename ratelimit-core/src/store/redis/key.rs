@@ -1,0 +1,147 @@
+//! Keys in Redis.
+//!
+//! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the policy's key;
+//! the kind of state (algorithm, window and further numbers); and the caller's digest, 128 bits as 22 characters of
+//! URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
+//!
+//! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind contain none,
+//! and the digest has a fixed length, so the parts can be read from both ends.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use crate::check::Check;
+use crate::policy::{Algorithm, Parameter, Policy};
+
+/// Version of the keys and of the states under them; another layout gets another number.
+const LAYOUT: char = '1';
+
+/// Formats keys: prefix, and key of the callers' digests.
+pub(super) struct KeyFormat {
+    prefix: String,
+    digest_key: [u8; 32],
+}
+
+impl KeyFormat {
+    /// Returns `None` if the prefix is empty, too long, or has a character that is not allowed.
+    pub(super) fn new(prefix: &str, secret: &str) -> Option<Self> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let ok = (1..=32).contains(&prefix.len()) && prefix.chars().all(allowed);
+        ok.then(|| Self {
+            prefix: format!("{prefix}{LAYOUT}:"),
+            digest_key: blake3::derive_key("ratelimit-core 2026 digest of a caller", secret.as_bytes()),
+        })
+    }
+
+    /// Key of a probe, which checks that a server can be written to; no count is kept there.
+    pub(super) fn probe_key(&self, number: u32) -> String {
+        format!("{}probe:{number}", self.prefix)
+    }
+
+    /// The key of a check's state.
+    pub(super) fn key(&self, check: &Check<'_>) -> StateKey {
+        let mut caller = [0; 16];
+        let digest = blake3::keyed_hash(&self.digest_key, check.partition());
+        caller.copy_from_slice(&digest.as_bytes()[..16]);
+        StateKey { caller, policy: check.policy().shared_key(), kind: StateKind::new(check.policy()) }
+    }
+
+    /// The key as it is sent.
+    pub(super) fn redis_key(&self, key: &StateKey) -> String {
+        let mut name = String::with_capacity(self.prefix.len() + key.policy.len() + 48);
+        name.push_str(&self.prefix);
+        name.push_str(&key.policy);
+        name.push(':');
+        key.kind.push(&mut name);
+        name.push_str(":{");
+        push_base64(&mut name, &key.caller);
+        name.push('}');
+        name
+    }
+}
+
+/// The parts of a key; formatted only when it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StateKey {
+    /// Digest of the caller.
+    caller: [u8; 16],
+    policy: Cow<'static, str>,
+    kind: StateKind,
+}
+
+impl StateKey {
+    /// A hash for tables; keys of one caller may share it.
+    pub(super) fn hash(&self) -> u64 {
+        #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a hash as good as any")]
+        let half = u128::from_le_bytes(self.caller) as u64;
+        half ^ self.kind.window_us
+    }
+
+    /// Digest of the caller.
+    pub(super) const fn caller(&self) -> &[u8; 16] {
+        &self.caller
+    }
+
+    /// The hash tag, which decides the node of a cluster.
+    pub(super) fn hash_tag(&self) -> String {
+        let mut tag = String::with_capacity(22);
+        push_base64(&mut tag, &self.caller);
+        tag
+    }
+}
+
+/// Numbers that distinguish a policy's states from those of another policy with the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StateKind {
+    algorithm: Algorithm,
+    window_us: u64,
+    /// Sub-windows, or `max` and burst; 0 where they do not matter to the state.
+    more: [u64; 2],
+}
+
+impl StateKind {
+    fn new(policy: &Policy) -> Self {
+        let more = match policy.algorithm().spec().parameter {
+            Parameter::SubWindows if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
+            Parameter::Burst => [policy.max(), policy.capacity()],
+            Parameter::SubWindows | Parameter::None => [0, 0],
+        };
+        Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more }
+    }
+
+    /// Appends the algorithm's tag, the window and the further numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
+    fn push(&self, name: &mut String) {
+        name.push(char::from(self.algorithm.spec().tag));
+        let units = [
+            (86_400_000_000, "d"),
+            (3_600_000_000, "h"),
+            (60_000_000, "m"),
+            (1_000_000, "s"),
+            (1000, "ms"),
+            (1, "us"),
+        ];
+        let window = self.window_us;
+        if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit)) {
+            // Writing to a string does not fail.
+            let _ = write!(name, "{}{suffix}", window / unit);
+        }
+        for number in self.more.into_iter().filter(|number| *number > 0) {
+            let _ = write!(name, ".{number}");
+        }
+    }
+}
+
+/// URL-safe base64 without padding.
+fn push_base64(name: &mut String, bytes: &[u8]) {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for i in 0..=chunk.len() {
+            name.push(char::from(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Formats of keys.
+
+use std::time::Duration;
+
+use super::*;
+
+fn redis_key(policy: &Policy, partition: &str) -> String {
+    let key_format = KeyFormat::new("rl", "").unwrap();
+    key_format.redis_key(&key_format.key(&Check::new(policy, partition)))
+}
+
+#[test]
+fn a_key_names_the_policy_and_hides_the_caller() {
+    let policy = Policy::new("user-api", 10, Duration::from_secs(60));
+    let name = redis_key(&policy, "203.0.113.7");
+    assert!(name.starts_with("rl1:user-api:c1m:{"), "{name}");
+    assert!(name.ends_with('}'));
+    assert_eq!(name.len(), "rl1:user-api:c1m:{}".len() + 22);
+    assert!(!name.contains("203"));
+}
+
+#[test]
+fn kinds_tell_states_apart() {
+    let policy = |algorithm, window| {
+        Policy::builder("k").max(10).algorithm(algorithm).window(Duration::from_micros(window)).build()
+    };
+    let kind = |policy: &Policy| {
+        let mut kind = String::new();
+        StateKind::new(policy).push(&mut kind);
+        kind
+    };
+    assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");
+    assert_eq!(kind(&policy(Algorithm::SlidingWindowLog, 90_000_000)), "l90s");
+    assert_eq!(kind(&policy(Algorithm::SlidingWindowCounter, 1001)), "c1001us");
+    assert_eq!(kind(&policy(Algorithm::TokenBucket, 1_000_000)), "t1s.10.10");
+    let six = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();
+    assert_eq!(kind(&six), "c1h.6");
+}
+
+#[test]
+fn a_secret_changes_the_digest() {
+    let policy = Policy::new("k", 10, Duration::from_secs(60));
+    let with = |secret| KeyFormat::new("rl", secret).unwrap().key(&Check::new(&policy, "a"));
+    assert_ne!(with(""), with("s3cret"));
+    assert_eq!(with("s3cret"), with("s3cret"));
+}
+
+#[test]
+fn base64_is_that_of_rfc_4648() {
+    let encode = |bytes: &[u8]| {
+        let mut text = String::new();
+        push_base64(&mut text, bytes);
+        text
+    };
+    assert_eq!(encode(b"f"), "Zg");
+    assert_eq!(encode(b"fo"), "Zm8");
+    assert_eq!(encode(b"foobar"), "Zm9vYmFy");
+    assert_eq!(encode(&[0xff; 16]), "_____________________w");
+}
+
+#[test]
+fn a_prefix_cannot_break_the_key() {
+    for bad in ["", "a:b", "a{b", "a b", "a\r\nb", &"x".repeat(33)] {
+        assert!(KeyFormat::new(bad, "").is_none(), "{bad}");
+    }
+}

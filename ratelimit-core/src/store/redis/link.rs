@@ -1,0 +1,266 @@
+//! The connection's state, which requests and the supervisor share, and what calls report about it.
+//!
+//! Only a reply that proves that nothing ran is answered by sending again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`,
+//! `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
+//! whether the request was charged, so it is not sent again.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, RedisResult, Value};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::breaker::Breaker;
+use super::command::Command;
+use super::error::{CallError, ConnectionImpact};
+use super::timeouts::Timeouts;
+use super::topology::{RedisConnection, SLOT_RANGES, slot_range};
+
+/// State that requests and the supervisor share.
+pub(super) struct Link {
+    pub(super) state: watch::Sender<ConnectionState>,
+    /// Whether `state` is `Down`.
+    pub(super) is_down: AtomicBool,
+    pub(super) timeouts: Timeouts,
+    pub(super) breaker: Breaker,
+    /// Weight of the failures, less that of the replies between them, for each slot range.
+    pub(super) failures: [AtomicU32; SLOT_RANGES],
+    /// Generation of the present connection: number of connections made so far.
+    pub(super) generation: AtomicU64,
+    /// A key in each slot range, which the probe of a new connection writes.
+    pub(super) probe_keys: Vec<String>,
+    pub(super) is_cluster: bool,
+}
+
+/// State of the connection.
+#[derive(Clone)]
+pub(super) enum ConnectionState {
+    /// An attempt is being made, and the one before did not fail: worth waiting for.
+    Connecting,
+    Up {
+        connection: RedisConnection,
+        generation: u64,
+        /// Replies, but fails too often: to be replaced.
+        suspect: bool,
+    },
+    /// The last attempt failed: not worth waiting for.
+    Down(Arc<RedisError>),
+}
+
+/// Progress of a call: the generation of the connection on which it was sent, and when.
+#[derive(Default)]
+pub(super) struct CallProgress {
+    sent: OnceLock<(u64, Instant)>,
+}
+
+impl Link {
+    pub(super) fn new(
+        is_cluster: bool,
+        timeouts: Timeouts,
+        breaker: Breaker,
+        probe_keys: Vec<String>,
+    ) -> Self {
+        let (state, _) = watch::channel(ConnectionState::Connecting);
+        Self {
+            state,
+            is_down: AtomicBool::new(false),
+            timeouts,
+            breaker,
+            failures: [const { AtomicU32::new(0) }; SLOT_RANGES],
+            generation: AtomicU64::new(0),
+            probe_keys,
+            is_cluster,
+        }
+    }
+
+    /// Whether the keys of one call must be on one node.
+    pub(super) const fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    /// Whether there is a connection that serves; a part of a cluster may be out.
+    pub(super) fn is_up(&self) -> bool {
+        match *self.state.borrow() {
+            ConnectionState::Up { suspect: true, .. } => {
+                self.is_cluster && self.open_ranges().count() < SLOT_RANGES
+            }
+            ConnectionState::Up { suspect: false, .. } => true,
+            ConnectionState::Connecting | ConnectionState::Down(_) => false,
+        }
+    }
+
+    /// Longest time for a decision.
+    pub(super) const fn deadline(&self) -> Duration {
+        self.timeouts.deadline
+    }
+
+    /// The slot range of a key; a single server has one.
+    pub(super) fn range(&self, key: Option<&str>) -> usize {
+        match key {
+            Some(key) if self.is_cluster => slot_range(key),
+            _ => 0,
+        }
+    }
+
+    /// Slot ranges whose circuit breaker is open.
+    pub(super) fn open_ranges(&self) -> impl Iterator<Item = usize> {
+        (0..SLOT_RANGES).filter(|&range| self.breaker.is_open(&self.failures[range]))
+    }
+
+    /// The error of a request that would fail anyway: the circuit breaker is open, or the connection is down.
+    pub(super) fn fast_fail(&self, range: usize) -> Option<CallError> {
+        if self.breaker.is_open(&self.failures[range]) {
+            return Some(CallError::Unavailable);
+        }
+        // Read first: this runs for every request, and the state has a lock.
+        if !self.is_down.load(Ordering::Relaxed) {
+            return None;
+        }
+        match &*self.state.borrow() {
+            ConnectionState::Down(error) => Some(self.connection_error(Arc::clone(error))),
+            ConnectionState::Connecting | ConnectionState::Up { .. } => None,
+        }
+    }
+
+    /// Sends a command; the caller enforces the deadline.
+    pub(super) async fn call(
+        &self,
+        command: &Command,
+        range: usize,
+        progress: &CallProgress,
+    ) -> Result<Value, CallError> {
+        if let Some(error) = self.fast_fail(range) {
+            return Err(error);
+        }
+        let (mut connection, generation) = self.connection().await?;
+        // Set only here.
+        let _ = progress.sent.set((generation, Instant::now()));
+        let reply = self.send_with_redirects(command, &mut connection).await;
+        let value = reply.map_err(|error| self.record_error(error, generation, range))?;
+        self.breaker.record_reply(&self.failures[range]);
+        Ok(value)
+    }
+
+    /// Records that a request hit its deadline. Returns true if the connection is to blame: the call had been in flight for
+    /// more than half of the store's deadline.
+    pub(super) fn record_timeout(&self, range: usize, progress: &CallProgress) -> bool {
+        match progress.sent.get() {
+            Some(&(generation, at)) if at.elapsed() > self.timeouts.deadline / 2 => {
+                self.record_failure(range, self.breaker.timeout_weight(), generation);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Sends, and sends again while a slot is between two nodes of a cluster, which proves each time that nothing ran.
+    async fn send_with_redirects(
+        &self,
+        command: &Command,
+        connection: &mut RedisConnection,
+    ) -> RedisResult<Value> {
+        let end = Instant::now() + self.timeouts.deadline / 2;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match command.send(connection).await {
+                Err(error)
+                    if self.is_cluster
+                        && matches!(
+                            error.code(),
+                            Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY")
+                        )
+                        && Instant::now() < end =>
+                {
+                    sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_millis(8));
+                }
+                reply => return reply,
+            }
+        }
+    }
+
+    /// The connection and its generation; waits only while the first attempt after a loss is being made.
+    async fn connection(&self) -> Result<(RedisConnection, u64), CallError> {
+        let mut state = self.state.subscribe();
+        let known = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
+        match known.as_deref() {
+            Ok(ConnectionState::Up { connection, generation, .. }) => Ok((connection.clone(), *generation)),
+            Ok(ConnectionState::Down(error)) => Err(self.connection_error(Arc::clone(error))),
+            Ok(ConnectionState::Connecting) | Err(_) => Err(CallError::Unavailable),
+        }
+    }
+
+    /// The error of a call whose connection or server cannot serve.
+    pub(super) const fn connection_error(&self, error: Arc<RedisError>) -> CallError {
+        CallError::Connection { error, is_cluster: self.is_cluster }
+    }
+
+    /// Records what an error means for the connection. Returns the error of the call.
+    pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
+        let weight = match ConnectionImpact::from_error(&error) {
+            // A cluster's client reconnects by itself.
+            ConnectionImpact::Lost if self.is_cluster => self.breaker.error_weight(),
+            ConnectionImpact::Lost => {
+                self.mark_lost(generation);
+                return self.connection_error(Arc::new(error));
+            }
+            ConnectionImpact::WrongServer => self.breaker.threshold(),
+            ConnectionImpact::CannotServe => self.breaker.error_weight(),
+            ConnectionImpact::None => return CallError::Rejected(Arc::new(error)),
+        };
+        self.record_failure(range, weight, generation);
+        self.connection_error(Arc::new(error))
+    }
+
+    /// Counts a failure of a connection, and marks the connection as suspect if the circuit breaker opened.
+    pub(super) fn record_failure(&self, range: usize, weight: u32, generation: u64) {
+        // An error of an earlier connection says nothing about this one.
+        if self.generation.load(Ordering::Relaxed) != generation {
+            return;
+        }
+        if !self.breaker.record_failure(&self.failures[range], weight) {
+            return;
+        }
+        self.state.send_if_modified(|state| match state {
+            ConnectionState::Up { generation: present, suspect, .. }
+                if *present == generation && !*suspect =>
+            {
+                *suspect = true;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Gives up a lost connection, unless another has taken its place.
+    fn mark_lost(&self, generation: u64) {
+        self.state.send_if_modified(|state| {
+            let is_present =
+                matches!(state, ConnectionState::Up { generation: present, .. } if *present == generation);
+            if is_present {
+                *state = ConnectionState::Connecting;
+            }
+            is_present
+        });
+    }
+
+    /// Fails all requests that are waiting for a connection.
+    pub(super) fn fail_waiters(&self, reason: &'static str) {
+        self.state.send_if_modified(|state| {
+            let is_connecting = matches!(state, ConnectionState::Connecting);
+            if is_connecting {
+                *state = ConnectionState::Down(Arc::new(RedisError::from((ErrorKind::Io, reason))));
+            }
+            is_connecting
+        });
+        self.is_down.store(matches!(*self.state.borrow(), ConnectionState::Down(_)), Ordering::Relaxed);
+    }
+
+    /// Takes the connection as down.
+    pub(super) fn mark_down(&self, error: Arc<RedisError>) {
+        self.state.send_replace(ConnectionState::Down(error));
+        self.is_down.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,90 @@
+//! Requests of one call, and the tables by which each finds its part of the reply.
+
+use smallvec::SmallVec;
+
+use crate::algorithm::{Mode, encoded};
+use crate::check::Check;
+use crate::policy::{Algorithm, MAX_UNITS, Parameter, Policy};
+use crate::store::redis::key::StateKey;
+
+/// A policy as scripts take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store::redis) struct PolicyArg {
+    pub(super) algorithm: Algorithm,
+    pub(super) max: u64,
+    pub(super) window_us: u64,
+    /// Burst of a token bucket; sub-windows of other algorithms.
+    pub(super) parameter: u64,
+}
+
+impl PolicyArg {
+    pub(in crate::store::redis) fn new(policy: &Policy) -> Self {
+        let algorithm = policy.algorithm();
+        let parameter = match algorithm.spec().parameter {
+            Parameter::Burst => policy.capacity(),
+            Parameter::SubWindows | Parameter::None => policy.sub_windows(),
+        };
+        Self { algorithm, max: policy.max(), window_us: policy.window_us(), parameter }
+    }
+
+    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
+    /// takes up to 60 µs: its script searches a tree twice, for expired entries and for the wait.
+    pub(in crate::store::redis) const fn weight(&self) -> usize {
+        match self.algorithm {
+            Algorithm::SlidingWindowLog => 8,
+            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter | Algorithm::TokenBucket => 1,
+        }
+    }
+
+    /// Length in bytes of the state under this policy that `bytes` begin with.
+    pub(super) fn state_len(&self, bytes: &[u8]) -> Option<usize> {
+        encoded::encoded_len(self.algorithm, self.parameter, bytes)
+    }
+}
+
+/// One limit of a request.
+#[derive(Debug)]
+pub(in crate::store::redis) struct LimitArg {
+    /// Key of the state.
+    pub(in crate::store::redis) key: StateKey,
+    pub(in crate::store::redis) policy: PolicyArg,
+    pub(super) cost: u64,
+}
+
+impl LimitArg {
+    pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
+        // All costs above the largest limit are decided the same.
+        Self { key, policy: PolicyArg::new(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
+    }
+}
+
+/// A group of limits to decide together.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Request {
+    pub(in crate::store::redis) mode: Mode,
+    pub(in crate::store::redis) limits: SmallVec<[LimitArg; 1]>,
+}
+
+/// The requests of one call, as its reply refers to them.
+pub(in crate::store::redis) struct Batch {
+    pub(super) requests: Vec<RequestEntry>,
+    pub(super) policies: SmallVec<[PolicyArg; 4]>,
+    /// One entry per key.
+    pub(super) keys: Vec<KeyEntry>,
+}
+
+/// A request; each of its limits is the index of the key, and the cost.
+pub(super) struct RequestEntry {
+    pub(super) mode: Mode,
+    pub(super) limits: SmallVec<[(u16, u64); 1]>,
+}
+
+/// All requests of the call for one key, taken together.
+pub(super) struct KeyEntry {
+    /// Index of the policy.
+    pub(super) policy: u16,
+    /// Sum of the costs.
+    pub(super) total: u64,
+    /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
+    pub(super) is_plain: bool,
+}

@@ -1,0 +1,131 @@
+//! Encodes KEYS and ARGV of the scripts.
+
+use hashbrown::HashTable;
+use smallvec::{SmallVec, smallvec};
+
+use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
+use crate::algorithm::Mode;
+use crate::policy::MAX_UNITS;
+use crate::reservation::Taken;
+use crate::store::redis::command::{Keys, ScriptCall};
+use crate::store::redis::key::{KeyFormat, StateKey};
+use crate::store::redis::script;
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "below 2^53: a policy's numbers by their bounds, instants until 2255"
+)]
+fn push(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&(number as f64).to_le_bytes());
+}
+
+/// Appends the instant of a decision; -1 stands for the server's clock.
+fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
+    match now {
+        Some(now) => push(bytes, now),
+        None => bytes.extend_from_slice(&(-1.0f64).to_le_bytes()),
+    }
+}
+
+impl PolicyArg {
+    fn push(&self, bytes: &mut Vec<u8>) {
+        push(bytes, self.algorithm.spec().number.into());
+        push(bytes, self.max);
+        push(bytes, self.window_us);
+        push(bytes, self.parameter);
+    }
+}
+
+/// Encodes calls.
+pub(in crate::store::redis) struct Encoder {
+    pub(in crate::store::redis) key_format: KeyFormat,
+    /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
+    pub(in crate::store::redis) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+}
+
+impl Encoder {
+    /// Encodes one call of `check.lua` for these requests.
+    pub(in crate::store::redis) fn encode(&self, requests: Vec<Request>) -> (ScriptCall, Batch) {
+        let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();
+        let mut keys: Vec<StateKey> = Vec::with_capacity(requests.len());
+        let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
+        let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
+        let mut body = Vec::with_capacity(32 * requests.len());
+        let encoded = requests.into_iter().map(|Request { mode, limits }| {
+            #[allow(clippy::cast_precision_loss, reason = "a group is small")]
+            let size = limits.len() as f64;
+            body.extend_from_slice(&if mode == Mode::Peek { -size } else { size }.to_le_bytes());
+            let is_plain = limits.len() == 1 && mode == Mode::Check;
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost }| {
+                let known = policies.iter().rposition(|other| *other == policy);
+                let policy = short(known.unwrap_or_else(|| {
+                    policies.push(policy);
+                    policies.len() - 1
+                }));
+                let (hash, next) = (key.hash(), short(keys.len()));
+                let slot =
+                    indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
+                let index = *slot.or_insert(next).get();
+                if index == next {
+                    keys.push(key);
+                    entries.push(KeyEntry { policy, total: cost, is_plain });
+                } else {
+                    let entry = &mut entries[usize::from(index)];
+                    entry.is_plain &= is_plain && entry.policy == policy;
+                    entry.total += cost;
+                }
+                push(&mut body, u64::from(index) + 1);
+                push(&mut body, u64::from(policy) + 1);
+                push(&mut body, cost);
+                (index, cost)
+            });
+            RequestEntry { mode, limits: limits.collect() }
+        });
+        let requests = encoded.collect();
+        let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
+        push_now(&mut head, (self.now)());
+        push(&mut head, policies.len() as u64);
+        for policy in &policies {
+            policy.push(&mut head);
+        }
+        for KeyEntry { policy, total, is_plain } in &entries {
+            push(&mut head, u64::from(*policy) + 1);
+            if *is_plain {
+                push(&mut head, *total);
+            } else {
+                head.extend_from_slice(&(-1.0f64).to_le_bytes());
+            }
+        }
+        let script = script::check(policies.iter().map(|policy| policy.algorithm));
+        let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
+        let batch = Batch { requests, policies, keys: entries };
+        (ScriptCall { script, keys, arguments: smallvec![head, body] }, batch)
+    }
+}
+
+/// An index into a table of one call, which is short.
+fn short(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+/// Encodes ARGV of `refund.lua`.
+pub(in crate::store::redis) struct RefundArgs(Vec<u8>);
+
+impl RefundArgs {
+    pub(in crate::store::redis) fn new(now: Option<u64>) -> Self {
+        let mut bytes = Vec::new();
+        push_now(&mut bytes, now);
+        Self(bytes)
+    }
+
+    pub(in crate::store::redis) fn push(&mut self, taken: &Taken<'_>) {
+        PolicyArg::new(taken.check().policy()).push(&mut self.0);
+        push(&mut self.0, taken.check().units().min(MAX_UNITS + 1));
+        push(&mut self.0, taken.at().as_micros());
+        push(&mut self.0, taken.until().as_micros());
+    }
+
+    pub(in crate::store::redis) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}

@@ -1,0 +1,207 @@
+//! Tests of arguments and replies.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::batch::PolicyArg;
+use super::*;
+use crate::algorithm::Mode;
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::policy::{Algorithm, Policy};
+use crate::store::redis::key::KeyFormat;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn encoder(now: u64) -> Encoder {
+    Encoder { key_format: KeyFormat::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
+}
+
+fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
+    let key_format = encoder(0).key_format;
+    let limits = limits.iter().map(|&(policy, caller, cost)| {
+        let check = Check::new(policy, caller).cost(cost);
+        LimitArg::new(key_format.key(&check), &check)
+    });
+    Request { mode, limits: limits.collect() }
+}
+
+fn doubles(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks(8).map(|chunk| f64::from_le_bytes(chunk.try_into().unwrap())).collect()
+}
+
+/// Encodes two windows.
+fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
+    let (current, oldest) = (current.to_le_bytes(), oldest.to_le_bytes());
+    [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
+}
+
+fn reply(found: &[&[u8]], at: f64, verdicts: &str) -> Value {
+    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_bytes()].concat())
+}
+
+/// Decodes a reply to one request about one limit of 10 in a minute.
+fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
+    let policy = Policy::new("user-api", 10, MINUTE);
+    let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+    let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
+    decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
+}
+
+#[test]
+fn keys_and_policies_that_occur_again_are_sent_once() {
+    let (minute, second) = (Policy::new("m", 10, MINUTE), Policy::new("s", 5, Duration::from_secs(1)));
+    for rounds in [1u16, 2, 40] {
+        let requests = (0..rounds).flat_map(|_| {
+            [
+                request(&[(&minute, "a", 1), (&second, "b", 3)], Mode::Check),
+                request(&[(&minute, "c", u64::MAX)], Mode::Check),
+                request(&[(&minute, "d", 1)], Mode::Peek),
+                request(&[(&minute, "e", 2)], Mode::Check),
+            ]
+        });
+        let (call, _) = encoder(7).encode(requests.collect());
+        assert_eq!(call.keys.len(), 5);
+        assert!(
+            call.keys
+                .iter()
+                .zip(["m", "s", "m", "m", "m"])
+                .all(|(key, policy)| { key.starts_with(&format!("rl1:{policy}:")) })
+        );
+        // Keys of groups and peeks have no sum.
+        let all = 1_000_000_000_001.0 * f64::from(rounds);
+        let head = [
+            [7.0, 2.0].as_slice(),
+            &[2.0, 10.0, 6e7, 1.0],
+            &[2.0, 5.0, 1e6, 1.0],
+            &[1.0, -1.0, 2.0, -1.0, 1.0, all, 1.0, -1.0, 1.0, 2.0 * f64::from(rounds)],
+        ];
+        assert_eq!(doubles(&call.arguments[0]), head.concat());
+        let round = [
+            [2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0].as_slice(),
+            &[1.0, 3.0, 1.0, 1_000_000_000_001.0],
+            &[-1.0, 4.0, 1.0, 1.0],
+            &[1.0, 5.0, 1.0, 2.0],
+        ];
+        assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
+    }
+}
+
+#[test]
+fn the_servers_clock_differs_from_any_instant() {
+    let policy = Policy::new("k", 10, MINUTE);
+    let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
+    for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
+        let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+        let refund = RefundArgs::new(now).into_bytes();
+        for bytes in [&call.arguments[0], &refund] {
+            assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
+    let weight = |algorithm| PolicyArg::new(&Policy::builder("k").algorithm(algorithm).build()).weight();
+    for &algorithm in Algorithm::ALL {
+        let expected = if algorithm == Algorithm::SlidingWindowLog { 8 } else { 1 };
+        assert_eq!(weight(algorithm), expected, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_key_under_two_limits_has_no_sum() {
+    let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
+    let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
+    let (call, _) = encoder(7).encode(requests.into());
+    assert_eq!(call.keys.len(), 1);
+    assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
+}
+
+#[test]
+fn each_reply_accounts_for_the_requests_before_it() {
+    let policy = Policy::new("k", 10, MINUTE);
+    let check = |caller, cost, mode| request(&[(&policy, caller, cost)], mode);
+    let requests = vec![
+        check("a", 3, Mode::Check),
+        check("b", 1, Mode::Check),
+        check("a", 1, Mode::Peek),
+        check("a", 9, Mode::Check),
+        request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
+        check("a", 1, Mode::Check),
+    ];
+    let (_, batch) = encoder(0).encode(requests);
+    let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
+    let report = |reply: Reply, group: &[(&str, u64)]| {
+        let group: Vec<_> =
+            group.iter().map(|(caller, cost)| Check::new(&policy, *caller).cost(*cost)).collect();
+        let outcome = reply.into_outcome(&group).unwrap();
+        assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
+        outcome.outcomes().iter().map(|one| (one.is_allowed(), one.remaining())).collect::<Vec<_>>()
+    };
+    let mut replies = replies.into_iter();
+    let mut next = |group: &[(&str, u64)]| report(replies.next().unwrap(), group);
+    assert_eq!(next(&[("a", 3)]), [(true, 6)]);
+    assert_eq!(next(&[("b", 1)]), [(true, 9)]);
+    assert_eq!(next(&[("a", 1)]), [(true, 6)]);
+    assert_eq!(next(&[("a", 9)]), [(false, 6)]);
+    assert_eq!(next(&[("b", 1), ("a", 2), ("a", 2)]), [(true, 8), (true, 2), (true, 2)]);
+    assert_eq!(next(&[("a", 1)]), [(true, 1)]);
+}
+
+#[test]
+fn a_reply_of_any_other_shape_is_a_protocol_error() {
+    let full = windows(60_000_000, 10, 0);
+    assert!(decode(reply(&[b"."], 1.0, "")).unwrap().is_allowed());
+    assert!(decode(reply(&[b"."], 1.0, "1")).unwrap().is_allowed());
+    assert!(!decode(reply(&[&full], 60_000_000.0, "0")).unwrap().is_allowed());
+    let bad = [
+        Value::Nil,
+        Value::Int(1),
+        Value::Array(vec![]),
+        Value::BulkString(vec![]),
+        reply(&[], 1.0, ""),
+        reply(&[&full[..17]], 1.0, ""),
+        reply(&[b"."], -1.0, ""),
+        reply(&[b"."], 1.5, ""),
+        reply(&[b"."], f64::NAN, ""),
+        reply(&[b"."], 1e300, ""),
+        reply(&[b"."], 1.0, "11"),
+        reply(&[b"."], 1.0, "x"),
+        // Verdicts that do not follow from the states.
+        reply(&[b"."], 1.0, "0"),
+        reply(&[b"."], 1.0, "-"),
+        reply(&[&full], 60_000_000.0, ""),
+    ];
+    for value in bad {
+        let error = decode(value.clone()).unwrap_err();
+        assert!(matches!(error, StoreError::Protocol { .. }), "{value:?}: {error}");
+    }
+}
+
+#[test]
+fn impossible_verdicts_are_an_error_and_not_a_panic() {
+    let year = Duration::from_secs(366 * 86_400);
+    for &algorithm in Algorithm::ALL {
+        let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
+        let check = |cost| request(&[(&policy, "a", cost)], Mode::Check);
+        let (_, batch) = encoder(0).encode(vec![check(u64::MAX), check(u64::MAX), check(1)]);
+        let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
+        let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
+        assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
+    }
+}
+
+#[test]
+fn the_error_of_a_corrupt_state_names_the_policy() {
+    let other = [b"f", &windows(1, 1, 1)[1..]].concat();
+    for found in [&other[..], b"!"] {
+        for verdict in ["", "-"] {
+            let error = decode(reply(&[found], 1.0, verdict)).unwrap_err();
+            assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Warnings about a server, at the first connection: version, eviction of keys, clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redis::{FromRedisValue, Value};
+
+use super::topology::RedisConnection;
+
+/// Oldest version whose commands the scripts are written for.
+const MIN_VERSION: (u32, u32) = (6, 2);
+
+/// Largest difference of the clocks without a warning. The server's clock decides, so clients are shown odd reset times if
+/// the application's clock differs.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+
+/// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
+/// which decisions do not need, so errors are ignored.
+pub(super) async fn warn_about_server(mut connection: RedisConnection) {
+    let infos: Vec<String> = query_nodes(&mut connection, redis::cmd("INFO").arg("everything")).await;
+    if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
+        tracing::warn!(
+            version,
+            "this Redis is older than 6.2; rate limits need Redis 6.2, Valkey 7.2, or newer"
+        );
+    }
+    if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {
+        tracing::warn!(
+            policy,
+            "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free one \
+             who is denied; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
+        );
+    }
+    // All nodes of a cluster report their time in INFO; TIME asks one of them, in case INFO is not permitted.
+    let here = now();
+    let times: Vec<(u64, u64)> = query_nodes(&mut connection, &redis::cmd("TIME")).await;
+    let times =
+        times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
+    let reported = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
+    let apart = times.chain(reported).filter_map(|there| Some(here?.abs_diff(Duration::from_micros(there))));
+    if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
+        tracing::warn!(
+            apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
+            "the clocks of this machine and of Redis differ; limits follow the clock of Redis, and clients are told \
+             its time of reset; synchronise both with NTP"
+        );
+    }
+}
+
+/// The replies of all nodes that reply.
+async fn query_nodes<T: FromRedisValue>(connection: &mut RedisConnection, command: &redis::Cmd) -> Vec<T> {
+    let replies = match connection.send(command).await {
+        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, reply)| reply).collect(),
+        Ok(reply) => vec![reply],
+        Err(_) => Vec::new(),
+    };
+    replies.into_iter().filter_map(|reply| T::from_redis_value(reply).ok()).collect()
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// The version, if it is older than [`MIN_VERSION`].
+fn old_version(info: &str) -> Option<&str> {
+    let version = field(info, "redis_version")?;
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return None };
+    ((major, minor) < MIN_VERSION).then_some(version)
+}
+
+/// The eviction policy, if the server may evict keys.
+fn eviction(info: &str) -> Option<&str> {
+    let policy = field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")?;
+    let bounded = field(info, "maxmemory").is_some_and(|bytes| bytes != "0");
+    bounded.then_some(policy)
+}
+
+/// The wall clock of this machine, since the epoch.
+#[allow(clippy::disallowed_methods, reason = "compares two clocks; decides nothing")]
+fn now() -> Option<Duration> {
+    SystemTime::now().duration_since(UNIX_EPOCH).ok()
+}

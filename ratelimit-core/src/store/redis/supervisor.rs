@@ -1,0 +1,203 @@
+//! The supervisor: makes the connection in the background, watches it, and replaces it when it no longer serves.
+//!
+//! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer replies or
+//! that was demoted, and never recover from a rejected password. Here one thread owns the connection and every call on it:
+//!
+//! * A request waits until its deadline at most, and never for a connection attempt that follows a failed one.
+//! * Failures are counted for each slot range of a cluster; a single server has one. Where the circuit breaker opens,
+//!   requests fail at once until a new connection has been made and verified by a script that writes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, RedisResult};
+use smallvec::SmallVec;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::command::{Command, Keys, ScriptCall};
+use super::error::ConnectionImpact;
+use super::link::{ConnectionState, Link};
+use super::topology::{RedisConnection, SLOT_RANGES, Topology};
+use super::{script, server_check};
+use crate::error::{ErrorChain, StoreError};
+
+/// A connection that served for longer was a good one; the pauses before the next attempts start anew.
+const STABLE_AFTER: Duration = Duration::from_secs(5);
+
+/// A connection, and the slot ranges in which its probe ran.
+struct VerifiedConnection {
+    connection: RedisConnection,
+    ranges: Vec<usize>,
+}
+
+impl Link {
+    /// Keeps a connection up, and starts again after a panic.
+    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology) {
+        let topology = Arc::new(Mutex::new(topology));
+        loop {
+            let (link, topology) = (Arc::clone(&self), Arc::clone(&topology));
+            let supervision = tokio::spawn(async move { link.supervise(&mut *topology.lock().await).await });
+            // It calls the application's metrics recorder and tracing subscriber, which may panic.
+            let _ = supervision.await;
+            self.mark_down(Arc::new(RedisError::from((
+                ErrorKind::Client,
+                "the supervisor of the connection has panicked, and starts again",
+            ))));
+            sleep(self.timeouts.longest_pause).await;
+        }
+    }
+
+    async fn supervise(&self, topology: &mut Topology) {
+        let mut state = self.state.subscribe();
+        let mut pauses = self.timeouts.pauses();
+        #[cfg(feature = "metrics")]
+        crate::metrics::disconnected();
+        loop {
+            let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
+            let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+            let up = Instant::now();
+            if generation == 1 {
+                server_check::warn_about_server(connection.clone()).await;
+            }
+            // A part of a cluster that is still out stays so, and the next connection is made for its sake.
+            let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
+            self.state.send_replace(ConnectionState::Up {
+                connection: connection.clone(),
+                generation,
+                suspect,
+            });
+            for (range, failures) in self.failures.iter().enumerate() {
+                self.breaker.reset(failures, ranges.contains(&range));
+            }
+            self.is_down.store(false, Ordering::Relaxed);
+            #[cfg(feature = "metrics")]
+            crate::metrics::connected();
+            let mut serves_no_longer =
+                pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
+            // The sender is `self`, so waiting cannot fail.
+            while timeout(self.timeouts.heartbeat, serves_no_longer.as_mut()).await.is_err() {
+                self.ping(connection.clone(), generation).await;
+            }
+            #[cfg(feature = "metrics")]
+            crate::metrics::disconnected();
+            tracing::debug!(generation, "the connection to Redis no longer serves; making another");
+            if up.elapsed() > STABLE_AFTER {
+                pauses = self.timeouts.pauses();
+            } else if let Some(pause) = pauses.next() {
+                // The connection failed soon after it was made, such as one to a cluster of which a part hangs.
+                self.fail_waiters("the connection was lost; the next attempt follows after a pause");
+                sleep(pause).await;
+            }
+        }
+    }
+
+    /// Notices the loss of an idle connection. A cluster's client does so by itself.
+    async fn ping(&self, mut connection: RedisConnection, generation: u64) {
+        if self.is_cluster {
+            return;
+        }
+        match timeout(self.timeouts.deadline, connection.send(&redis::cmd("PING"))).await {
+            Ok(Err(error))
+                if matches!(
+                    ConnectionImpact::from_error(&error),
+                    ConnectionImpact::Lost | ConnectionImpact::WrongServer
+                ) =>
+            {
+                self.record_error(error, generation, 0);
+            }
+            // A reply to PING does not prove that scripts run, so it takes back no failure.
+            Ok(_) => {}
+            Err(_) => self.record_failure(0, self.breaker.timeout_weight(), generation),
+        }
+    }
+
+    /// Tries until a connection serves. Each process makes one attempt at a time.
+    async fn connect(
+        &self,
+        topology: &mut Topology,
+        pauses: &mut impl Iterator<Item = Duration>,
+    ) -> VerifiedConnection {
+        let mut attempt = 0u64;
+        // Later connections are part of an outage, which is logged by what happens to requests.
+        let is_first = self.generation.load(Ordering::Relaxed) == 0;
+        loop {
+            attempt += 1;
+            // Sentinel takes two attempts: to find the master, and to connect to it.
+            let limit = self.timeouts.connect.saturating_mul(2);
+            let mut connecting = pin!(timeout(limit, self.connect_and_verify(topology)));
+            let in_time = timeout(self.timeouts.deadline, connecting.as_mut()).await;
+            let result = if let Ok(result) = in_time {
+                result
+            } else {
+                self.fail_waiters("connecting takes longer than a decision may");
+                connecting.await
+            };
+            let error = match result {
+                Ok(Ok(verified)) => {
+                    if is_first {
+                        tracing::info!(attempt, "connected to Redis");
+                    } else {
+                        tracing::debug!(attempt, "connected to Redis");
+                    }
+                    return verified;
+                }
+                Ok(Err(error)) => error,
+                Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
+            };
+            let error = Arc::new(error);
+            let cause = StoreError::from(self.connection_error(Arc::clone(&error)));
+            if is_first && attempt == 1 {
+                tracing::error!(
+                    error = %ErrorChain(&cause),
+                    "cannot connect to Redis; trying again until it serves"
+                );
+            } else {
+                tracing::debug!(attempt, error = %ErrorChain(&cause), "cannot connect to Redis; trying again");
+            }
+            // The remaining parts of a cluster go on serving meanwhile.
+            if !(self.is_cluster && matches!(*self.state.borrow(), ConnectionState::Up { .. })) {
+                self.mark_down(error);
+            }
+            sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;
+        }
+    }
+
+    /// Connects, and runs a script that writes: a server that is loading, demoted, out of memory or hung accepts
+    /// connections as well, and its user may lack permissions.
+    ///
+    /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is no better, and
+    /// asking a hanging node for its slots would delay calls to the others.
+    async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
+        let connection = topology.connect(self.timeouts).await?;
+        let mut ranges: Vec<usize> = self.open_ranges().take(self.probe_keys.len()).collect();
+        if ranges.is_empty() {
+            ranges.extend((0..self.probe_keys.len()).step_by(SLOT_RANGES / 4));
+        }
+        let mut probes = JoinSet::new();
+        for range in ranges {
+            let (mut connection, deadline) = (connection.clone(), self.timeouts.deadline);
+            let keys = Keys::from_iter([self.probe_keys[range].clone()]);
+            let probe =
+                Command::Run(ScriptCall { script: script::probe(), keys, arguments: SmallVec::new() });
+            probes.spawn(async move {
+                // A server that takes longer than a decision may is of no use.
+                let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
+                (range, timeout(deadline, probe.send(&mut connection)).await.map_err(late).flatten())
+            });
+        }
+        let mut ranges = Vec::new();
+        let mut failure = RedisError::from((ErrorKind::Client, "the probe of the connection has panicked"));
+        while let Some(probe) = probes.join_next().await {
+            match probe {
+                Ok((range, Ok(_))) => ranges.push(range),
+                Ok((_, Err(error))) => failure = error,
+                Err(_) => {}
+            }
+        }
+        if ranges.is_empty() { Err(failure) } else { Ok(VerifiedConnection { connection, ranges }) }
+    }
+}

@@ -1,0 +1,79 @@
+//! Timeouts and pauses.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+
+use crate::error::ConfigError;
+
+/// Timeouts of calls, and pauses between attempts to connect.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    /// Total time of one decision.
+    pub(super) deadline: Duration,
+    /// Time of one attempt to connect, in the background.
+    pub(super) connect: Duration,
+    /// First and longest pause between two attempts to connect, before jitter, which at most doubles it.
+    pub(super) shortest_pause: Duration,
+    pub(super) longest_pause: Duration,
+    /// Time after which an idle connection is pinged.
+    pub(super) heartbeat: Duration,
+}
+
+/// Shortest and longest timeout. A later instant cannot be represented on every system.
+const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
+
+impl Timeouts {
+    /// Checks all bounds.
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let wrong = |setting, expected| Err(ConfigError::Setting { setting, expected });
+        for (setting, time) in [
+            ("deadline", self.deadline),
+            ("connect_timeout", self.connect),
+            ("backoff", self.shortest_pause),
+            ("backoff", self.longest_pause),
+            ("heartbeat", self.heartbeat),
+        ] {
+            if time < BOUNDS.0 || time > BOUNDS.1 {
+                return wrong(setting, "a time from 1 ms to 1 h");
+            }
+        }
+        if self.longest_pause < self.shortest_pause {
+            return wrong("backoff", "a longest pause that is not shorter than the shortest");
+        }
+        Ok(())
+    }
+
+    /// Pauses between attempts: without end, doubling to the longest, with jitter.
+    pub(super) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        ExponentialBuilder::default()
+            .with_min_delay(self.shortest_pause)
+            .with_max_delay(self.longest_pause)
+            .without_max_times()
+            .with_jitter()
+            .build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_longest_and_have_jitter() {
+        let ms = Duration::from_millis;
+        let timeouts = Timeouts {
+            deadline: ms(100),
+            connect: ms(500),
+            shortest_pause: ms(50),
+            longest_pause: ms(400),
+            heartbeat: ms(1000),
+        };
+        let pauses = || timeouts.pauses().take(8).collect::<Vec<_>>();
+        let first = pauses();
+        for (pause, least) in first.iter().zip([50, 100, 200, 400, 400, 400, 400, 400].map(ms)) {
+            assert!((least..=2 * least).contains(pause), "{first:?}");
+        }
+        assert!((0..4).any(|_| pauses() != first), "all would come back at once: {first:?}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Slots of a cluster, in ranges that fail independently.
+
+/// Number of ranges into which the slots of a cluster are divided, so that a hanging node does not affect the others. A single
+/// server is one range.
+pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
+
+/// Number of slots in a cluster.
+const SLOTS: u16 = 16_384;
+
+/// The hash tag of a key, which decides its slot.
+fn hash_tag(key: &str) -> &str {
+    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
+}
+
+/// The slot range of a key.
+pub(in crate::store::redis) fn slot_range(key: &str) -> usize {
+    let slot = crc16::State::<crc16::XMODEM>::calculate(hash_tag(key).as_bytes()) % SLOTS;
+    usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
+}
+
+/// One key in each slot range, found among `key(0)`, `key(1)` and so on.
+pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) -> Vec<String> {
+    let mut found = vec![String::new(); SLOT_RANGES];
+    let mut missing = SLOT_RANGES;
+    for key in (0..).map(key) {
+        let place = &mut found[slot_range(&key)];
+        if place.is_empty() {
+            *place = key;
+            missing -= 1;
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_in_each_slot_range() {
+        let keys = key_in_each_range(|i| format!("rl1:probe:{i}"));
+        assert_eq!(keys.len(), SLOT_RANGES);
+        for (range, key) in keys.iter().enumerate() {
+            assert_eq!(slot_range(key), range, "{key}");
+        }
+    }
+}

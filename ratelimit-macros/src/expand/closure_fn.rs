@@ -1,0 +1,93 @@
+//! Writes closures out as functions, which may return a borrow of the request.
+
+use std::slice;
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+
+use crate::expand::paths::Facade;
+use crate::parse::request_fn::{Closure, Input, Inputs};
+use crate::span::located_at_start;
+
+/// A function that returns a caller, and its name.
+pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
+    let span = located_at_start(&closure.body);
+    let private = facade.private(span);
+    let returned = match &closure.inputs {
+        Inputs::Request(_) => quote_spanned!(span=> impl #private::IntoCaller + '_),
+        Inputs::Extractors(_) => quote_spanned!(span=> impl #private::IntoCaller),
+    };
+    function(closure, &returned)
+}
+
+/// A function with the closure's own return type, or else `returned`, and its name.
+///
+/// Actix-web makes a unit struct of a handler with a route attribute. A parameter of the same name would be a pattern of
+/// that struct. A nested function of the same name hides the struct, and a parameter may shadow a function.
+pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, TokenStream) {
+    let span = located_at_start(&closure.body);
+    let name = Ident::new("__rate_limit_chosen", span);
+    let Closure { asyncness, inputs, output, body, .. } = closure;
+    let returned = output.as_ref().unwrap_or(returned);
+    let inputs = match inputs {
+        Inputs::Request(input) => slice::from_ref(input),
+        Inputs::Extractors(inputs) => inputs,
+    };
+    let parameters = inputs.iter().map(parameter);
+    let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
+        // Used at once: dead code would be reported.
+        quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
+    });
+    let function = quote_spanned! {span=>
+        #(#shadows)*
+        #asyncness fn #name(#(#parameters),*) -> #returned #body
+    };
+    (name, function)
+}
+
+fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
+    quote!(#pattern: #ty)
+}
+
+/// A block with the value of the closure for one request. It returns from the wrapper if an extractor fails.
+///
+/// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that are used as
+/// values.
+pub(crate) fn call(
+    facade: Facade<'_>,
+    closure: &Closure,
+    (name, function): (Ident, TokenStream),
+) -> TokenStream {
+    let span = located_at_start(&closure.body);
+    let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
+    match &closure.inputs {
+        Inputs::Request(Input { ty, .. }) => {
+            let request = quote_spanned!(located_at_start(ty)=> __rate_limit_group.request());
+            quote_spanned! {span=> {
+                #function
+                let __rate_limit_function = #name;
+                __rate_limit_function(#request) #wait
+            }}
+        }
+        Inputs::Extractors(inputs) => {
+            let checks = inputs.iter().map(|Input { ty, .. }| {
+                let span = located_at_start(ty);
+                let private = facade.private(span);
+                quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
+            });
+            let types = inputs.iter().map(|input| &input.ty);
+            let names: Vec<Ident> = (0..inputs.len())
+                .map(|index| Ident::new(&format!("__rate_limit_choice_{index}"), span))
+                .collect();
+            quote_spanned! {span=> {
+                #function
+                let __rate_limit_function = #name;
+                #(#checks)*
+                match __rate_limit_group.extract::<(#(#types,)*)>().await {
+                    ::core::result::Result::Ok((#(#names,)*)) => __rate_limit_function(#(#names),*) #wait,
+                    ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
+                }
+            }}
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Writes out the values that are chosen per request, limit by limit, before the limits are checked.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+use crate::expand::closure_fn;
+use crate::expand::limits;
+use crate::expand::paths::Facade;
+use crate::parse::by::By;
+use crate::parse::number::Units;
+use crate::parse::request_fn::RequestFn;
+use crate::span::located_at_start;
+use crate::validate::spec::{HandlerSpec, LimitSpec};
+
+/// The per-request values of all limits, if there are any, and the call that checks the limits.
+pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
+    let site = Span::mixed_site();
+    let facade = Facade::of(spec);
+    let private = facade.private(site);
+    let each = spec.limits.iter().enumerate();
+    let values: Vec<TokenStream> =
+        each.flat_map(|(position, limit)| per_request_values(facade, position, limit)).collect();
+    if values.is_empty() {
+        let decision = quote_spanned! {site=>
+            #private::admit(
+                __rate_limit_request,
+                __rate_limit_payload,
+                &__RATE_LIMIT_LIMITS,
+            )
+        };
+        return (None, decision);
+    }
+    let values = quote_spanned! {site=>
+        let mut __rate_limit_group = #private::DynamicLimits::new(
+            __rate_limit_request,
+            __rate_limit_payload,
+            &__RATE_LIMIT_LIMITS,
+        );
+        #(#values)*
+    };
+    (Some(values), quote_spanned!(site=> __rate_limit_group.admit()))
+}
+
+/// The values of one limit. `skip` comes first: a skipped limit needs no other value.
+fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
+    let mut values = Vec::new();
+    if let Some(skip) = &limit.skip {
+        values.push(assignment(position, "skip", &value(facade, skip, &quote!(bool))));
+    }
+    if !limit.by.is_immediate() {
+        values.push(assignment(position, "by", &caller(facade, &limit.by)));
+    }
+    for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
+        if let Some(Units::PerRequest(function)) = units {
+            values.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
+        }
+    }
+    values
+}
+
+fn assignment(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
+    let site = Span::mixed_site();
+    let position = Literal::usize_unsuffixed(position);
+    let setter = Ident::new(setter, site);
+    quote_spanned! {site=>
+        if __rate_limit_group.applies(#position) {
+            let __rate_limit_value = #value;
+            __rate_limit_group.#setter(#position, __rate_limit_value);
+        }
+    }
+}
+
+/// A number or a boolean. Primitive types are named by path, because a type of the user may have the same name.
+fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> TokenStream {
+    match function {
+        RequestFn::Closure(closure) => {
+            let span = located_at_start(&closure.body);
+            let returned = quote_spanned!(span=> ::core::primitive::#primitive);
+            closure_fn::call(facade, closure, closure_fn::function(closure, &returned))
+        }
+        // Spanned at the user's path: an unsuitable function is reported there.
+        RequestFn::Function(path) => {
+            let span = located_at_start(path);
+            quote_spanned! {span=>
+                match __rate_limit_group.call::<::core::primitive::#primitive, _, _>(#path).await {
+                    ::core::result::Result::Ok(__rate_limit_value) => __rate_limit_value,
+                    ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
+                }
+            }
+        }
+    }
+}
+
+/// A caller that is not constant: it needs extractors or an `await`.
+fn caller(facade: Facade<'_>, by: &By) -> TokenStream {
+    let site = Span::mixed_site();
+    let private = facade.private(site);
+    match by {
+        By::Closure(closure) => {
+            let span = located_at_start(&closure.body);
+            let private = facade.private(span);
+            let value = closure_fn::call(facade, closure, closure_fn::caller_function(facade, closure));
+            quote_spanned!(span=> #private::IntoCaller::into_caller(#value))
+        }
+        By::Parts(parts) => {
+            let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
+                Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),
+                None => caller(facade, part),
+            });
+            quote_spanned!(site=> #private::join([#(#parts),*]))
+        }
+        other => {
+            let by = limits::by(facade, other, site);
+            quote_spanned!(site=> __rate_limit_group.part(#by))
+        }
+    }
+}

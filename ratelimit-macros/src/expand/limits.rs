@@ -1,0 +1,221 @@
+//! Writes out the constant part of the limits.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+
+use crate::expand::closure_fn;
+use crate::expand::paths::Facade;
+use crate::parse::algorithm::Algorithm;
+use crate::parse::by::By;
+use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::name::Name;
+use crate::parse::number::{Number, Units};
+use crate::parse::request_fn::{Closure, Inputs};
+use crate::parse::window::Window;
+use crate::span::{located, located_at_start};
+use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey};
+
+/// The `static` with the limits of the group.
+pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
+    let site = Span::mixed_site();
+    let facade = Facade::of(spec);
+    let private = facade.private(site);
+    let limits = spec.limits.iter().map(|limit| one_limit(facade, limit));
+    let count = Literal::usize_unsuffixed(spec.limits.len());
+    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::HandlerLimit; #count] = [#(#limits),*];)
+}
+
+fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
+    let key = match &limit.key {
+        PolicyKey::Given(key) => string_literal(key),
+        PolicyKey::Default(name) => {
+            let site = Span::mixed_site();
+            let private = facade.private(site);
+            quote_spanned! {site=>
+                const { &#private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)) }.as_str()
+            }
+        }
+    };
+    let max = setter("max", constant(limit.max.as_ref()));
+    let window = limit.window.as_ref().map(duration);
+    let algorithm = limit.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
+    let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
+    let burst = setter("burst", limit.burst.as_ref());
+    let name = limit.name.as_ref().map(|name| {
+        let name = string_literal(name);
+        quote_spanned!(Span::mixed_site()=> .name(#name))
+    });
+    // Clients do not see the module path.
+    let shown = match &limit.key {
+        PolicyKey::Default(function) if limit.name.is_none() => {
+            let site = Span::mixed_site();
+            let private = facade.private(site);
+            Some(quote_spanned! {site=>
+                .with_public_name(const { &#private::DefaultKey::new(#function) }.as_str())
+            })
+        }
+        _ => None,
+    };
+    let by = match &limit.by {
+        By::Ip => None,
+        by => {
+            self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
+        }
+    };
+    let on_error = on_error(facade, limit.on_error);
+    let on_missing = on_missing(facade, limit.on_missing);
+    let cost = setter("cost", constant(limit.cost.as_ref()));
+    let count = count(facade, &limit.count);
+
+    // rustc reports a wrong number at the whole chain, from its first token to its last.
+    let span =
+        constant_span([constant(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
+    let private = facade.private(span);
+    let rule = quote_spanned! {span=>
+        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
+    };
+    let limit = if matches!(limit.max, Some(Units::PerRequest(_))) {
+        quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
+    } else {
+        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
+    };
+    quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
+}
+
+/// The number, unless it is chosen per request.
+fn constant(units: Option<&Units>) -> Option<&Number> {
+    match units? {
+        Units::Fixed(number) => Some(number),
+        Units::PerRequest(_) => None,
+    }
+}
+
+fn string_literal(name: &Name) -> TokenStream {
+    let mut literal = Literal::string(&name.text);
+    literal.set_span(located(name.span));
+    literal.into_token_stream()
+}
+
+/// `.name(number)`.
+fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
+    Some(match number? {
+        Number::Literal { value, span } => {
+            let span = located(*span);
+            let name = Ident::new(name, span);
+            let mut value = Literal::u64_suffixed(*value);
+            value.set_span(span);
+            quote_spanned!(span=> .#name(#value))
+        }
+        Number::Constant(constant) => {
+            let span = located_at_start(constant);
+            let name = Ident::new(name, span);
+            quote_spanned!(span=> .#name(#constant))
+        }
+    })
+}
+
+fn duration(window: &Window) -> TokenStream {
+    let span = located(window.span);
+    let micros = Literal::u64_suffixed(window.micros);
+    quote_spanned!(span=> .window(::core::time::Duration::from_micros(#micros)))
+}
+
+/// `.setter(Type::Variant)`.
+fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> TokenStream {
+    let site = Span::mixed_site();
+    let private = facade.private(site);
+    let (setter, ty, variant) = (Ident::new(setter, site), Ident::new(ty, site), Ident::new(variant, site));
+    quote_spanned!(site=> .#setter(#private::#ty::#variant))
+}
+
+fn algorithm(facade: Facade<'_>, algorithm: &Algorithm) -> Option<TokenStream> {
+    (!algorithm.is_default()).then(|| variant_setter(facade, "algorithm", "Algorithm", algorithm.variant))
+}
+
+/// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
+/// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
+fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> Span {
+    let mut constants = numbers.into_iter().flatten().filter_map(|number| match number {
+        Number::Constant(constant) => Some(located_at_start(constant)),
+        Number::Literal { .. } => None,
+    });
+    match (constants.next(), constants.next()) {
+        (Some(only), None) => only,
+        _ => Span::mixed_site(),
+    }
+}
+
+/// The caller, if it is constant.
+pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream> {
+    let private = facade.private(span);
+    Some(match by {
+        By::Ip => quote_spanned!(span=> #private::By::Ip),
+        By::Global => quote_spanned!(span=> #private::By::Global),
+        By::Path(parameter) => {
+            let name = &parameter.name;
+            quote_spanned!(span=> #private::By::Path(#name))
+        }
+        By::Header(name) => quote_spanned!(span=> #private::By::Header(#name)),
+        // Spanned at the user's path: an unsuitable function is reported there.
+        By::Function(path) => {
+            let span = located_at_start(path);
+            let private = facade.private(span);
+            quote_spanned! {span=>
+                #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
+                    #private::IntoCaller::into_caller(#path(__rate_limit_request))
+                })
+            }
+        }
+        By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
+            let span = located_at_start(&closure.body);
+            let private = facade.private(span);
+            let (name, function) = closure_fn::caller_function(facade, closure);
+            // Spanned at the type: a type other than the request's is reported there.
+            let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
+            quote_spanned! {span=>
+                #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
+                    #function
+                    #private::IntoCaller::into_caller(#name(#request))
+                })
+            }
+        }
+        By::Closure(_) => return None,
+        By::Parts(parts) => {
+            let parts = parts.iter().map(|part| self::by(facade, part, span)).collect::<Option<Vec<_>>>()?;
+            quote_spanned!(span=> #private::By::Parts(const { &[#(#parts),*] }))
+        }
+    })
+}
+
+fn on_error(facade: Facade<'_>, on_error: OnError) -> Option<TokenStream> {
+    let variant = match on_error {
+        OnError::Local => return None,
+        OnError::Deny => "Deny",
+        OnError::Allow => "Allow",
+    };
+    Some(variant_setter(facade, "on_error", "OnError", variant))
+}
+
+fn on_missing(facade: Facade<'_>, on_missing: OnMissing) -> Option<TokenStream> {
+    let variant = match on_missing {
+        OnMissing::Reject => return None,
+        OnMissing::Skip => "Skip",
+        OnMissing::Anonymous => "Anonymous",
+    };
+    Some(variant_setter(facade, "on_missing", "OnMissing", variant))
+}
+
+fn count(facade: Facade<'_>, count: &Count) -> Option<TokenStream> {
+    let span = match count {
+        Count::Closure(when) | Count::Function(when) => located_at_start(when),
+        _ => Span::mixed_site(),
+    };
+    let private = facade.private(span);
+    let count = match count {
+        Count::All => return None,
+        Count::Failures => quote_spanned!(span=> Failures),
+        Count::Successes => quote_spanned!(span=> Successes),
+        Count::Closure(when) | Count::Function(when) => quote_spanned!(span=> When(#when)),
+    };
+    Some(quote_spanned!(span=> .count(#private::Count::#count)))
+}

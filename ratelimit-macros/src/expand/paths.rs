@@ -1,0 +1,59 @@
+//! Paths in expansions: the facade's root, its hidden module and the names in that module.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use syn::ExprPath;
+
+use crate::validate::spec::HandlerSpec;
+
+/// The facade's hidden module. Its name holds the version, so that no other code relies on it.
+pub(crate) const PRIVATE: &str = "__private_0_1";
+
+/// All names that expansions use below [`Facade::private`]. The facade has to define each.
+#[cfg(test)]
+pub(crate) const NAMES: [&str; 20] = [
+    "HttpRequest",
+    "HttpResponse",
+    "Payload",
+    "HandlerLimit",
+    "Policy",
+    "Algorithm",
+    "By",
+    "OnMissing",
+    "OnError",
+    "Count",
+    "IntoCaller",
+    "DefaultKey",
+    "Declaration",
+    "SourceText",
+    "inventory",
+    "DynamicLimits",
+    "admit",
+    "join",
+    "assert_extractor",
+    "assert_bodyless_extractor",
+];
+
+/// The path of the facade in the user's crate.
+#[derive(Clone, Copy)]
+pub(crate) enum Facade<'a> {
+    /// `::ratelimit_actix`.
+    Default,
+    /// The value of `crate = ..`.
+    Given(&'a ExprPath),
+}
+
+impl<'a> Facade<'a> {
+    pub(crate) fn of(spec: &'a HandlerSpec) -> Self {
+        spec.facade.as_ref().map_or(Self::Default, Self::Given)
+    }
+
+    /// The facade's hidden module, at `span`.
+    pub(crate) fn private(self, span: Span) -> TokenStream {
+        let module = Ident::new(PRIVATE, span);
+        match self {
+            Self::Default => quote_spanned!(span=> ::ratelimit_actix::#module),
+            Self::Given(path) => quote_spanned!(span=> #path::#module),
+        }
+    }
+}

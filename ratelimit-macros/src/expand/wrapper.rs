@@ -1,0 +1,175 @@
+//! Writes out the wrapper of one handler.
+//!
+//! The wrapper has the handler's name and takes the request and its payload. The user's function is nested in the
+//! wrapper or stands beside it. It is copied unchanged, so that compiler messages about it point at the user's code, and
+//! it is called only after the limits have been checked. All other code is in the facade's hidden module, as ordinary
+//! functions.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ReturnType;
+
+use crate::expand::paths::Facade;
+use crate::expand::{declaration, dynamic, limits};
+use crate::parse::choice::Count;
+use crate::span::{located, located_at_start};
+use crate::validate::extractors::{Extractor, conditions, is_same};
+use crate::validate::handler::{Form, Handler};
+use crate::validate::spec::HandlerSpec;
+
+/// The wrapper, and the user's function if it stands beside the wrapper.
+pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
+    let site = Span::mixed_site();
+    let private = Facade::of(spec).private(site);
+    let Handler { wrapper_attributes, visibility, signature, form, .. } = &spec.handler;
+    let (name, generics, conditions) =
+        (&signature.ident, &signature.generics, &signature.generics.where_clause);
+    let function = function(&spec.handler);
+    let (beside, nested) = match form {
+        Form::Nested => (None, Some(function)),
+        Form::Beside { .. } => (Some(function), None),
+    };
+    let limits = limits::expand(spec);
+    let declaration = declaration::expand(spec);
+    let steps = steps(spec);
+    quote_spanned! {site=>
+        #beside
+        #(#wrapper_attributes)*
+        #visibility async fn #name #generics (
+            __rate_limit_request: #private::HttpRequest,
+            __rate_limit_payload: #private::Payload,
+        ) -> #private::HttpResponse #conditions {
+            #nested
+            #limits
+            #declaration
+            #steps
+        }
+    }
+}
+
+/// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it has another
+/// name.
+fn function(handler: &Handler) -> TokenStream {
+    let Handler { function_attributes, visibility, signature, body, form, .. } = handler;
+    match form {
+        Form::Nested => quote!(#(#function_attributes)* #signature #body),
+        Form::Beside { name, is_named } => {
+            let visibility = is_named.then_some(visibility);
+            let signature = syn::Signature { ident: name.clone(), ..signature.clone() };
+            quote!(#(#function_attributes)* #visibility #signature #body)
+        }
+    }
+}
+
+/// The statements of the wrapper: one block per combination of the `cfg` conditions on arguments. One combination holds.
+fn steps(spec: &HandlerSpec) -> TokenStream {
+    let extractors = &spec.handler.extractors;
+    let conditions = conditions(extractors);
+    if conditions.is_empty() {
+        return steps_with(spec, &extractors.iter().collect::<Vec<_>>());
+    }
+    let combinations = (0..1_usize << conditions.len()).map(|combination| {
+        let holds = |condition: &TokenStream| {
+            conditions
+                .iter()
+                .position(|other| is_same(other, condition))
+                .is_some_and(|i| combination & (1 << i) != 0)
+        };
+        let present: Vec<&Extractor> =
+            extractors.iter().filter(|extractor| extractor.condition.as_ref().is_none_or(holds)).collect();
+        let terms = conditions
+            .iter()
+            .map(|&condition| if holds(condition) { condition.clone() } else { quote!(not(#condition)) });
+        let steps = steps_with(spec, &present);
+        quote_spanned!(Span::mixed_site()=> #[cfg(all(#(#terms),*))] { #steps })
+    });
+    quote!(#(#combinations)*)
+}
+
+/// Checks the limits, extracts the arguments, calls the function and responds.
+fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
+    let site = Span::mixed_site();
+    let checks = extractors.iter().map(|extractor| {
+        let ty = &extractor.ty;
+        let span = located_at_start(ty);
+        let private = Facade::of(spec).private(span);
+        quote_spanned!(span=> #private::assert_extractor::<#ty>();)
+    });
+    let names: Vec<Ident> = (0..extractors.len())
+        .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
+        .collect();
+    let counted = spec.limits.iter().any(|limit| !matches!(limit.count, Count::All));
+    let extraction = extraction(&spec.handler, extractors, &names, counted);
+    let mutable = (!extractors.is_empty()).then(|| quote!(mut));
+    let respond = respond(&spec.handler, &names, counted);
+    let (values, decision) = dynamic::expand(spec);
+    quote_spanned! {site=>
+        #(#checks)*
+        #values
+        let #mutable __rate_limit_pass = match #decision.await {
+            ::core::result::Result::Ok(__rate_limit_pass) => __rate_limit_pass,
+            ::core::result::Result::Err(__rate_limit_denied) => return __rate_limit_denied,
+        };
+        #extraction
+        #respond
+    }
+}
+
+/// Extracts the arguments.
+///
+/// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second error of
+/// rustc, about the tuple, then points at no other argument.
+fn extraction(
+    handler: &Handler,
+    extractors: &[&Extractor],
+    names: &[Ident],
+    counted: bool,
+) -> Option<TokenStream> {
+    if extractors.is_empty() {
+        return None;
+    }
+    let span = located(handler.signature.ident.span());
+    let types = extractors.iter().map(|extractor| &extractor.ty);
+    let failed = if counted {
+        quote_spanned!(span=> __rate_limit_pass.finish(__rate_limit_response).await)
+    } else {
+        quote_spanned!(span=> __rate_limit_response)
+    };
+    Some(quote_spanned! {span=>
+        let (#(#names,)*) = match __rate_limit_pass.extract::<(#(#types,)*)>().await {
+            ::core::result::Result::Ok(__rate_limit_arguments) => __rate_limit_arguments,
+            ::core::result::Result::Err(__rate_limit_response) => return #failed,
+        };
+    })
+}
+
+/// Calls the user's function and responds.
+///
+/// Spanned at the return type, which is at fault if the value is not a `Responder`. The function is taken as a value
+/// before the call, because `clippy::unused_async` ignores functions that are used as values.
+fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
+    let signature = &handler.signature;
+    let span = match &signature.output {
+        ReturnType::Default => located(signature.ident.span()),
+        ReturnType::Type(_, returned) => located_at_start(returned),
+    };
+    let name = match &handler.form {
+        Form::Nested => signature.ident.to_token_stream(),
+        Form::Beside { name, .. } if handler.owner.is_some() => quote_spanned!(name.span()=> Self::#name),
+        Form::Beside { name, .. } => name.to_token_stream(),
+    };
+    let turbofish = handler.turbofish();
+    let respond = quote_spanned!(span=> __rate_limit_pass.respond(__rate_limit_function(#(#names),*).await));
+    let respond = if counted {
+        quote_spanned! {span=>
+            let __rate_limit_response = #respond;
+            __rate_limit_pass.finish(__rate_limit_response).await
+        }
+    } else {
+        respond
+    };
+    quote_spanned! {span=>
+        let __rate_limit_function = #name #turbofish;
+        #respond
+    }
+}

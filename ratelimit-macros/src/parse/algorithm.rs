@@ -1,0 +1,139 @@
+//! The value of `algorithm`, and the table of all algorithms.
+
+use std::ptr;
+
+use syn::{Expr, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, literal, ungrouped, word};
+use crate::suggest::{list, nearest};
+
+/// One row of the table of algorithms. A new algorithm is a new row.
+#[derive(Debug)]
+pub(crate) struct Algorithm {
+    /// The name in the attribute.
+    pub(crate) name: &'static str,
+    /// The variant of the facade's `Algorithm`.
+    pub(crate) variant: &'static str,
+    /// Other names for it, in lower case and without underscores.
+    aliases: &'static [&'static str],
+    /// Its arguments, besides those that every algorithm has.
+    parameters: &'static [Parameter],
+}
+
+/// An argument that only some algorithms have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    SubWindows,
+    Burst,
+}
+
+static ALGORITHMS: [Algorithm; 4] = [
+    Algorithm {
+        name: "fixed_window",
+        variant: "FixedWindow",
+        aliases: &["fixed", "fixedwindowcounter"],
+        parameters: &[],
+    },
+    Algorithm {
+        name: "sliding_window_counter",
+        variant: "SlidingWindowCounter",
+        aliases: &["slidingcounter", "counter"],
+        parameters: &[Parameter::SubWindows],
+    },
+    Algorithm {
+        name: "sliding_window_log",
+        variant: "SlidingWindowLog",
+        aliases: &["slidinglog", "log"],
+        parameters: &[],
+    },
+    Algorithm {
+        name: "token_bucket",
+        variant: "TokenBucket",
+        aliases: &["bucket"],
+        parameters: &[Parameter::Burst],
+    },
+];
+
+/// The algorithm of a limit that names none, in this crate and in the core.
+pub(crate) static DEFAULT: &Algorithm = &ALGORITHMS[1];
+
+/// Names in use elsewhere that mean no single algorithm here: the name, its aliases, and the advice.
+const RELATED: [(&str, &[&str], &str); 2] = [
+    (
+        "sliding_window",
+        &["sliding", "rollingwindow"],
+        "; did you mean \"sliding_window_counter\" (small state), or \"sliding_window_log\" (exact)?",
+    ),
+    (
+        "leaky_bucket",
+        &["gcra", "genericcellrate"],
+        "; the same limit is \"token_bucket\", which paces calls with `burst = 1`",
+    ),
+];
+
+impl Algorithm {
+    /// Returns true if the algorithm has the argument `parameter`.
+    pub(crate) fn has(&self, parameter: Parameter) -> bool {
+        self.parameters.contains(&parameter)
+    }
+
+    /// Returns true for the default, which is not written out.
+    pub(crate) fn is_default(&self) -> bool {
+        ptr::eq(self, DEFAULT)
+    }
+}
+
+impl Parameter {
+    /// The name in the attribute.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::SubWindows => "sub_windows",
+            Self::Burst => "burst",
+        }
+    }
+
+    /// The algorithms that have it.
+    pub(crate) fn algorithms(self) -> impl Iterator<Item = &'static Algorithm> {
+        ALGORITHMS.iter().filter(move |algorithm| algorithm.has(self))
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ALGORITHMS.iter().map(|algorithm| algorithm.name)
+}
+
+/// Reads the name of an algorithm.
+pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<&'static Algorithm, Reported> {
+    let value = ungrouped(value);
+    let expected = list(names(), '"');
+    let fault = match (literal(&value), word(&value)) {
+        (Some(Lit::Str(text)), _) => {
+            let text = text.value();
+            if let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| algorithm.name == text) {
+                return Ok(algorithm);
+            }
+            format!("unknown algorithm {text:?}{}\nexpected one of: {expected}", meant(&text))
+        }
+        (_, Some(word)) => format!("`algorithm` takes a string{}\nexpected one of: {expected}", meant(&word)),
+        _ => format!("`algorithm` takes a string, not {}\nexpected one of: {expected}", describe(&value)),
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// The suggestion for another name or spelling.
+fn meant(text: &str) -> String {
+    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    let related = RELATED.iter().find(|(_, aliases, _)| aliases.contains(&plain.as_str()));
+    let alias = ALGORITHMS.iter().find(|algorithm| algorithm.aliases.contains(&plain.as_str()));
+    let name = related
+        .map(|(name, ..)| *name)
+        .or(alias.map(|algorithm| algorithm.name))
+        .or_else(|| names().find(|name| name.replace('_', "") == plain))
+        .or_else(|| nearest(text, names().chain(RELATED.iter().map(|(name, ..)| *name))));
+    let Some(name) = name else { return String::new() };
+    match RELATED.iter().find(|(related, ..)| *related == name) {
+        Some((_, _, advice)) => (*advice).to_owned(),
+        None => format!("; did you mean `algorithm = \"{name}\"`?"),
+    }
+}

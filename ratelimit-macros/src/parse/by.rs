@@ -1,0 +1,241 @@
+//! The value of `by`: the caller as a word, call, function, closure or tuple of these.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::request_fn::{self, Closure};
+use crate::parse::template::{self, Placeholder};
+use crate::suggest::nearest;
+
+/// The definition of the caller.
+pub(crate) enum By {
+    Ip,
+    Global,
+    /// A parameter of the path.
+    Path(Parameter),
+    /// A header field, in lower case.
+    Header(String),
+    /// A `fn(&HttpRequest) -> K`.
+    Function(ExprPath),
+    Closure(Closure),
+    /// A tuple of these.
+    Parts(Vec<By>),
+}
+
+/// A path parameter, and how strictly it is checked against the routes in view.
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+    pub(crate) route_check: RouteCheck,
+}
+
+/// The check of a parameter against the routes in view.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteCheck {
+    /// `{id}`: the route must have it.
+    Required,
+    /// `path("id")`: it may belong to a scope. Likely misspellings of a parameter of the route are reported.
+    Suggest,
+    /// `{path:id}`: it may belong to a scope. Never reported.
+    Off,
+}
+
+impl By {
+    /// Reads the value of `by`.
+    pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
+        let value = ungrouped(value);
+        match value {
+            Expr::Tuple(tuple) => read_tuple(tuple, diagnostics),
+            other => read_single(other, diagnostics),
+        }
+    }
+
+    /// The caller that the placeholders of a key define.
+    pub(crate) fn from_template(parts: Vec<Placeholder>, span: Span) -> Option<Self> {
+        let mut parts: Vec<Self> = parts
+            .into_iter()
+            .map(|part| match part {
+                Placeholder::Ip => Self::Ip,
+                Placeholder::Header(name) => Self::Header(name),
+                Placeholder::Path { name, checked } => {
+                    let route_check = if checked { RouteCheck::Required } else { RouteCheck::Off };
+                    Self::Path(Parameter { name, span, route_check })
+                }
+            })
+            .collect();
+        if parts.len() > 1 { Some(Self::Parts(parts)) } else { parts.pop() }
+    }
+
+    /// Returns true if the caller is known without an `await`.
+    pub(crate) fn is_immediate(&self) -> bool {
+        match self {
+            Self::Closure(closure) => closure.is_immediate(),
+            Self::Parts(parts) => parts.iter().all(Self::is_immediate),
+            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) | Self::Function(_) => true,
+        }
+    }
+
+    /// All path parameters.
+    pub(crate) fn parameters(&self) -> Vec<&Parameter> {
+        match self {
+            Self::Path(parameter) => vec![parameter],
+            Self::Parts(parts) => parts.iter().flat_map(Self::parameters).collect(),
+            Self::Ip | Self::Global | Self::Header(_) | Self::Function(_) | Self::Closure(_) => Vec::new(),
+        }
+    }
+
+    /// The user's tokens.
+    pub(crate) fn code(&self) -> Vec<proc_macro2::TokenStream> {
+        match self {
+            Self::Function(path) => vec![path.to_token_stream()],
+            Self::Closure(closure) => vec![closure.tokens.clone()],
+            Self::Parts(parts) => parts.iter().flat_map(Self::code).collect(),
+            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) => Vec::new(),
+        }
+    }
+}
+
+const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
+                        `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
+
+/// Words used for `ip` and `global` that are no misspellings of them.
+const IP_ALIASES: [&str; 9] =
+    ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
+const GLOBAL_ALIASES: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
+
+fn read_single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    let fault = match &value {
+        Expr::Path(path) => match path.path.get_ident().map(ToString::to_string).as_deref() {
+            Some("ip") => return Ok(By::Ip),
+            Some("global") => return Ok(By::Global),
+            Some(word) => match misspelled_help(word) {
+                None => return Ok(By::Function(path.clone())),
+                Some(help) => help,
+            },
+            None => return Ok(By::Function(path.clone())),
+        },
+        Expr::Closure(closure) => return request_fn::closure("by", closure, diagnostics).map(By::Closure),
+        Expr::Call(call) => return read_call(call, diagnostics),
+        Expr::Tuple(_) => {
+            "a tuple in a tuple is the same as one tuple; remove the inner parentheses".to_owned()
+        }
+        _ => match literal(&value) {
+            Some(Lit::Str(text)) => quoted_help(&text.value()),
+            _ => format!("{EXPECTED}, not {}", describe(&value)),
+        },
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// The message about a word that is unlikely to be a function's name.
+fn misspelled_help(word: &str) -> Option<String> {
+    let function = format!("`by = self::{word}` for a function of that name");
+    match word {
+        "path" => {
+            Some(format!("`path` needs the name of a parameter: write `by = path(\"id\")`, or {function}"))
+        }
+        "header" => Some(format!(
+            "`header` needs the name of a field: write `by = header(\"x-api-key\")`, or {function}"
+        )),
+        _ if IP_ALIASES.contains(&word) => {
+            Some(format!("unknown caller `{word}`; did you mean `by = ip`, or {function}?"))
+        }
+        _ if GLOBAL_ALIASES.contains(&word) || nearest(word, ["global"]).is_some() => {
+            Some(format!("unknown caller `{word}`; did you mean `by = global`, or {function}?"))
+        }
+        _ => None,
+    }
+}
+
+/// The message about a string.
+fn quoted_help(text: &str) -> String {
+    let meant = match text.split_once([':', '=']) {
+        Some(("header", name)) => format!("; did you mean `by = header({name:?})`?"),
+        Some(("path", name)) => format!("; did you mean `by = path({name:?})`?"),
+        _ if template::is_template(text) => {
+            format!(", not a template; placeholders belong in the key: did you mean `key = {text:?}`?")
+        }
+        _ if syn::parse_str::<syn::Path>(text).is_ok() => {
+            format!(", without quotes; did you mean `by = {text}`?")
+        }
+        _ => ", not a string".to_owned(),
+    };
+    format!("{EXPECTED}{meant}")
+}
+
+fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    let word = match &*call.func {
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    };
+    let mut arguments = call.args.iter().cloned().map(ungrouped);
+    let (first, more) = (arguments.next(), arguments.next().is_some());
+    let text = first.as_ref().and_then(literal).and_then(|literal| match literal {
+        Lit::Str(text) => Some(text),
+        _ => None,
+    });
+    let fault = match (word.as_deref(), text) {
+        (Some("path"), Some(text)) if !more => match text.value() {
+            name if name.is_empty() || name.contains(['{', '}']) => {
+                let plain = name.trim_matches(['{', '}']);
+                let plain = if plain.is_empty() { "id" } else { plain };
+                format!("`path` takes the name of a parameter; write for example `path({plain:?})`")
+            }
+            name => {
+                return Ok(By::Path(Parameter { name, span: text.span(), route_check: RouteCheck::Suggest }));
+            }
+        },
+        (Some("header"), Some(text)) if !more => match template::header(&text.value()) {
+            Ok(name) => return Ok(By::Header(name)),
+            Err(fault) => fault,
+        },
+        (Some(word @ ("path" | "header")), _) => {
+            let example = if word == "path" { "path(\"id\")" } else { "header(\"x-api-key\")" };
+            format!("`{word}` takes one string literal: write for example `by = {example}`")
+        }
+        (Some(word @ ("ip" | "global")), _) => format!("`{word}` takes no arguments: write `by = {word}`"),
+        (Some("with"), _) => {
+            "a function needs no `with` here: write its path, such as `by = caller`".to_owned()
+        }
+        (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
+            Some(meant @ ("path" | "header")) => {
+                let name = text.map_or_else(|| "..".to_owned(), |text| format!("{:?}", text.value()));
+                format!("unknown caller `{word}`; did you mean `by = {meant}({name})`?")
+            }
+            Some(meant) => format!("unknown caller `{word}`; did you mean `by = {meant}`?"),
+            None => {
+                format!("{EXPECTED}, not a call; name the function without calling it, such as `by = {word}`")
+            }
+        },
+        (None, _) => format!("{EXPECTED}, not a call"),
+    };
+    Err(diagnostics.error(call, fault))
+}
+
+fn read_tuple(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
+    if tuple.elems.is_empty() {
+        return Err(diagnostics.error(
+            tuple,
+            "an empty tuple names no caller; write `by = global` for one count of all callers",
+        ));
+    }
+    let parts: Vec<Result<By, Reported>> = tuple
+        .elems
+        .into_iter()
+        .map(|part| {
+            let part = ungrouped(part);
+            let tokens = part.to_token_stream();
+            match read_single(part, diagnostics)? {
+                By::Global => Err(diagnostics.error(
+                    tokens,
+                    "`global` does not distinguish callers, so it has no effect in a tuple; remove it",
+                )),
+                part => Ok(part),
+            }
+        })
+        .collect();
+    parts.into_iter().collect::<Result<_, _>>().map(By::Parts)
+}

@@ -1,0 +1,97 @@
+//! Types of a closure's parameters: the request, or extractors that leave the body unread.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{GenericArgument, PathArguments, Type};
+
+use crate::diagnostics::{Diagnostics, Reported};
+
+/// Extractors that read the body, which is not available when a limit is checked.
+const BODY_EXTRACTORS: [&str; 8] =
+    ["Json", "Form", "Bytes", "BytesMut", "String", "Payload", "Multipart", "MultipartForm"];
+
+/// Wrappers that extract the type inside them.
+const WRAPPERS: [&str; 3] = ["Option", "Result", "Either"];
+
+pub(crate) fn check(
+    name: &str,
+    ty: &Type,
+    arity: usize,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), Reported> {
+    if let Type::Reference(reference) = bare(ty) {
+        if reference.mutability.is_some() {
+            return Err(diagnostics.error(ty, "the request cannot be changed here: write `&HttpRequest`"));
+        }
+        if let Type::Path(path) = bare(&reference.elem)
+            && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
+        {
+            return Err(
+                diagnostics.error(ty, "`ServiceRequest` is only for middleware; write `&HttpRequest`")
+            );
+        }
+        if arity > 1 {
+            let value = reference.elem.to_token_stream().to_string().replace(' ', "");
+            return Err(diagnostics
+                .error(ty, format!("with several parameters each is taken by value: write `{value}`")));
+        }
+        return Ok(());
+    }
+    if let Some(word) = find_placeholder(ty.to_token_stream()) {
+        return Err(diagnostics
+            .error_at(word, "a closure's parameters need whole types here: write out what `_` stands for"));
+    }
+    if let Some((reader, place)) = body_reader(ty) {
+        return Err(diagnostics.error(
+            place,
+            format!(
+                "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the \
+                 head of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Removes parentheses, and the invisible delimiters of a macro's `$type`.
+pub(crate) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        other => other,
+    }
+}
+
+/// The span of a `_` in a type.
+fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(word) if word == "_" => Some(word.span()),
+        TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
+        TokenTree::Group(group) => find_placeholder(group.stream()),
+        _ => None,
+    })
+}
+
+/// The extractor in `ty` that reads the body: its name and its type.
+fn body_reader(ty: &Type) -> Option<(String, &Type)> {
+    match bare(ty) {
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(body_reader),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let word = last.ident.to_string();
+            if BODY_EXTRACTORS.contains(&word.as_str()) {
+                return Some((word, ty));
+            }
+            match &last.arguments {
+                PathArguments::AngleBracketed(arguments) if WRAPPERS.contains(&word.as_str()) => {
+                    arguments.args.iter().find_map(|argument| match argument {
+                        GenericArgument::Type(ty) => body_reader(ty),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

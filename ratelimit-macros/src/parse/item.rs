@@ -1,0 +1,204 @@
+//! The item below the attribute, and the place of each of its attributes.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::Attribute;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+
+use crate::parse::item_kind::{self, ItemKind};
+use crate::parse::route::Route;
+use crate::parse::tokens::has_word;
+
+/// Attributes of Actix-web that register a handler.
+const ROUTE_ATTRIBUTES: [&str; 11] =
+    ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"];
+
+/// Other attributes that belong to the wrapper, which the rest of the program sees. Lint levels of the wrapper also apply
+/// to the function nested in it. They are not copied: the copy of an `expect` would never be fulfilled.
+const WRAPPER_ATTRIBUTES: [&str; 10] =
+    ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
+
+/// Lint levels. A function beside its wrapper gets a copy.
+const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
+
+/// Attributes that do not work on a nested function, with their crate and effect. They change the function's arguments, or
+/// add items beside it that the rest of the program uses.
+const ABOVE_ONLY: [(&str, &str, &str); 4] = [
+    ("actix_web_grants", "protect", CHANGES),
+    ("actix_web_grants", "has_permissions", CHANGES),
+    ("actix_web_grants", "has_roles", CHANGES),
+    ("utoipa", "path", "adds items beside the function"),
+];
+const CHANGES: &str = "changes the arguments of the function";
+
+/// The user's item without our own attributes.
+pub(crate) struct Item {
+    attributes: Vec<Attribute>,
+    stacked: Vec<Attribute>,
+    exemption: Option<Attribute>,
+    /// The tokens after the attributes: visibility, signature and body of a function.
+    pub(crate) rest: TokenStream,
+}
+
+impl Item {
+    /// Separates our attributes from the others. They may be in path form and below other attributes.
+    pub(crate) fn split(item: TokenStream) -> Self {
+        let parser =
+            |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
+        let Ok((all, rest)) = parser.parse2(item.clone()) else {
+            return Self { attributes: Vec::new(), stacked: Vec::new(), exemption: None, rest: item };
+        };
+        let (mut attributes, mut stacked, mut exemption) = (Vec::new(), Vec::new(), None);
+        for attribute in all {
+            match last_segment(&attribute).as_str() {
+                "rate_limit" => stacked.push(attribute),
+                "no_rate_limit" => exemption = Some(attribute),
+                _ => attributes.push(attribute),
+            }
+        }
+        Self { attributes, stacked, exemption, rest }
+    }
+
+    /// Further `#[rate_limit]` attributes, in source order.
+    pub(crate) fn stacked(&self) -> &[Attribute] {
+        &self.stacked
+    }
+
+    /// `#[no_rate_limit]`.
+    pub(crate) fn exemption(&self) -> Option<&Attribute> {
+        self.exemption.as_ref()
+    }
+
+    /// The kind of the item.
+    pub(crate) fn kind(&self) -> ItemKind {
+        item_kind::of(&self.rest)
+    }
+
+    /// Returns true for an `async fn`.
+    pub(crate) fn is_async_fn(&self) -> bool {
+        item_kind::is_async_fn(&self.rest)
+    }
+
+    /// Returns true for a function with `self`.
+    pub(crate) fn has_receiver(&self) -> bool {
+        item_kind::has_receiver(&self.rest)
+    }
+
+    /// The paths of the route attributes.
+    pub(crate) fn routes(&self) -> Vec<Route> {
+        self.attributes
+            .iter()
+            .filter(|attribute| is_route(attribute))
+            .filter_map(Route::from_attribute)
+            .collect()
+    }
+
+    /// The path of `#[actix_web::scope]`, if that attribute is in view.
+    pub(crate) fn scope(&self) -> Option<Route> {
+        self.attributes
+            .iter()
+            .find(|attribute| last_segment(attribute) == "scope")
+            .and_then(Route::from_attribute)
+    }
+
+    /// Returns true if a route attribute is in view, including in a `cfg_attr`.
+    pub(crate) fn has_route(&self) -> bool {
+        self.attributes.iter().any(|attribute| {
+            is_route(attribute)
+                || conditional(attribute).is_some_and(|tokens| has_word(tokens, &ROUTE_ATTRIBUTES))
+        })
+    }
+
+    /// A `cfg_attr` with one of our attributes, whose condition is not evaluated yet.
+    pub(crate) fn conditional(&self) -> Option<&Attribute> {
+        self.attributes.iter().find(|attribute| {
+            conditional(attribute).is_some_and(|tokens| has_word(tokens, &["rate_limit", "no_rate_limit"]))
+        })
+    }
+
+    /// The attributes that do not work below ours, and their effect.
+    pub(crate) fn misplaced(&self) -> impl Iterator<Item = (&Attribute, &'static str)> {
+        self.attributes.iter().filter_map(|attribute| {
+            let segments = &attribute.path().segments;
+            let name = last_segment(attribute);
+            let known = ABOVE_ONLY
+                .iter()
+                .find(|(of, known, _)| name == *known && (segments.len() == 1 || segments[0].ident == of));
+            known.map(|(_, _, effect)| (attribute, *effect))
+        })
+    }
+
+    /// All attributes that are not ours.
+    pub(crate) fn foreign_attributes(&self) -> &[Attribute] {
+        &self.attributes
+    }
+
+    /// Attributes of the wrapper, and of the user's function nested in it.
+    pub(crate) fn attributes_nested(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
+    }
+
+    /// Attributes of the wrapper, and of the user's function beside it. Lint levels and conditions of the wrapper do not
+    /// apply to that function, so they are copied.
+    pub(crate) fn attributes_beside(&self, documented: bool) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        let is_plain = |attribute: &Attribute, names: &[&str]| {
+            attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))
+        };
+        self.partition(
+            // An expectation on both would be fulfilled by only one.
+            |attribute| belongs_to_wrapper(attribute) && !is_plain(attribute, &["expect"]),
+            |attribute| {
+                !belongs_to_wrapper(attribute)
+                    || is_plain(attribute, &LINT_LEVELS)
+                    || is_plain(attribute, &["cfg"])
+                    || (documented && is_plain(attribute, &["doc"]))
+            },
+        )
+    }
+
+    fn partition(
+        &self,
+        outer: impl Fn(&Attribute) -> bool,
+        inner: impl Fn(&Attribute) -> bool,
+    ) -> (Vec<TokenStream>, Vec<TokenStream>) {
+        let select = |selected: &dyn Fn(&Attribute) -> bool| {
+            self.attributes
+                .iter()
+                .filter(|attribute| selected(attribute))
+                .map(ToTokens::to_token_stream)
+                .collect()
+        };
+        (select(&outer), select(&inner))
+    }
+}
+
+impl ToTokens for Item {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        for attribute in &self.attributes {
+            attribute.to_tokens(tokens);
+        }
+        tokens.extend(self.rest.clone());
+    }
+}
+
+fn is_route(attribute: &Attribute) -> bool {
+    ROUTE_ATTRIBUTES.contains(&last_segment(attribute).as_str())
+}
+
+/// The arguments of a `cfg_attr`.
+fn conditional(attribute: &Attribute) -> Option<TokenStream> {
+    let list = attribute.path().is_ident("cfg_attr").then(|| attribute.meta.require_list());
+    list.and_then(Result::ok).map(|list| list.tokens.clone())
+}
+
+fn last_segment(attribute: &Attribute) -> String {
+    attribute.path().segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
+}
+
+fn belongs_to_wrapper(attribute: &Attribute) -> bool {
+    let name = last_segment(attribute);
+    let of_the_language =
+        attribute.path().get_ident().is_some() && WRAPPER_ATTRIBUTES.contains(&name.as_str());
+    of_the_language || is_route(attribute)
+}

@@ -1,0 +1,108 @@
+//! The values of `key` and `name`, which become parts of stored keys and of quoted header fields.
+
+use proc_macro2::Span;
+use syn::{Expr, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::by::By;
+use crate::parse::expr::{describe, literal, ungrouped, word};
+use crate::parse::template;
+
+/// Maximum length of a key or name, in bytes.
+const MAX_NAME: usize = 128;
+
+/// A key or the name of a policy.
+pub(crate) struct Name {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+/// A key: a plain name or a template.
+pub(crate) enum Key {
+    Name(Name),
+    /// The name of the policy, and the caller that the placeholders define.
+    Template(Name, By),
+}
+
+/// Reads the name of a policy.
+pub(crate) fn read(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<Name, Reported> {
+    let value = ungrouped(value);
+    let fault = match (literal(&value), word(&value)) {
+        (Some(Lit::Str(text)), _) => match name_fault(name, example, &text.value()) {
+            None => {
+                return Ok(Name { text: text.value(), span: text.span() });
+            }
+            Some(fault) => fault,
+        },
+        (_, Some(word)) => {
+            format!("`{name}` takes a string literal; did you mean `{name} = \"{word}\"`?")
+        }
+        _ => format!(
+            "`{name}` takes a string literal, not {}; write for example `{example}`",
+            describe(&value)
+        ),
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// The fault in a key or name, if there is one.
+fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
+    let wrong = text.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '{' | '}' | '"' | '\\'));
+    Some(match wrong {
+        _ if text.is_empty() => {
+            format!("`{name}` must not be empty: write for example `{example}`")
+        }
+        None if text.len() <= MAX_NAME => return None,
+        None => format!("`{name}` must be at most {MAX_NAME} bytes long, found {}", text.len()),
+        Some('{' | '}') => format!(
+            "`{name}` must not contain braces, only `key` has placeholders; write for example `{example}`"
+        ),
+        Some(wrong) if wrong.is_whitespace() => {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let joined = words.join("-");
+            match name_fault(name, example, &joined) {
+                None => format!("`{name}` must not contain blanks; did you mean `{name} = \"{joined}\"`?"),
+                Some(_) => {
+                    format!("`{name}` must not contain blanks: write for example `{example}`")
+                }
+            }
+        }
+        Some(wrong) => format!(
+            "`{name}` takes printable ASCII without blanks, braces, quotes and backslashes, found {wrong:?}: \
+             write for example `{example}`"
+        ),
+    })
+}
+
+/// Reads a plain name or a template.
+pub(crate) fn read_key(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<Key, Reported> {
+    let value = ungrouped(value);
+    if let Some(Lit::Str(literal)) = literal(&value)
+        && template::is_template(&literal.value())
+    {
+        let span = literal.span();
+        let template = match template::parse(&literal.value()) {
+            Ok(template) => template,
+            Err(fault) => return Err(diagnostics.error(value, fault)),
+        };
+        if let Some(fault) = name_fault(name, example, &template.name) {
+            let fault = fault.replace('<', "{").replace('>', "}");
+            return Err(diagnostics.error(value, fault));
+        }
+        let Some(by) = By::from_template(template.placeholders, span) else {
+            return Err(diagnostics.error(value, "a template needs a placeholder, such as `{user_id}`"));
+        };
+        return Ok(Key::Template(Name { text: template.name, span }, by));
+    }
+    read(name, example, value, diagnostics).map(Key::Name)
+}

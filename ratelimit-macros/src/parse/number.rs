@@ -1,0 +1,110 @@
+//! Numbers: integers, const expressions, and numbers that are chosen per request.
+
+use std::ops::RangeInclusive;
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::{Expr, Lit, UnOp};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, describe_literal, ungrouped};
+use crate::parse::request_fn::{self, RequestFn};
+
+/// Bounds of `max`, `burst` and `cost`.
+pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
+
+/// Bounds of `sub_windows`.
+pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
+
+/// A whole number: a literal, or an expression that the compiler evaluates.
+pub(crate) enum Number {
+    Literal { value: u64, span: Span },
+    Constant(TokenStream),
+}
+
+impl Number {
+    /// The value of a literal.
+    pub(crate) fn literal(&self) -> Option<u64> {
+        match self {
+            Self::Literal { value, .. } => Some(*value),
+            Self::Constant(_) => None,
+        }
+    }
+}
+
+/// A number that is constant or chosen per request.
+pub(crate) enum Units {
+    Fixed(Number),
+    PerRequest(RequestFn),
+}
+
+impl Units {
+    /// The value of a literal.
+    pub(crate) fn literal(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(number) => number.literal(),
+            Self::PerRequest(_) => None,
+        }
+    }
+}
+
+/// Reads an integer or a const expression.
+pub(crate) fn number(
+    name: &str,
+    example: &str,
+    value: Expr,
+    bounds: RangeInclusive<u64>,
+    diagnostics: &mut Diagnostics,
+) -> Result<Number, Reported> {
+    let value = ungrouped(value);
+    let example = format!("write for example `{example}`");
+    let bounded = format!("`{name}` must be from {} to {}", bounds.start(), bounds.end());
+    let fault = match &value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(integer) => match integer.base10_parse::<u64>() {
+                _ if !is_integer_suffix(integer.suffix()) => {
+                    format!(
+                        "`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}`?",
+                        integer.base10_digits()
+                    )
+                }
+                Ok(value) if bounds.contains(&value) => {
+                    return Ok(Number::Literal { value, span: integer.span() });
+                }
+                _ => format!("{bounded}, found {}; {example}", integer.base10_digits()),
+            },
+            Lit::Str(text) if text.value().parse::<u64>().is_ok_and(|number| bounds.contains(&number)) => {
+                format!("`{name}` takes an integer, not a string; did you mean `{name} = {}`?", text.value())
+            }
+            Lit::Float(float) => format!("`{name}` takes a whole number, found {float}; {example}"),
+            other => format!("`{name}` takes an integer, not {}; {example}", describe_literal(other)),
+        },
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) && matches!(*unary.expr, Expr::Lit(_)) => {
+            format!("{bounded}, found {}; {example}", value.to_token_stream().to_string().replace(' ', ""))
+        }
+        Expr::Closure(_) | Expr::Async(_) | Expr::Assign(_) => {
+            format!("`{name}` takes an integer or a const expression, not {}; {example}", describe(&value))
+        }
+        _ => return Ok(Number::Constant(value.into_token_stream())),
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+fn is_integer_suffix(suffix: &str) -> bool {
+    let widths = ["8", "16", "32", "64", "128", "size"];
+    suffix.is_empty() || suffix.strip_prefix(['u', 'i']).is_some_and(|width| widths.contains(&width))
+}
+
+/// Reads an integer, a const expression, or code that runs per request.
+pub(crate) fn units(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<Units, Reported> {
+    let value = ungrouped(value);
+    match request_fn::read(name, &value, diagnostics) {
+        Some(function) => function.map(Units::PerRequest),
+        None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+    }
+}

@@ -1,0 +1,195 @@
+//! User code that runs for each request: a closure, or `with(path)` for a function.
+
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::{Expr, ExprCall, ExprClosure, ExprPath, Pat, ReturnType, Type};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::ungrouped;
+use crate::parse::extractor_type;
+use crate::span::located_at_start;
+
+/// User code that chooses a value per request.
+pub(crate) enum RequestFn {
+    Closure(Closure),
+    /// `with(path)`: a function, sync or async, over the request or over extractors.
+    Function(ExprPath),
+}
+
+impl RequestFn {
+    /// The user's tokens.
+    pub(crate) fn code(&self) -> TokenStream {
+        match self {
+            Self::Closure(closure) => closure.tokens.clone(),
+            Self::Function(path) => path.to_token_stream(),
+        }
+    }
+}
+
+/// The parts of a closure. It is written out as a function, which may return a borrow of the request.
+pub(crate) struct Closure {
+    pub(crate) asyncness: Option<syn::Token![async]>,
+    pub(crate) inputs: Inputs,
+    /// The declared return type.
+    pub(crate) output: Option<TokenStream>,
+    /// The body, in braces.
+    pub(crate) body: TokenStream,
+    /// The closure as written.
+    pub(crate) tokens: TokenStream,
+}
+
+/// The parameters of a closure.
+pub(crate) enum Inputs {
+    /// `|req: &HttpRequest|`.
+    Request(Input),
+    /// Any number of extractors.
+    Extractors(Vec<Input>),
+}
+
+/// A parameter of a closure.
+pub(crate) struct Input {
+    pub(crate) pattern: TokenStream,
+    /// The variables in the pattern.
+    pub(crate) names: Vec<Ident>,
+    pub(crate) ty: TokenStream,
+}
+
+impl Closure {
+    /// Returns true if the call needs no `await`.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.asyncness.is_none() && matches!(self.inputs, Inputs::Request(..))
+    }
+}
+
+/// Reads a closure or `with(..)`. `None` for any other expression.
+pub(crate) fn read(
+    name: &str,
+    value: &Expr,
+    diagnostics: &mut Diagnostics,
+) -> Option<Result<RequestFn, Reported>> {
+    match value {
+        Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(RequestFn::Closure)),
+        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(RequestFn::Function)),
+        _ => None,
+    }
+}
+
+fn is_with(call: &ExprCall) -> bool {
+    matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with"))
+}
+
+/// Reads `with(path)`.
+pub(crate) fn with(name: &str, call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
+    let mut arguments = call.args.iter().cloned().map(ungrouped);
+    match (arguments.next(), arguments.next()) {
+        (Some(Expr::Path(path)), None) => Ok(path),
+        (Some(Expr::Closure(_)), None) => {
+            Err(diagnostics.error(call, format!("a closure needs no `with`: write `{name} = |..| ..`")))
+        }
+        (Some(Expr::Call(_)), None) => Err(diagnostics.error(
+            call,
+            format!(
+                "`with` takes the path of a function, without calling it: write `{name} = with(function)`"
+            ),
+        )),
+        _ => Err(diagnostics.error(
+            call,
+            format!("`with` takes the path of one function: write for example `{name} = with(function)`"),
+        )),
+    }
+}
+
+/// Reads a closure over the request, or over extractors that do not read the body.
+pub(crate) fn closure(
+    name: &str,
+    closure: &ExprClosure,
+    diagnostics: &mut Diagnostics,
+) -> Result<Closure, Reported> {
+    if closure.constness.is_some()
+        || closure.lifetimes.is_some()
+        || closure.modifiers.require_empty().is_err()
+    {
+        return Err(diagnostics
+            .error(closure, format!("`{name}` takes a plain closure: write `|..| ..`, or `async |..| ..`")));
+    }
+    let mut sound = Ok(());
+    let mut typed = Vec::new();
+    let mut is_request = false;
+    for input in &closure.inputs {
+        match input {
+            Pat::Type(input) => {
+                sound = sound.and(extractor_type::check(name, &input.ty, closure.inputs.len(), diagnostics));
+                if let Some(attribute) = input.attrs.first() {
+                    let help = "a closure's parameters have no attributes here; remove this one";
+                    sound = Err(diagnostics.error(attribute, help));
+                }
+                is_request = matches!(extractor_type::bare(&input.ty), Type::Reference(_));
+                let pattern = input.pat.to_token_stream();
+                let mut names = Vec::new();
+                find_names(pattern.clone(), &mut names);
+                typed.push(Input { pattern, names, ty: input.ty.to_token_stream() });
+            }
+            other => {
+                let text = other.to_token_stream().to_string();
+                sound = Err(diagnostics.error(
+                    other,
+                    format!(
+                        "a closure's parameters need types here: write `|{text}: &HttpRequest| ..`, or an extractor, \
+                         such as `|{text}: web::Path<u64>| ..`"
+                    ),
+                ));
+            }
+        }
+    }
+    sound?;
+    // A reference beside other parameters has been reported.
+    let inputs = match typed.pop() {
+        Some(request) if is_request => Inputs::Request(request),
+        last => {
+            typed.extend(last);
+            Inputs::Extractors(typed)
+        }
+    };
+    let body = &*closure.body;
+    Ok(Closure {
+        asyncness: closure.asyncness,
+        inputs,
+        output: match &closure.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, output) => Some(output.to_token_stream()),
+        },
+        body: match body {
+            Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => block.to_token_stream(),
+            other => quote_spanned!(located_at_start(other)=> { #other }),
+        },
+        tokens: closure.to_token_stream(),
+    })
+}
+
+/// Collects the variables of a pattern: lower-case words that are not paths, field names or macros.
+fn find_names(pattern: TokenStream, names: &mut Vec<Ident>) {
+    let mut tokens = pattern.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Group(group) => find_names(group.stream(), names),
+            TokenTree::Ident(word) => {
+                let is_variable = match tokens.peek() {
+                    Some(TokenTree::Punct(next)) => !matches!(next.as_char(), ':' | '!' | '<'),
+                    Some(TokenTree::Group(next)) => next.delimiter() == Delimiter::None,
+                    _ => true,
+                };
+                let is_lower = word.to_string().trim_start_matches("r#").starts_with(char::is_lowercase);
+                let is_keyword = syn::parse2::<Ident>(word.to_token_stream()).is_err();
+                if is_variable && is_lower && !is_keyword && !names.contains(&word) {
+                    names.push(word);
+                }
+            }
+            // The second half of `::` and the segment after it.
+            TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint => {
+                tokens.next();
+                tokens.next_if(|next| matches!(next, TokenTree::Ident(_)));
+            }
+            _ => {}
+        }
+    }
+}

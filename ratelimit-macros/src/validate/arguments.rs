@@ -1,0 +1,214 @@
+//! Rules between the arguments of one attribute.
+
+use proc_macro2::TokenStream;
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::algorithm::{self, Algorithm, Parameter};
+use crate::parse::args::{Args, Argument};
+use crate::parse::by::By;
+use crate::parse::choice::Count;
+use crate::parse::name::Key;
+use crate::parse::number::{Number, SUB_WINDOWS, Units};
+use crate::parse::tokens::find_self;
+use crate::parse::window::grammar;
+
+/// Units per window by default.
+const DEFAULT_MAX: u64 = 100;
+
+/// Default window, in microseconds.
+const DEFAULT_MICROS: u64 = 60_000_000;
+
+/// Records a mistake for each broken rule.
+pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
+    check_sub_windows(args, diagnostics);
+    check_burst(args, diagnostics);
+    check_cost(args, diagnostics);
+    check_caller(args, diagnostics);
+    check_self(args, diagnostics);
+}
+
+/// The algorithm of the limit. `None` if its name is wrong.
+fn algorithm(args: &Args) -> Option<&'static Algorithm> {
+    match &args.algorithm {
+        None => Some(algorithm::DEFAULT),
+        Some(argument) => argument.value.ok(),
+    }
+}
+
+/// Reports a parameter that the algorithm does not have. Returns true if it was reported.
+fn check_algorithm_has(
+    parameter: Parameter,
+    argument: &Argument<Number>,
+    args: &Args,
+    diagnostics: &mut Diagnostics,
+) -> bool {
+    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(parameter)) else {
+        return false;
+    };
+    let name = parameter.name();
+    let owners: Vec<String> =
+        parameter.algorithms().map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
+    let message = format!(
+        "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
+        owners.join(" or "),
+        found.name
+    );
+    diagnostics.error(&argument.keyword, message);
+    true
+}
+
+/// The value of an argument or its default. `None` for a const expression and for a wrong value.
+fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
+    match argument {
+        None => default,
+        Some(argument) => argument.value.as_ref().ok().and_then(Number::literal),
+    }
+}
+
+/// As [`literal`], for a number that can be chosen per request.
+fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64> {
+    match argument {
+        None => default,
+        Some(argument) => argument.value.as_ref().ok().and_then(Units::literal),
+    }
+}
+
+fn micros(args: &Args) -> Option<u64> {
+    match &args.window {
+        None => Some(DEFAULT_MICROS),
+        Some(argument) => argument.value.as_ref().ok().map(|window| window.micros),
+    }
+}
+
+fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(argument) = &args.sub_windows else {
+        return;
+    };
+    if check_algorithm_has(Parameter::SubWindows, argument, args, diagnostics) {
+        return;
+    }
+    if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
+        && !micros.is_multiple_of(parts)
+    {
+        let divisors = || SUB_WINDOWS.filter(|other| micros.is_multiple_of(*other));
+        let choices: Vec<String> =
+            [divisors().rfind(|other| *other < parts), divisors().find(|other| *other > parts)]
+                .into_iter()
+                .flatten()
+                .map(|other| format!("`sub_windows = {other}`"))
+                .collect();
+        let message = format!(
+            "a window of {micros} microseconds cannot be divided into {parts} equal parts; write {}",
+            choices.join(" or ")
+        );
+        report_at(argument, &message, diagnostics);
+    }
+}
+
+fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(argument) = &args.burst else {
+        return;
+    };
+    if check_algorithm_has(Parameter::Burst, argument, args, diagnostics) {
+        return;
+    }
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max, micros(args))
+        && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
+    {
+        let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
+        let message = format!(
+            "a burst of {burst} takes more than 366 days to refill at {max} per window; \
+             write at most `burst = {most}`"
+        );
+        report_at(argument, &message, diagnostics);
+    }
+}
+
+fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(argument) = &args.cost else { return };
+    let Some(algorithm) = algorithm(args) else {
+        return;
+    };
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let (what, most) = match &args.burst {
+        Some(burst) if algorithm.has(Parameter::Burst) => ("burst", literal(Some(burst), None)),
+        _ => ("max", max),
+    };
+    if let (Some(cost), Some(most)) = (units(Some(argument), None), most)
+        && cost > most
+    {
+        let message = format!(
+            "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
+             write `cost = {most}` or raise `{what}`"
+        );
+        match &argument.value {
+            Ok(Units::Fixed(Number::Literal { span, .. })) => diagnostics.error_at(*span, message),
+            _ => diagnostics.error(&argument.keyword, message),
+        };
+    }
+}
+
+/// Numbers and code are written inside the wrapper, where `Self` has no meaning.
+fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
+    const HELP: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
+    let mut code: Vec<TokenStream> = Vec::new();
+    for number in [&args.sub_windows, &args.burst].into_iter().flatten() {
+        code.extend(number.value.as_ref().ok().and_then(constant));
+    }
+    for units in [&args.max, &args.cost].into_iter().flatten() {
+        code.extend(match &units.value {
+            Ok(Units::Fixed(number)) => constant(number),
+            Ok(Units::PerRequest(function)) => Some(function.code()),
+            Err(_) => None,
+        });
+    }
+    code.extend(args.skip.as_ref().and_then(|skip| Some(skip.value.as_ref().ok()?.code())));
+    if let Some(Ok(Count::Closure(when) | Count::Function(when))) =
+        args.count.as_ref().map(|count| &count.value)
+    {
+        code.push(when.clone());
+    }
+    if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
+        code.extend(by.code());
+    }
+    for tokens in code {
+        if let Some(own_type) = find_self(tokens) {
+            diagnostics.error(own_type, HELP);
+        }
+    }
+}
+
+fn constant(number: &Number) -> Option<TokenStream> {
+    match number {
+        Number::Constant(tokens) => Some(tokens.clone()),
+        Number::Literal { .. } => None,
+    }
+}
+
+/// Placeholders of a key and `by` cannot both name the caller, and `global` is never missing.
+fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
+    let template = matches!(args.key.as_ref().map(|key| &key.value), Some(Ok(Key::Template(..))));
+    if template && let Some(by) = &args.by {
+        diagnostics.error(
+            &by.keyword,
+            "`by` and the placeholders of `key` both name the caller; remove `by`, or write a key without placeholders",
+        );
+    }
+    if let Some(on_missing) = &args.on_missing
+        && matches!(args.by.as_ref().map(|by| &by.value), Some(Ok(By::Global)))
+    {
+        diagnostics.error(
+            &on_missing.keyword,
+            "`on_missing` has no effect with `by = global`, where every request has a caller; remove it",
+        );
+    }
+}
+
+/// Reports a wrong number at its literal.
+fn report_at(argument: &Argument<Number>, message: &str, diagnostics: &mut Diagnostics) {
+    match &argument.value {
+        Ok(Number::Literal { span, .. }) => diagnostics.error_at(*span, message),
+        _ => diagnostics.error(&argument.keyword, message),
+    };
+}

@@ -1,0 +1,262 @@
+//! A module or impl block below the attribute: which functions inside are limited, and by which limits.
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, ImplItem, Meta};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::args::{Args, tokens_of};
+use crate::parse::impl_header::{is_trait_impl, owner};
+use crate::parse::item::Item;
+use crate::parse::item_kind::ItemKind;
+use crate::parse::members::split_items;
+use crate::validate::group::{handler, read_attribute, report_contradiction};
+use crate::validate::handler::{Handler, Place};
+use crate::validate::inherited::Inherited;
+use crate::validate::spec::HandlerSpec;
+
+/// A module or impl block and its members.
+pub(crate) struct Block {
+    pub(crate) attributes: Vec<Attribute>,
+    /// The tokens before the braces.
+    pub(crate) header: TokenStream,
+    pub(crate) inner: Vec<Attribute>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) braces: Group,
+}
+
+/// A member of a block.
+pub(crate) enum Member {
+    Handler(Box<HandlerSpec>),
+    Block(Block),
+    /// An item without limits.
+    Other(TokenStream),
+}
+
+/// The functions to which the limits of the block around them apply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Applies {
+    /// In a module: functions with a route attribute.
+    ToRoutes,
+    /// In an impl block: every `async fn` without `self`.
+    ToAssociated,
+    /// In an impl block without an attribute, inside a limited module: functions with `#[rate_limit]`.
+    WhenAsked,
+}
+
+impl Block {
+    /// Reads the item below the attribute, and records all mistakes inside.
+    pub(crate) fn parse(
+        arguments: TokenStream,
+        item: &Item,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Self, Reported> {
+        let mut group = vec![arguments];
+        for attribute in item.stacked() {
+            group.push(tokens_of(attribute, diagnostics)?);
+        }
+        let inherited = Inherited::read(group, None, diagnostics);
+        if let Some(exemption) = item.exemption() {
+            report_contradiction(exemption, diagnostics);
+        }
+        if is_file_module(item) {
+            return Err(diagnostics.push(whole_file_error()));
+        }
+        let block = Self::read(item, &inherited, true, diagnostics)?;
+        if inherited.is_valid && block.count() == 0 {
+            let help = match item.kind() {
+                ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
+                _ => {
+                    "no function with a route attribute in this module, so nothing would be limited; write \
+                     `#[rate_limit]` above each handler that has none"
+                }
+            };
+            return Err(diagnostics.error(block.header, help));
+        }
+        Ok(block)
+    }
+
+    /// Reads a block. `own`: the attribute is on this block, not on one around it.
+    fn read(
+        item: &Item,
+        inherited: &Inherited,
+        own: bool,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Self, Reported> {
+        let mut header: Vec<TokenTree> = item.rest.clone().into_iter().collect();
+        let Some(TokenTree::Group(braces)) = header
+            .pop_if(|last| matches!(last, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
+        else {
+            return Err(diagnostics.error(
+                &item.rest,
+                "#[rate_limit] cannot see into a module in another file; write the module inline, or put the attribute \
+                 on each handler, on an impl block, or on a module inside of that file",
+            ));
+        };
+        let header: TokenStream = header.into_iter().collect();
+        let (members, owner) = match item.kind() {
+            ItemKind::Impl => (split_items::<ImplItem>(braces.stream()), Some(owner(&header, diagnostics)?)),
+            _ => (split_items::<syn::Item>(braces.stream()), None),
+        };
+        let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
+        let applies = match (&owner, own) {
+            (None, _) => Applies::ToRoutes,
+            (Some(_), true) => Applies::ToAssociated,
+            (Some(_), false) => Applies::WhenAsked,
+        };
+        let scope = item.scope();
+        let inherited = inherited.within(scope.as_ref());
+        let mut sound = Ok(());
+        let mut read = Vec::new();
+        for member in members {
+            match read_member(member, &inherited, applies, owner.as_deref(), diagnostics) {
+                Ok(member) => read.push(member),
+                Err(reported) => sound = Err(reported),
+            }
+        }
+        sound?;
+        Ok(Self { attributes: item.foreign_attributes().to_vec(), header, inner, members: read, braces })
+    }
+
+    /// The number of limited handlers.
+    fn count(&self) -> usize {
+        let count = |member: &Member| match member {
+            Member::Handler(_) => 1,
+            Member::Block(block) => block.count(),
+            Member::Other(_) => 0,
+        };
+        self.members.iter().map(count).sum()
+    }
+}
+
+fn read_member(
+    tokens: TokenStream,
+    inherited: &Inherited,
+    applies: Applies,
+    owner: Option<&str>,
+    diagnostics: &mut Diagnostics,
+) -> Result<Member, Reported> {
+    let item = Item::split(tokens.clone());
+    if let Some(conditional) = item.conditional() {
+        return Err(diagnostics.error(
+            conditional,
+            "inside a limited module or impl block, #[rate_limit] and #[no_rate_limit] cannot be under a condition; \
+             write the handler twice, each under `#[cfg(..)]`",
+        ));
+    }
+    if let Some(exemption) = item.exemption() {
+        if !item.stacked().is_empty() {
+            return Err(report_contradiction(exemption, diagnostics));
+        }
+        if !matches!(exemption.meta, Meta::Path(_)) {
+            let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
+            return Err(diagnostics.error(exemption, help));
+        }
+        return Ok(Member::Other(item.into_token_stream()));
+    }
+    match item.kind() {
+        ItemKind::Module | ItemKind::Impl => return read_nested(&item, tokens, inherited, diagnostics),
+        ItemKind::Crate | ItemKind::Other => {}
+    }
+    let is_limited = match applies {
+        Applies::ToRoutes => item.has_route(),
+        Applies::ToAssociated => item.is_async_fn() && !item.has_receiver(),
+        Applies::WhenAsked => false,
+    };
+    if item.stacked().is_empty() && !is_limited {
+        return Ok(Member::Other(tokens));
+    }
+    let group = limits_of(&item, inherited, diagnostics);
+    let mut routes = item.routes();
+    for route in &mut routes {
+        route.parameters.extend(inherited.scope.iter().cloned());
+    }
+    let place = owner.map_or(Place::Free, Place::Type);
+    if !inherited.is_valid && item.stacked().is_empty() {
+        // Mistakes in its limits have been reported. Those in the handler have not.
+        let ignored = Handler::parse(&item, place, None, diagnostics);
+        return ignored.map(|_| Member::Other(tokens));
+    }
+    handler(&item, group, place, &routes, inherited.facade.as_ref(), diagnostics)
+        .map(|spec| Member::Handler(Box::new(spec)))
+}
+
+/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
+fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
+    if item.stacked().is_empty() {
+        return inherited.args();
+    }
+    let mut group = Vec::new();
+    for attribute in item.stacked() {
+        if is_bare(attribute) {
+            group.extend(inherited.args());
+        } else {
+            group.push(read_attribute(attribute, diagnostics));
+        }
+    }
+    group
+}
+
+/// Reads a block inside a block. Its own limits replace the inherited ones, as on a handler.
+fn read_nested(
+    item: &Item,
+    tokens: TokenStream,
+    inherited: &Inherited,
+    diagnostics: &mut Diagnostics,
+) -> Result<Member, Reported> {
+    if item.stacked().is_empty() {
+        // The functions of a module in another file are not visible here.
+        let is_inline =
+            item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
+        let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
+        if !is_inline || is_trait_impl {
+            return Ok(Member::Other(tokens));
+        }
+        return Block::read(item, inherited, false, diagnostics).map(Member::Block);
+    }
+    let mut group = Vec::new();
+    for attribute in item.stacked() {
+        if is_bare(attribute) {
+            group.extend(inherited.group.iter().cloned());
+        } else {
+            group.push(tokens_of(attribute, diagnostics)?);
+        }
+    }
+    let only_inherits = item.stacked().iter().all(is_bare);
+    let own;
+    let limits = if only_inherits {
+        inherited
+    } else {
+        own = Inherited {
+            scope: inherited.scope.clone(),
+            ..Inherited::read(group, inherited.facade.as_ref(), diagnostics)
+        };
+        &own
+    };
+    Block::read(item, limits, true, diagnostics).map(Member::Block)
+}
+
+/// Returns true if an attribute has no arguments, with or without parentheses.
+fn is_bare(attribute: &Attribute) -> bool {
+    match &attribute.meta {
+        Meta::Path(_) => true,
+        Meta::List(list) => list.tokens.is_empty(),
+        Meta::NameValue(_) => false,
+    }
+}
+
+/// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then spanned at the
+/// semicolon of `mod name;`.
+fn is_file_module(item: &Item) -> bool {
+    let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
+    braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
+}
+
+/// The error about `#![rate_limit]`. The compiler's own error says that it is unstable; this one adds what to write.
+pub(crate) fn whole_file_error() -> syn::Error {
+    syn::Error::new(
+        Span::call_site(),
+        "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an inline module \
+         around the handlers, or limit a scope with the `RateLimitMiddleware`",
+    )
+}

@@ -1,0 +1,211 @@
+//! The function below the attribute, checked to be a handler.
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Generics, Signature, Visibility};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::item::Item;
+use crate::parse::item_kind::expect_function;
+use crate::parse::tokens::find_self;
+use crate::validate::extractors::{self, Extractor};
+
+/// An `async fn` that can be limited.
+pub(crate) struct Handler {
+    /// Attributes of the wrapper.
+    pub(crate) wrapper_attributes: Vec<TokenStream>,
+    /// Attributes of the user's function.
+    pub(crate) function_attributes: Vec<TokenStream>,
+    pub(crate) visibility: Visibility,
+    pub(crate) signature: Signature,
+    /// The arguments of the user's function.
+    pub(crate) extractors: Vec<Extractor>,
+    /// The body with its braces. It is only searched for `Self`.
+    pub(crate) body: TokenStream,
+    pub(crate) form: Form,
+    /// The type of the impl block as text, if the block is in view.
+    pub(crate) owner: Option<String>,
+}
+
+/// The place of the user's function.
+pub(crate) enum Form {
+    /// Inside the wrapper.
+    Nested,
+    /// Beside the wrapper, under another name.
+    Beside {
+        name: Ident,
+        /// The user gave the name with `inner`, so that other code can call the function.
+        is_named: bool,
+    },
+}
+
+/// The place of a handler.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    /// Below its own attribute, or in a module.
+    Free,
+    /// In an impl block of this type.
+    Type(&'a str),
+}
+
+impl Handler {
+    /// Reads the function, and records all reasons why it cannot be a handler.
+    pub(crate) fn parse(
+        item: &Item,
+        place: Place<'_>,
+        inner: Option<&Ident>,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Self, Reported> {
+        let parts = |input: ParseStream<'_>| {
+            let visibility: Visibility = input.parse()?;
+            if let Err(fault) = expect_function(input) {
+                let first: Option<TokenTree> = input.parse::<TokenStream>()?.into_iter().next();
+                return Ok(Err(diagnostics.error(first, fault)));
+            }
+            let signature: Signature = input.parse()?;
+            let body: TokenStream = input.parse()?;
+            Ok(Ok((visibility, signature, body)))
+        };
+        let (visibility, signature, body) = match parts.parse2(item.rest.clone()) {
+            Ok(parts) => parts?,
+            Err(error) => return Err(diagnostics.push(error)),
+        };
+        let mut sound = check_qualifiers(&signature, diagnostics);
+        sound = sound.and(check_body(&signature, &body, diagnostics));
+        let extractors = extractors::read(&signature, diagnostics);
+        if let Some(inner) = inner
+            && inner.unraw() == signature.ident.unraw()
+        {
+            sound = Err(diagnostics.error(
+                inner,
+                format!(
+                    "`{inner}` is the handler, which calls this function; write another name, such as \
+                     `inner = {}_body`",
+                    inner.unraw()
+                ),
+            ));
+        }
+        for (attribute, effect) in item.misplaced() {
+            let name: String = attribute.path().to_token_stream().to_string().split_whitespace().collect();
+            sound = Err(diagnostics.error(
+                attribute,
+                format!(
+                    "#[{name}] {effect}, which #[rate_limit] nests in a wrapper; put #[{name}] above #[rate_limit], \
+                     and outside of a module or impl block that is limited as a whole"
+                ),
+            ));
+        }
+        let form = form(&signature.ident, place, inner);
+        if matches!(form, Form::Nested)
+            && signature.receiver().is_none()
+            && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
+        {
+            sound = Err(diagnostics.error(
+                own_type,
+                "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
+                 write the name of the type instead, or put #[rate_limit] on the impl block",
+            ));
+        }
+        sound?;
+        let (wrapper_attributes, function_attributes) = match &form {
+            Form::Nested => item.attributes_nested(),
+            Form::Beside { is_named, .. } => item.attributes_beside(*is_named),
+        };
+        let owner = match place {
+            Place::Free => None,
+            Place::Type(name) => Some(name.to_owned()),
+        };
+        Ok(Self {
+            wrapper_attributes,
+            function_attributes,
+            visibility,
+            signature,
+            extractors: extractors?,
+            body,
+            form,
+            owner,
+        })
+    }
+
+    /// The name within the module: the function's, after the type's.
+    pub(crate) fn path(&self) -> String {
+        let name = self.signature.ident.unraw();
+        self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))
+    }
+
+    /// Type and const parameters for a call of the user's function: `::<T, N>`.
+    pub(crate) fn turbofish(&self) -> TokenStream {
+        let Generics { params, .. } = &self.signature.generics;
+        let names: Vec<&Ident> = params
+            .iter()
+            .filter_map(|parameter| match parameter {
+                syn::GenericParam::Type(parameter) => Some(&parameter.ident),
+                syn::GenericParam::Const(parameter) => Some(&parameter.ident),
+                syn::GenericParam::Lifetime(_) => None,
+            })
+            .collect();
+        if names.is_empty() { TokenStream::new() } else { quote!(::<#(#names),*>) }
+    }
+}
+
+/// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self` is valid.
+fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
+    match (inner, place) {
+        (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
+        (None, Place::Free) => Form::Nested,
+        (None, Place::Type(_)) => {
+            Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_named: false }
+        }
+    }
+}
+
+fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
+    let mut sound = Ok(());
+    let name = &signature.ident;
+    if let Some(token) = &signature.constness {
+        sound =
+            Err(diagnostics.error(token, format!("a handler cannot be `const`: write `async fn {name}`")));
+    }
+    if let syn::Safety::Unsafe(token) = &signature.safety {
+        sound =
+            Err(diagnostics.error(token, format!("a handler cannot be `unsafe`: write `async fn {name}`")));
+    }
+    if let Some(abi) = &signature.abi {
+        sound = Err(diagnostics.error(abi, format!("a handler cannot be `extern`: write `async fn {name}`")));
+    }
+    if signature.asyncness.is_none() {
+        sound = Err(diagnostics.error(
+            signature.fn_token,
+            format!("a rate-limited handler must be async: write `async fn {name}`"),
+        ));
+    }
+    if let Some(variadic) = &signature.variadic {
+        sound =
+            Err(diagnostics
+                .error(variadic, "a handler cannot have a variable number of arguments; remove `...`"));
+    }
+    sound
+}
+
+fn check_body(
+    signature: &Signature,
+    body: &TokenStream,
+    diagnostics: &mut Diagnostics,
+) -> Result<(), Reported> {
+    let mut tokens = body.clone().into_iter();
+    match (tokens.next(), tokens.next()) {
+        // A body from a macro has invisible delimiters around its braces.
+        (Some(TokenTree::Group(group)), None)
+            if matches!(group.delimiter(), Delimiter::Brace | Delimiter::None) =>
+        {
+            Ok(())
+        }
+        (None, _) => Err(diagnostics.error(&signature.ident, NO_BODY)),
+        (Some(TokenTree::Punct(end)), None) if end.as_char() == ';' => Err(diagnostics.error(end, NO_BODY)),
+        (Some(token), _) => Err(diagnostics.error(token, "expected the body of the handler, in braces")),
+    }
+}
+
+const NO_BODY: &str = "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";

@@ -1,0 +1,69 @@
+//! Limits of a module or impl block, which the handlers inside inherit.
+
+use proc_macro2::TokenStream;
+use syn::ExprPath;
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::args::Args;
+use crate::parse::route::Route;
+use crate::validate::group::read;
+
+/// Limits around a handler. They apply unless the handler has its own.
+pub(crate) struct Inherited {
+    /// The arguments of each attribute as tokens, which are read again for each handler.
+    pub(crate) group: Vec<TokenStream>,
+    /// False if a mistake was reported in them.
+    pub(crate) is_valid: bool,
+    pub(crate) facade: Option<ExprPath>,
+    pub(crate) scope: Vec<String>,
+}
+
+impl Inherited {
+    pub(crate) fn read(
+        group: Vec<TokenStream>,
+        facade: Option<&ExprPath>,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
+        let mut inherited =
+            Self { group: Vec::new(), is_valid: true, facade: facade.cloned(), scope: Vec::new() };
+        let result = Diagnostics::collect(|own| {
+            for arguments in &group {
+                let args = read(arguments.clone(), own);
+                if let Some(inner) = &args.inner {
+                    own.error(
+                        &inner.keyword,
+                        "`inner` names one function; put it on the handler, such as \
+                         `#[rate_limit(max = 10, inner = user_body)]`",
+                    );
+                }
+                if let Some(facade) = args.facade {
+                    inherited.facade = facade.value.ok();
+                }
+            }
+            Ok(())
+        });
+        if let Err(errors) = result {
+            diagnostics.push(errors);
+            inherited.is_valid = false;
+        }
+        inherited.group = group;
+        inherited
+    }
+
+    /// Reads the limits for one more handler. Their mistakes have been recorded.
+    pub(crate) fn args(&self) -> Vec<Args> {
+        let mut ignored = Diagnostics::default();
+        self.group.iter().map(|arguments| read(arguments.clone(), &mut ignored)).collect()
+    }
+
+    /// The limits inside a block. A scope adds its path parameters.
+    pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
+        let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
+        Self {
+            group: self.group.clone(),
+            is_valid: self.is_valid,
+            facade: self.facade.clone(),
+            scope: self.scope.iter().cloned().chain(parameters).collect(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Specifications: a handler and its limits, complete and free of mistakes.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::ExprPath;
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::algorithm::Algorithm;
+use crate::parse::args::{Args, Argument};
+use crate::parse::by::{By, Parameter, RouteCheck};
+use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::name::{self, Name};
+use crate::parse::number::{Number, Units};
+use crate::parse::request_fn::RequestFn;
+use crate::parse::route::Route;
+use crate::parse::window::Window;
+use crate::suggest::nearest;
+use crate::validate::handler::Handler;
+
+/// A handler and its limits.
+pub(crate) struct HandlerSpec {
+    /// The value of `crate = ..`.
+    pub(crate) facade: Option<ExprPath>,
+    pub(crate) handler: Handler,
+    pub(crate) limits: Vec<LimitSpec>,
+}
+
+/// One limit.
+pub(crate) struct LimitSpec {
+    pub(crate) key: PolicyKey,
+    pub(crate) max: Option<Units>,
+    pub(crate) window: Option<Window>,
+    pub(crate) algorithm: Option<&'static Algorithm>,
+    pub(crate) sub_windows: Option<Number>,
+    pub(crate) burst: Option<Number>,
+    pub(crate) name: Option<Name>,
+    pub(crate) by: By,
+    pub(crate) on_missing: OnMissing,
+    pub(crate) on_error: OnError,
+    pub(crate) cost: Option<Units>,
+    pub(crate) count: Count,
+    pub(crate) skip: Option<RequestFn>,
+}
+
+/// The key of the policy.
+pub(crate) enum PolicyKey {
+    Given(Name),
+    /// The module path is prepended at compile time.
+    Default(String),
+}
+
+/// Maximum number of limits in a group.
+const MAX_GROUP: usize = 64;
+
+/// Joins the arguments of all attributes with the handler.
+pub(crate) fn validate(
+    group: Vec<Args>,
+    handler: Result<Handler, Reported>,
+    routes: &[Route],
+    inherited_facade: Option<&ExprPath>,
+    diagnostics: &mut Diagnostics,
+) -> Result<HandlerSpec, Reported> {
+    if let Ok(handler) = &handler
+        && group.len() > MAX_GROUP
+    {
+        let found = group.len();
+        let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
+        diagnostics.error(&handler.signature.ident, message);
+    }
+    let mut own_facade: Option<Argument<ExprPath>> = None;
+    let mut limits = Vec::new();
+    for (index, mut args) in group.into_iter().enumerate() {
+        if let Some(other) = args.facade.take() {
+            check_facade(own_facade.as_ref(), &other, diagnostics);
+            own_facade = own_facade.or(Some(other));
+        }
+        limits.push(limit(args, index, handler.as_ref().ok(), routes, diagnostics));
+    }
+    Ok(HandlerSpec {
+        facade: match own_facade {
+            Some(own) => Some(own.value?),
+            None => inherited_facade.cloned(),
+        },
+        handler: handler?,
+        limits: limits.into_iter().collect::<Result<_, _>>()?,
+    })
+}
+
+/// Requires one facade per handler, because all its attributes are expanded as one.
+fn check_facade(
+    first: Option<&Argument<ExprPath>>,
+    other: &Argument<ExprPath>,
+    diagnostics: &mut Diagnostics,
+) {
+    if let (Some(Ok(first)), Ok(other)) = (first.map(|first| &first.value), &other.value)
+        && first.to_token_stream().to_string() != other.to_token_stream().to_string()
+    {
+        diagnostics.error(other, "the attributes on one handler need the same `crate`; give it once");
+    }
+}
+
+/// The name of the handler's own function, if one of the attributes gives it.
+pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
+    let mut given = group.iter().filter_map(|args| args.inner.as_ref());
+    let first = given.next()?;
+    if let Some(other) = given.next() {
+        diagnostics.error(&other.keyword, "a handler has one function; give `inner` once");
+    }
+    let inner = first.value.as_ref().ok()?;
+    if !beside {
+        diagnostics.error(
+            &first.keyword,
+            "`inner` puts the function beside its handler, which only works from above the route attribute; \
+             write #[rate_limit(..)] above `#[get(..)]`, or on the impl block",
+        );
+    }
+    Some(inner.clone())
+}
+
+fn limit(
+    args: Args,
+    index: usize,
+    handler: Option<&Handler>,
+    routes: &[Route],
+    diagnostics: &mut Diagnostics,
+) -> Result<LimitSpec, Reported> {
+    let (key, by) = match value_of(args.key)? {
+        None => (default_key(index, handler), None),
+        Some(name::Key::Name(key)) => (PolicyKey::Given(key), None),
+        Some(name::Key::Template(key, by)) => (PolicyKey::Given(key), Some(by)),
+    };
+    let by = value_of(args.by)?.or(by).unwrap_or(By::Ip);
+    for parameter in by.parameters() {
+        check_parameter(parameter, routes, diagnostics);
+    }
+    Ok(LimitSpec {
+        key,
+        max: value_of(args.max)?,
+        window: value_of(args.window)?,
+        algorithm: value_of(args.algorithm)?,
+        sub_windows: value_of(args.sub_windows)?,
+        burst: value_of(args.burst)?,
+        name: value_of(args.name)?,
+        by,
+        on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),
+        on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
+        cost: value_of(args.cost)?,
+        count: value_of(args.count)?.unwrap_or(Count::All),
+        skip: value_of(args.skip)?,
+    })
+}
+
+fn value_of<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
+    argument.map(|argument| argument.value).transpose()
+}
+
+/// Checks a path parameter against the routes in view.
+fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Diagnostics) {
+    let Parameter { name, span, route_check } = parameter;
+    for route in routes {
+        if route.parameters.iter().any(|own| own == name) {
+            continue;
+        }
+        match route_check {
+            RouteCheck::Required => {
+                let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
+                route.report_missing(name, *span, &scope, diagnostics);
+            }
+            RouteCheck::Suggest if nearest(name, route.parameters.iter().map(String::as_str)).is_some() => {
+                let scope =
+                    format!("for a parameter of an enclosing scope, write `key = \"{{path:{name}}}\"`");
+                route.report_missing(name, *span, &scope, diagnostics);
+            }
+            RouteCheck::Suggest | RouteCheck::Off => {}
+        }
+    }
+}
+
+/// The handler's name. Further limits add their position, because headers list policies by name.
+///
+/// The name may have any letters: the facade turns it into a valid key.
+fn default_key(index: usize, handler: Option<&Handler>) -> PolicyKey {
+    let name: String = handler.map(Handler::path).unwrap_or_default();
+    let name: String = name.split_whitespace().collect();
+    PolicyKey::Default(if index == 0 { name } else { format!("{name}#{}", index + 1) })
+}

@@ -1,0 +1,13 @@
+//! Every argument of `#[rate_limit]` and every place where it may stand, seen from a client.
+
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+#![allow(clippy::unused_async, reason = "handlers are async, and these have nothing to wait for")]
+
+mod blocks;
+mod callers;
+mod choices;
+mod counting;
+mod listing;
+mod served;
+mod shared;
+mod table;

@@ -1,0 +1,280 @@
+//! Random policies, costs and instants: the specification, the memory store and the Redis store agree on every field of every
+//! outcome.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::future::maybe_done;
+use futures_util::poll;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::conformance::Reference;
+use ratelimit_core::{Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
+use tests::strategies::{self, policy, step_back, step_forward};
+use tests::{ALGORITHMS, START};
+
+/// Random cases; the environment can set another number.
+fn cases() -> u32 {
+    strategies::cases("DIFFERENTIAL_CASES", 10_000)
+}
+
+/// One thing that happens: some time passes, and a group is checked.
+#[derive(Clone, Debug)]
+struct Event {
+    /// Share of the first policy's window by which the clock moves, in percent; may be negative.
+    step: i64,
+    /// Microseconds more.
+    jitter: i64,
+    /// For each limit: which policy, which caller, which cost.
+    group: Vec<(usize, u8, u64)>,
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Action {
+    Check,
+    Peek,
+    Reset,
+    CheckAndRefund,
+}
+
+fn event(policies: usize) -> impl Strategy<Value = Event> {
+    let step = prop_oneof![15 => step_forward(), 1 => step_back()];
+    let cost = prop_oneof![8 => Just(1u64), 4 => 0u64..6, 1 => 0u64..200_000, 1 => Just(u64::MAX)];
+    let group = prop_oneof![
+        3 => prop::collection::vec((0..policies, 0u8..2, cost.clone()), 1..=1),
+        2 => prop::collection::vec((0..policies, 0u8..2, cost), 0..=4),
+    ];
+    let action = prop_oneof![
+        12 => Just(Action::Check),
+        2 => Just(Action::Peek),
+        1 => Just(Action::Reset),
+        2 => Just(Action::CheckAndRefund),
+    ];
+    (step, -2i64..3, group, action).prop_map(|(step, jitter, group, action)| Event {
+        step,
+        jitter,
+        group,
+        action,
+    })
+}
+
+fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+    prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
+        let events = prop::collection::vec(event(policies.len()), 1..25);
+        (Just(policies), events)
+    })
+}
+
+fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
+    let window = i64::try_from(policy.window().as_micros()).unwrap();
+    let step = i128::from(window) * i128::from(event.step) / 100 + i128::from(event.jitter);
+    u64::try_from((i128::from(now) + step).max(1)).unwrap()
+}
+
+/// Runs a history on a store and on the specification, and compares every answer.
+async fn compare_history(
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    policies: &[Policy],
+    events: &[Event],
+    id: u64,
+    compare: impl Fn(&GroupOutcome, &GroupOutcome),
+) {
+    let reference = RateLimiter::with_store(Reference::new(clock));
+    let mut now = START;
+    for event in events {
+        now = moved(now, event, &policies[0]);
+        clock.set(Timestamp::from_micros(now));
+        let callers: Vec<String> =
+            event.group.iter().map(|(_, caller, _)| format!("{id}/{caller}")).collect();
+        let checks = event.group.iter().zip(&callers);
+        let group: Vec<Check<'_>> = checks
+            .map(|(&(policy, _, cost), caller)| Check::new(&policies[policy], caller).cost(cost))
+            .collect();
+        match event.action {
+            Action::Peek => {
+                let expected = reference.peek_all(&group).await.unwrap();
+                assert_eq!(limiter.peek_all(&group).await.unwrap(), expected);
+            }
+            Action::Reset => {
+                for check in &group {
+                    limiter.reset(check.policy(), check.partition()).await.unwrap();
+                    reference.reset(check.policy(), check.partition()).await.unwrap();
+                }
+            }
+            Action::Check | Action::CheckAndRefund => {
+                let expected = reference.check_all(&group).await.unwrap();
+                let outcome = limiter.check_all(&group).await.unwrap();
+                compare(&outcome, &expected);
+                if event.action == Action::CheckAndRefund
+                    && let Some(reservation) = outcome.reservation(&group)
+                {
+                    // The handler takes a while.
+                    now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
+                    clock.set(Timestamp::from_micros(now));
+                    limiter.refund(reservation.clone()).await.unwrap();
+                    reference.refund(reservation).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
+fn compare_histories(
+    histories: impl Strategy<Value = (Vec<Policy>, Vec<Event>)>,
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    compare: impl Fn(&GroupOutcome, &GroupOutcome),
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = std::cell::Cell::new(0);
+    let mut runner =
+        TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
+    runner
+        .run(&histories, |(policies, events)| {
+            // Every case has callers of its own, so that one store serves all.
+            id.set(id.get() + 1);
+            runtime.block_on(compare_history(limiter, clock, &policies, &events, id.get(), &compare));
+            Ok(())
+        })
+        .unwrap();
+    println!("{} cases", cases());
+}
+
+/// Histories in which the clock never goes back.
+fn forward_only() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
+    history().prop_map(|(policies, mut events)| {
+        for event in &mut events {
+            (event.step, event.jitter) = (event.step.max(0), event.jitter.max(0));
+        }
+        (policies, events)
+    })
+}
+
+#[test]
+fn the_memory_store_decides_what_the_model_decides() {
+    let clock = FakeClock::default();
+    // A process's own clock never goes back, and what has expired may be forgotten.
+    let histories = forward_only();
+    // Room for all callers: a table that is full decides on purpose otherwise.
+    let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
+    compare_histories(histories, &RateLimiter::with_memory(store), &clock, |outcome, expected| {
+        assert_eq!(outcome, expected);
+    });
+}
+
+#[test]
+fn the_redis_store_decides_what_the_model_decides() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    compare_histories(history(), &server.uncached_limiter_at(&clock), &clock, |outcome, expected| {
+        assert_eq!(outcome, expected);
+    });
+}
+
+#[test]
+fn the_denial_cache_denies_only_what_the_model_denies() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    // The denial cache keeps checks from the server, which then does not see that entries expire: after a step back it may
+    // count them again. So the clock only goes forward.
+    compare_histories(forward_only(), &server.limiter_at(&clock), &clock, |outcome, expected| {
+        let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
+        if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
+            return assert_eq!(outcome, expected);
+        }
+        // What is left may be as old as the refusal: under limits that are not violated, and for more than one unit.
+        let violated = |outcome: &GroupOutcome| {
+            let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
+            outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()
+        };
+        assert_eq!((outcome.at(), violated(outcome)), (expected.at(), violated(expected)));
+    });
+}
+
+/// Requests that come at once: the group of each, and whether it only looks.
+type Rush = Vec<(Vec<(usize, u8, u64)>, bool)>;
+
+fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
+    prop::collection::vec(policy(), 1..=3).prop_flat_map(|policies| {
+        let one = event(policies.len()).prop_map(|event| (event.group, event.action == Action::Peek));
+        let rush = (event(policies.len()), prop::collection::vec(one, 1..150));
+        (Just(policies), prop::collection::vec(rush, 1..4))
+    })
+}
+
+/// Checks all of a rush at once, and compares with checks one after another.
+async fn compare_rushes(
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    policies: &[Policy],
+    rushes: &[(Event, Rush)],
+    id: u64,
+) {
+    let reference = RateLimiter::with_store(Reference::new(clock));
+    let mut now = START;
+    for (event, rush) in rushes {
+        now = moved(now, event, &policies[0]);
+        clock.set(Timestamp::from_micros(now));
+        let callers: Vec<String> = (0..2).map(|caller| format!("rush {id}/{caller}")).collect();
+        let groups: Vec<Vec<Check<'_>>> = rush
+            .iter()
+            .map(|(group, _)| {
+                let checks = group.iter();
+                let check = |&(policy, caller, cost): &(usize, u8, u64)| {
+                    Check::new(&policies[policy], &callers[usize::from(caller)]).cost(cost)
+                };
+                checks.map(check).collect()
+            })
+            .collect();
+        let mut answers = Vec::new();
+        for (group, (_, peek)) in groups.iter().zip(rush) {
+            let answer: Pin<Box<dyn Future<Output = _>>> =
+                if *peek { Box::pin(limiter.peek_all(group)) } else { Box::pin(limiter.check_all(group)) };
+            let mut answer = Box::pin(maybe_done(answer));
+            // From the first poll it waits for its turn.
+            let _ = poll!(answer.as_mut());
+            answers.push(answer);
+        }
+        for (mut answer, (group, (_, peek))) in answers.into_iter().zip(groups.iter().zip(rush)) {
+            let expected =
+                if *peek { reference.peek_all(group).await } else { reference.check_all(group).await };
+            answer.as_mut().await;
+            assert_eq!(answer.as_mut().take_output().unwrap().unwrap(), expected.unwrap());
+        }
+    }
+}
+
+#[test]
+fn requests_in_one_redis_batch_are_decided_in_their_order() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    let limiter = server.uncached_limiter_at(&clock);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = std::cell::Cell::new(0);
+    // A script that the server does not know yet goes to it a second time, behind what was sent meanwhile.
+    let algorithms = ALGORITHMS;
+    let policies = algorithms.map(|algorithm| Policy::builder("known").algorithm(algorithm).build());
+    for set in 1..16 {
+        let members = policies.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
+        let group: Vec<Check<'_>> = members.map(|(_, policy)| Check::new(policy, "known")).collect();
+        let _ = runtime.block_on(limiter.peek_all(&group)).unwrap();
+    }
+    let cases = cases() / 20;
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let requests = std::cell::Cell::new(0);
+    runner
+        .run(&rushes(), |(policies, rushes)| {
+            id.set(id.get() + 1);
+            requests.set(requests.get() + rushes.iter().map(|(_, rush)| rush.len()).sum::<usize>());
+            runtime.block_on(compare_rushes(&limiter, &clock, &policies, &rushes, id.get()));
+            Ok(())
+        })
+        .unwrap();
+    let calls = runtime.block_on(server.info("commandstats", "cmdstat_evalsha:calls"));
+    println!("{cases} cases: {} requests in {calls} calls", requests.get());
+    assert!(calls * 2 < requests.get() as u64, "together");
+}

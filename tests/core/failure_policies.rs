@@ -1,0 +1,146 @@
+//! Failure policies over a store that fails on command: what the fallback of each process admits, and what is logged.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Check, Decision, Policy, RateLimiter};
+use tests::ALGORITHMS;
+use tests::log::Log;
+use tests::store::watched_builder;
+use tracing::Level;
+
+fn policy(algorithm: Algorithm, max: u64) -> Policy {
+    Policy::builder("p").algorithm(algorithm).max(max).window(Duration::from_secs(3600)).build()
+}
+
+/// One of four processes, whose store is out.
+fn one_of_four() -> RateLimiter {
+    let (builder, watch) = watched_builder();
+    watch.fail(true);
+    builder.instances(NonZeroU32::new(4).unwrap()).build()
+}
+
+#[tokio::test]
+async fn a_process_admits_its_share_of_the_limit_and_reports_the_whole() {
+    for algorithm in ALGORITHMS {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        for left in [2, 1, 0] {
+            let outcome = limiter.check(&ten, "a").await.unwrap();
+            assert_eq!((outcome.is_allowed(), outcome.remaining()), (true, left), "{algorithm}");
+            assert_eq!((outcome.limit(), outcome.is_degraded()), (10, true), "{algorithm}");
+        }
+        let denied = limiter.check(&ten, "a").await.unwrap();
+        assert_eq!((denied.is_allowed(), denied.limit()), (false, 10), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_is_divided_among_processes() {
+    let limiter = one_of_four();
+    let bucket = Policy::builder("p").algorithm(Algorithm::TokenBucket).max(4).burst(20);
+    let bucket = bucket.window(Duration::from_secs(3600)).build();
+    let mut passed = 0;
+    while limiter.check(&bucket, "a").await.unwrap().is_allowed() {
+        passed += 1;
+    }
+    assert_eq!(passed, 5);
+}
+
+#[tokio::test]
+async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
+    for algorithm in ALGORITHMS {
+        let ten = policy(algorithm, 10);
+        for (costs, passes) in
+            [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)]
+        {
+            let limiter = one_of_four();
+            let group: Vec<Check<'_>> = costs.iter().map(|cost| Check::new(&ten, "a").cost(*cost)).collect();
+            let first = limiter.check_all(&group).await.unwrap();
+            assert_eq!(first.is_allowed(), passes, "{algorithm} {costs:?}");
+            let again = limiter.check_all(&group).await.unwrap();
+            assert!(!again.is_allowed(), "{algorithm} {costs:?}");
+            assert_eq!(again.retry_after().is_some(), passes, "{algorithm} {costs:?}");
+            let never = again.outcomes()[0].decision() == Decision::Never;
+            assert_eq!(never, !passes, "{algorithm} {costs:?}");
+            // All costs are charged to one count.
+            let unit = limiter.check(&ten, "a").await.unwrap();
+            assert_eq!(unit.is_allowed(), !passes, "{algorithm} {costs:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
+    for algorithm in ALGORITHMS {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        let group = [Check::new(&ten, "a").cost(5)];
+        let taken = limiter.check_all(&group).await.unwrap();
+        limiter.refund(taken.reservation(&group).unwrap()).await.unwrap();
+        assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 3, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn reset_clears_the_fallback_count() {
+    for algorithm in ALGORITHMS {
+        let (builder, watch) = watched_builder();
+        let (limiter, two) = (builder.build(), policy(algorithm, 2));
+        watch.fail(true);
+        while limiter.check(&two, "a").await.unwrap().is_allowed() {}
+        watch.fail(false);
+        limiter.reset(&two, "a").await.unwrap();
+        watch.fail(true);
+        let outcome = limiter.check(&two, "a").await.unwrap();
+        assert_eq!((outcome.is_allowed(), outcome.remaining()), (true, 1), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
+    let (log, _guard) = Log::of_thread();
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000_000));
+    watch.fail(true);
+    for _ in 0..1_000 {
+        assert!(limiter.check(&policy, "a").await.unwrap().is_degraded());
+    }
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 0), "{:?}", log.at(Level::ERROR));
+    watch.fail(false);
+    #[allow(clippy::disallowed_methods, reason = "a deadline")]
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    // It ends a second after the last failure.
+    while log.at(Level::INFO).is_empty() {
+        #[allow(clippy::disallowed_methods, reason = "a deadline")]
+        let now = std::time::Instant::now();
+        assert!(now < end, "the end of the outage is not logged");
+        assert!(!limiter.check(&policy, "a").await.unwrap().is_degraded());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..1_000 {
+        assert!(!limiter.check(&policy, "a").await.unwrap().is_degraded());
+    }
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 1), "{:?}", log.at(Level::INFO));
+}
+
+#[tokio::test]
+async fn failed_refunds_are_logged_at_most_once_a_second() {
+    let (log, _guard) = Log::of_thread();
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000));
+    let group = [Check::new(&policy, "a")];
+    let mut taken = Vec::new();
+    for _ in 0..500 {
+        taken.push(limiter.check_all(&group).await.unwrap());
+    }
+    watch.fail(true);
+    #[allow(clippy::disallowed_methods, reason = "bounds the number of lines")]
+    let begun = std::time::Instant::now();
+    for taken in &taken {
+        assert!(limiter.refund(taken.reservation(&group).unwrap()).await.is_err());
+    }
+    let lines = log.at(Level::WARN);
+    assert!(lines.iter().all(|line| line.contains("a refund failed")), "{lines:?}");
+    let most = 1 + usize::try_from(begun.elapsed().as_secs()).unwrap();
+    assert!((1..=most).contains(&lines.len()), "{lines:?}");
+}

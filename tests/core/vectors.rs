@@ -1,0 +1,309 @@
+//! Runs the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field, and compares
+//! what each step has stored.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
+use serde::Deserialize;
+use tests::ALGORITHMS;
+use tests::timed::{self, Timed};
+use tests::timeline;
+
+/// A file for one algorithm: every vector has one policy and one caller.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AlgorithmFile {
+    vector: Vec<AlgorithmVector>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AlgorithmVector {
+    name: String,
+    max: u64,
+    window: u64,
+    sub_windows: Option<u64>,
+    burst: Option<u64>,
+    base: i64,
+    rows: Vec<AlgorithmRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AlgorithmRow {
+    at: i64,
+    cost: u64,
+    allowed: bool,
+    remaining: u64,
+    reset_after: u64,
+    retry_after: Option<Wait>,
+    #[serde(default)]
+    why: String,
+}
+
+/// The file for groups: every vector has several policies, and callers by name.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupFile {
+    vector: Vec<GroupVector>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupVector {
+    name: String,
+    base: i64,
+    policies: Vec<GroupPolicy>,
+    rows: Vec<GroupRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupPolicy {
+    key: String,
+    algorithm: String,
+    max: u64,
+    window: u64,
+    burst: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupRow {
+    at: i64,
+    allowed: bool,
+    retry_after: Option<Wait>,
+    #[serde(default)]
+    why: String,
+    checks: Vec<GroupCheck>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupCheck {
+    policy: String,
+    caller: String,
+    cost: u64,
+    remaining: u64,
+    reset_after: u64,
+    retry_after: Option<Wait>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Wait {
+    Micros(u64),
+    Never(Never),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Never {
+    Never,
+}
+
+impl Wait {
+    fn micros(self) -> Option<u64> {
+        match self {
+            Self::Micros(micros) => Some(micros),
+            Self::Never(Never::Never) => None,
+        }
+    }
+
+    fn decision(self) -> Decision {
+        self.micros().map_or(Decision::Never, Decision::RetryAfterMicros)
+    }
+}
+
+/// What both kinds of file come down to.
+struct Vector {
+    name: String,
+    base: i64,
+    policies: Vec<Policy>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    at: i64,
+    allowed: bool,
+    retry_after: Option<Wait>,
+    why: String,
+    checks: Vec<Expected>,
+}
+
+struct Expected {
+    policy: usize,
+    caller: String,
+    cost: u64,
+    remaining: u64,
+    reset_after: u64,
+    retry_after: Option<Wait>,
+}
+
+fn algorithm(name: &str) -> Algorithm {
+    let all = ALGORITHMS;
+    all.into_iter().find(|algorithm| algorithm.as_str() == name).expect("the name of an algorithm")
+}
+
+fn policy(
+    key: &str,
+    algorithm: Algorithm,
+    max: u64,
+    window: u64,
+    sub_windows: Option<u64>,
+    burst: Option<u64>,
+) -> Policy {
+    let mut builder =
+        Policy::builder("vector").algorithm(algorithm).max(max).window(Duration::from_micros(window));
+    if let Some(sub_windows) = sub_windows {
+        builder = builder.sub_windows(sub_windows);
+    }
+    if let Some(burst) = burst {
+        builder = builder.burst(burst);
+    }
+    builder.try_build().unwrap().with_key(key).unwrap()
+}
+
+impl From<GroupVector> for Vector {
+    fn from(vector: GroupVector) -> Self {
+        let GroupVector { name, base, policies, rows } = vector;
+        let place = |key: &str| policies.iter().position(|policy| policy.key == key).expect("a policy's key");
+        let rows = rows.into_iter().map(|row| Row {
+            at: row.at,
+            allowed: row.allowed,
+            retry_after: row.retry_after,
+            why: row.why,
+            checks: row
+                .checks
+                .into_iter()
+                .map(|check| Expected {
+                    policy: place(&check.policy),
+                    caller: check.caller,
+                    cost: check.cost,
+                    remaining: check.remaining,
+                    reset_after: check.reset_after,
+                    retry_after: check.retry_after,
+                })
+                .collect(),
+        });
+        let rows = rows.collect();
+        let policies =
+            policies.iter().map(|p| policy(&p.key, algorithm(&p.algorithm), p.max, p.window, None, p.burst));
+        Self { name, base, policies: policies.collect(), rows }
+    }
+}
+
+fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
+    let AlgorithmVector { name, max, window, sub_windows, burst, base, rows } = vector;
+    let rows = rows.into_iter().map(|row| Row {
+        at: row.at,
+        allowed: row.allowed,
+        retry_after: row.retry_after,
+        why: row.why,
+        checks: vec![Expected {
+            policy: 0,
+            caller: "a".to_owned(),
+            cost: row.cost,
+            remaining: row.remaining,
+            reset_after: row.reset_after,
+            retry_after: row.retry_after,
+        }],
+    });
+    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst)];
+    Vector { name, base, policies, rows: rows.collect() }
+}
+
+/// Every vector of every file, by the file's name.
+fn vectors() -> Vec<(String, Vec<Vector>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+        .iter()
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let text = fs::read_to_string(path).unwrap();
+            let vectors = if name == "groups" {
+                let file: GroupFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                file.vector.into_iter().map(Vector::from).collect()
+            } else {
+                let file: AlgorithmFile =
+                    toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                file.vector.into_iter().map(|vector| from_algorithm(vector, algorithm(&name))).collect()
+            };
+            (name, vectors)
+        })
+        .collect()
+}
+
+/// Plays every row of every file.
+fn check_vectors(on: &str, store: &Timed) {
+    let (mut rows, mut vectors_count) = (0, 0);
+    let files = vectors();
+    let model = timed::reference();
+    for (file, vectors) in &files {
+        for vector in vectors {
+            vectors_count += 1;
+            for row in &vector.rows {
+                rows += 1;
+                let place = format!("{on}: {file}, \"{}\", at {} ({})", vector.name, row.at, row.why);
+                let now = Timestamp::from_micros(u64::try_from(vector.base + row.at).unwrap());
+                // Callers of their own, so that one store serves all vectors.
+                let callers: Vec<String> =
+                    row.checks.iter().map(|e| format!("{file}/{}/{}", vector.name, e.caller)).collect();
+                let checks = row.checks.iter().zip(&callers);
+                let group: Vec<Check<'_>> = checks
+                    .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).cost(e.cost))
+                    .collect();
+                let [outcome, model_outcome] = [store, &model].map(|subject| {
+                    subject.set(now.as_micros());
+                    subject.check_all(&group)
+                });
+                assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
+                assert_eq!(outcome, model_outcome, "{place}");
+                timeline::assert_same(&place, store, &model, &group, now);
+                let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
+                assert_eq!(outcome.retry_after(), retry_after, "{place}");
+                assert_eq!(row.allowed, row.retry_after.is_none(), "the vector itself: {place}");
+            }
+        }
+    }
+    assert!(files.len() >= 5 && rows > 400, "{rows} rows in {} files", files.len());
+    timed::report(&format!("{on}: {rows} rows of {vectors_count} vectors in {} files", files.len()));
+}
+
+/// The outcome that the row expects. Rows have no wait for one more unit; that is taken from `outcome`.
+fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
+    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, actual)| {
+        let limit = vector.policies[e.policy].capacity();
+        let expected = Outcome::new(
+            limit,
+            e.cost,
+            e.remaining,
+            e.reset_after,
+            e.retry_after.map_or(Decision::Allowed, Wait::decision),
+        );
+        let wait = actual.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
+        wait.map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
+    });
+    GroupOutcome::new(outcome.at(), row.allowed, outcomes.collect())
+}
+
+#[test]
+fn the_pure_decision_follows_the_vectors() {
+    check_vectors("pure", &timed::reference());
+}
+
+#[test]
+fn the_memory_store_follows_the_vectors() {
+    check_vectors("memory", &timed::memory());
+}
+
+#[test]
+fn the_redis_store_follows_the_vectors() {
+    let Some(store) = timed::redis() else { return };
+    check_vectors("redis", &store);
+}

@@ -1,0 +1,274 @@
+//! The examples, started, and sent the requests of their README.
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+
+use tests::client::{self, Reply};
+use tests::demo::{Demo, within_one_minute};
+
+const API: &str = env!("CARGO_BIN_EXE_demo");
+const METRICS: &str = env!("CARGO_BIN_EXE_demo-metrics");
+const CUSTOM_STORE: &str = env!("CARGO_BIN_EXE_demo-custom-store");
+const BEHIND_PROXY: &str = env!("CARGO_BIN_EXE_demo-behind-proxy");
+const HEADERS: &str = env!("CARGO_BIN_EXE_demo-headers");
+const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
+const SCOPE: &str = env!("CARGO_BIN_EXE_demo-scope");
+
+/// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
+fn replies_of<const N: usize>(
+    example: &str,
+    variables: &[(&str, &str)],
+    requests: [(&str, &str); N],
+) -> [Reply; N] {
+    within_one_minute(|| {
+        let demo = Demo::start(example, variables);
+        requests.map(|(path, header)| client::get(demo.address, path, &[header]))
+    })
+}
+
+fn statuses<const N: usize>(replies: &[Reply; N]) -> [u16; N] {
+    replies.each_ref().map(|reply| reply.status)
+}
+
+#[test]
+fn behind_proxy_limits_clients_instead_of_the_proxy() {
+    let requests = [
+        ("/", "X-Forwarded-For: 198.51.100.1, 203.0.113.9"),
+        ("/", "X-Forwarded-For: 198.51.100.2, 203.0.113.9"),
+        ("/", "X-Forwarded-For: 198.51.100.3, 203.0.113.9"),
+        ("/", "X-Forwarded-For: 198.51.100.4, 203.0.113.9"),
+        ("/", "X-Forwarded-For: 203.0.113.10"),
+    ];
+    let replies = replies_of(BEHIND_PROXY, &[("TRUSTED_PROXIES", "127.0.0.1")], requests);
+    assert_eq!(statuses(&replies), [200, 200, 200, 429, 200]);
+}
+
+#[test]
+fn headers_has_two_limits() {
+    let requests = [("/", "Accept: */*"); 3];
+    let replies = replies_of(HEADERS, &[], requests);
+    assert_eq!(statuses(&replies), [200, 200, 429]);
+    assert_eq!(replies[0].header("x-ratelimit-limit"), Some("2"));
+    assert!(replies[2].body.starts_with(r#"{"error":"Too Many Requests","#), "{}", replies[2].body);
+    let replies = replies_of(HEADERS, &[("BODY_STYLE", "text")], requests);
+    assert!(replies[2].body.starts_with("Rate limit exceeded."), "{}", replies[2].body);
+}
+
+#[test]
+fn api_keys_limits_accounts_and_ignores_unknown_keys() {
+    let keys = ["alice-key", "made-up-1", "made-up-2", "bob-key", "alice-key"];
+    let headers = keys.map(|key| format!("X-API-Key: {key}"));
+    let replies = replies_of(API_KEYS, &[], headers.each_ref().map(|header| ("/", header.as_str())));
+    let bodies = replies.each_ref().map(|reply| reply.body.as_str());
+    assert_eq!(bodies, ["4 left\n", "4 left\n", "3 left\n", "4 left\n", "3 left\n"]);
+}
+
+#[test]
+fn scope_limits_all_routes_but_one() {
+    let paths = [
+        "/api/report",
+        "/api/report",
+        "/api/items/7",
+        "/api/items/7",
+        "/api/items/7",
+        "/api/items/7",
+        "/api/health",
+    ];
+    let replies = replies_of(SCOPE, &[], paths.map(|path| (path, "Accept: */*")));
+    assert_eq!(statuses(&replies), [200, 429, 200, 200, 200, 429, 200]);
+    assert_eq!(replies[6].header("x-ratelimit-limit"), None);
+}
+
+#[test]
+fn an_invalid_or_taken_port_gives_a_clear_error() {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+        for port in ["65536", "-1", "", "http"] {
+            let said = Demo::refusal(example, &[("PORT", port)]);
+            assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
+        }
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+        let said = Demo::refusal(example, &[("PORT", &address.port().to_string())]);
+        assert!(said.starts_with(&format!("error: cannot listen on {address}: ")), "{said}");
+    }
+}
+
+#[test]
+fn an_invalid_variable_gives_a_clear_error() {
+    for value in ["draft11", "draft-12", "Legacy", "", "legacy,draft-11"] {
+        let said = Demo::refusal(HEADERS, &[("HEADER_STYLE", value)]);
+        assert_eq!(said, "error: HEADER_STYLE must be legacy, draft-11, draft-06 or none\n");
+    }
+    for value in ["problem+json", "PROBLEM", ""] {
+        let said = Demo::refusal(HEADERS, &[("BODY_STYLE", value)]);
+        assert_eq!(said, "error: BODY_STYLE must be json, problem or text\n");
+    }
+    let said = Demo::refusal(METRICS, &[("REDIS_URL", "hunter2")]);
+    assert!(said.starts_with("error: REDIS_URL cannot be used: ") && !said.contains("hunter2"), "{said}");
+}
+
+// ---- The README -------------------------------------------------------------------------------------------------
+
+const README: &str = include_str!("../../examples/README.md");
+
+/// What the README says about one example.
+struct Section {
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Section {
+    /// All of them, in order.
+    fn all() -> Vec<Self> {
+        let sections = README.split("\n## `").skip(1);
+        sections
+            .map(|section| section.split_once("`\n").unwrap())
+            .map(|(name, text)| Self { name, text })
+            .collect()
+    }
+
+    /// The blocks of this language.
+    fn blocks(&self, language: &str) -> Vec<&'static str> {
+        let fence = format!("\n```{language}\n");
+        let mut blocks = Vec::new();
+        let mut rest = self.text;
+        while let Some((_, block)) = rest.split_once(&fence) {
+            let (block, after) = block.split_once("```").unwrap();
+            blocks.push(block);
+            rest = after;
+        }
+        blocks
+    }
+
+    /// The program, and the variables with which it is started first.
+    fn start(&self) -> (&'static str, Vec<(&'static str, &'static str)>) {
+        let binary = match self.name {
+            "api" => API,
+            "headers" => HEADERS,
+            "api_keys" => API_KEYS,
+            "scope" => SCOPE,
+            "behind_proxy" => BEHIND_PROXY,
+            "metrics" => METRICS,
+            "custom_store" => CUSTOM_STORE,
+            other => panic!("nothing starts {other}"),
+        };
+        let command = self.blocks("sh")[0].trim();
+        let variables = command.strip_suffix(&format!("cargo run --example {}", self.name)).unwrap();
+        (binary, variables.split_whitespace().map(|pair| pair.split_once('=').unwrap()).collect())
+    }
+
+    /// The commands and what they print, in order.
+    fn transcript(&self) -> Vec<(String, String)> {
+        let blocks = self.blocks("text");
+        assert!(!blocks.is_empty(), "{} has nothing to try", self.name);
+        let mut steps: Vec<(String, String)> = Vec::new();
+        for line in blocks.iter().flat_map(|block| block.lines()) {
+            match (line.strip_prefix("$ "), line.strip_prefix("> "), steps.last_mut()) {
+                (Some(command), _, _) => steps.push((command.to_owned(), String::new())),
+                (_, Some(more), Some((command, _))) => command.extend(["\n", more]),
+                (_, _, Some((_, output))) => output.extend([line, "\n"]),
+                _ => panic!("{}: output before a command: {line}", self.name),
+            }
+        }
+        steps
+    }
+}
+
+#[test]
+fn the_readme_indexes_every_example_in_reading_order() {
+    let index =
+        README.lines().filter_map(|line| line.strip_prefix("| [`")?.split_once("`](").map(|(name, _)| name));
+    let index: Vec<_> = index.collect();
+    let sections: Vec<_> = Section::all().iter().map(|section| section.name).collect();
+    assert_eq!(index, sections);
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")).unwrap();
+    let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut examples: Vec<_> = files.filter_map(|file| Some(file.strip_suffix(".rs")?.to_owned())).collect();
+    // What the examples share.
+    examples.retain(|example| example != "settings");
+    examples.sort();
+    let mut listed = index.clone();
+    listed.sort_unstable();
+    assert_eq!(listed, examples);
+}
+
+/// What a shell says to `command`, at the address that the README's stands for.
+fn shell(command: &str, address: Option<SocketAddr>) -> String {
+    let address = address.map_or(String::new(), |address| address.to_string());
+    let command = command.replace("127.0.0.1:8080", &address);
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What does not depend on when, and in which order header fields are sent.
+fn lasting(output: &str) -> Vec<String> {
+    let mut lines: Vec<_> = output.lines().map(str::trim_end).map(without_times).collect();
+    lines.sort();
+    lines
+}
+
+fn without_times(line: &str) -> String {
+    if line.starts_with("date: ") || line.starts_with("content-length: ") {
+        return line.split_once(' ').unwrap().0.to_owned();
+    }
+    let mut line = line.to_owned();
+    for before in [";t=", "retry-after: ", "x-ratelimit-reset: ", "again in ", "\"retryAfter\":", "wait "] {
+        let parts: Vec<_> = line.split(before).collect();
+        let (first, rest) = parts.split_first().unwrap();
+        let rest = rest.iter().map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+        line = rest.fold((*first).to_owned(), |text, part| text + before + part);
+    }
+    line.replace(" second.", " seconds.")
+}
+
+#[test]
+fn the_demo_prints_the_lines_of_its_section() {
+    let api = Section::all().into_iter().find(|section| section.name == "api").unwrap();
+    let documented = api.transcript();
+    let demo = Demo::start(API, &[]);
+    let address = demo.address.to_string();
+    // A blank line, the commands, and another one.
+    let printed = demo.printed(documented.len().min(7) + 2);
+    let printed: Vec<_> = printed.iter().filter_map(|line| line.strip_prefix("  ")).collect();
+    let documented: Vec<_> =
+        documented.iter().map(|(command, _)| command.replace("127.0.0.1:8080", &address)).collect();
+    assert_eq!(printed, documented[..printed.len()]);
+    assert_eq!(printed.len(), 7);
+}
+
+#[test]
+fn the_project_readme_shows_the_responses_of_the_demo() {
+    const PAGE: &str = include_str!("../../README.md");
+    let text = PAGE.split_once("\n## What the client sees\n").unwrap().1.split_once("\n## ").unwrap().0;
+    answers_as_it_says(&Section { name: "api", text }, API, &[]);
+}
+
+#[test]
+fn every_command_of_the_readme_prints_the_documented_output() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: the README's lines need curl");
+        return;
+    }
+    for section in Section::all() {
+        let (binary, variables) = section.start();
+        answers_as_it_says(&section, binary, &variables);
+    }
+}
+
+fn answers_as_it_says(section: &Section, binary: &str, variables: &[(&str, &str)]) {
+    let steps = section.transcript();
+    let printed = within_one_minute(|| {
+        // The one that does not serve.
+        if section.name == "custom_store" {
+            return vec![shell(binary, None)];
+        }
+        let demo = Demo::start(binary, variables);
+        steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
+    });
+    assert_eq!(printed.len(), steps.len());
+    for ((command, expected), printed) in steps.iter().zip(&printed) {
+        assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
+    }
+}

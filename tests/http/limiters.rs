@@ -1,0 +1,155 @@
+//! Which limiter counts, and what happens when there is none or its store fails.
+
+#![allow(clippy::disallowed_methods, reason = "a deadline in real time")]
+
+use std::time::{Duration, Instant};
+
+use actix_web::App;
+use actix_web::test::init_service;
+use actix_web::web::{self, Data};
+use ratelimit_actix::rate_limit;
+use tests::answer::{get, statuses};
+use tests::log::Log;
+use tests::own_process::in_own_process;
+use tests::store::{SECRET, fresh, watched};
+use tests::{send, service};
+use tracing::Level;
+
+// The log is the one algorithm for which it does not matter when a test without a clock of its own runs.
+#[rate_limit(max = 1, algorithm = "sliding_window_log")]
+async fn handler() -> &'static str {
+    ""
+}
+
+#[actix_web::test]
+async fn the_nearest_limiter_counts() {
+    let inner = web::scope("/inner").app_data(Data::new(fresh())).route("", web::get().to(handler));
+    let app = service!(fresh(), web::resource("/outer").to(handler), inner);
+    assert_eq!(statuses(&app, "/outer", 2).await, [200, 429]);
+    assert_eq!(statuses(&app, "/inner", 2).await, [200, 429]);
+}
+
+#[actix_web::test]
+async fn workers_that_share_a_limiter_share_its_counts() {
+    let limiter = fresh();
+    let workers = [
+        service!(limiter, web::resource("/").to(handler)),
+        service!(limiter, web::resource("/").to(handler)),
+    ];
+    assert_eq!(statuses(&workers[0], "/", 1).await, [200]);
+    assert_eq!(statuses(&workers[1], "/", 1).await, [429]);
+}
+
+#[test]
+fn a_handler_without_a_limiter_is_limited_and_logs_one_warning() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            for status in [200, 429] {
+                let app = init_service(App::new().route("/", web::get().to(handler))).await;
+                assert_eq!(statuses(&app, "/", 1).await, [status]);
+            }
+        });
+        let warnings = log.at(Level::WARN);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("app_data(limiter.clone())"), "{warnings:?}");
+        assert!(warnings[0].contains("install"), "{warnings:?}");
+    });
+}
+
+#[test]
+fn an_installed_limiter_serves_handlers_without_another() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        let (limiter, watch) = watched();
+        limiter.install().unwrap();
+        actix_web::rt::System::new().block_on(async {
+            let app = init_service(App::new().route("/", web::get().to(handler))).await;
+            assert_eq!(statuses(&app, "/", 2).await, [200, 429]);
+            assert_eq!(watch.calls(), 2);
+            let app = service!(fresh(), web::resource("/").to(handler));
+            assert_eq!(statuses(&app, "/", 1).await, [200], "a registered one comes first");
+        });
+        assert!(log.at(Level::WARN).is_empty());
+    });
+}
+
+#[actix_web::test]
+async fn an_unavailable_store_falls_back_in_process_without_a_trace_in_responses() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, web::resource("/").to(handler));
+    watch.fail(true);
+    let passed = send(&app, get("/")).await;
+    assert_eq!((passed.status, passed.quota().map(|(limit, left, _)| (limit, left))), (200, Some((1, 0))));
+    let denied = send(&app, get("/")).await;
+    assert_eq!(denied.status, 429);
+    for answer in [passed, denied] {
+        assert!(!answer.text().contains(SECRET), "{}", answer.text());
+    }
+    watch.fail(false);
+    // What was counted meanwhile is not handed on.
+    assert_eq!(statuses(&app, "/", 2).await, [200, 429]);
+}
+
+#[rate_limit(max = 1, on_error = "deny")]
+async fn strict() -> &'static str {
+    ""
+}
+
+#[rate_limit(max = 1, on_error = "allow")]
+async fn lenient() -> &'static str {
+    ""
+}
+
+#[actix_web::test]
+async fn a_limit_can_fail_closed_or_open() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, web::resource("/strict").to(strict));
+    watch.fail(true);
+    let answer = send(&app, get("/strict")).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    assert_eq!(answer.quota(), None);
+    assert!(!answer.text().contains(SECRET), "{}", answer.text());
+    watch.fail(false);
+    assert_eq!(statuses(&app, "/strict", 2).await, [200, 429]);
+
+    let (limiter, watch) = watched();
+    let app = service!(limiter, web::resource("/lenient").to(lenient));
+    watch.fail(true);
+    assert_eq!(statuses(&app, "/lenient", 3).await, [200, 200, 200]);
+    watch.fail(false);
+    assert_eq!(statuses(&app, "/lenient", 2).await, [200, 429]);
+}
+
+#[test]
+fn an_outage_logs_its_begin_and_its_end() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let (limiter, watch) = watched();
+            let broken = service!(limiter, web::resource("/").to(handler));
+            let sound = service!(fresh(), web::resource("/").to(handler));
+            for _ in 0..2 {
+                watch.fail(true);
+                for _ in 0..3 {
+                    statuses(&broken, "/", 1).await;
+                    statuses(&sound, "/", 1).await;
+                }
+                watch.fail(false);
+                // After a second without a failure the store counts as back.
+                let end = Instant::now() + Duration::from_secs(20);
+                let lines_before = log.at(Level::INFO).len();
+                while log.at(Level::INFO).len() == lines_before {
+                    assert!(Instant::now() < end, "no log line says that the store is back");
+                    statuses(&broken, "/", 1).await;
+                    actix_web::rt::time::sleep(Duration::from_millis(10)).await;
+                }
+                statuses(&broken, "/", 3).await;
+            }
+        });
+        let errors = log.at(Level::ERROR);
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        assert!(errors[0].contains(&format!("the store cannot be reached: {SECRET}")), "{errors:?}");
+        assert_eq!(log.at(Level::INFO).len(), 2);
+    });
+}

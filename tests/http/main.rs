@@ -1,0 +1,13 @@
+//! Limits over HTTP: what `#[rate_limit]` and the middleware do to requests and responses, seen from a client.
+#![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
+
+mod callers;
+mod connections;
+mod counting;
+mod headers;
+mod identity;
+mod limiters;
+mod middleware;
+mod placement;
+mod responses;
+mod signatures;

@@ -1,0 +1,243 @@
+//! Deadlines and batches: how long requests wait for Redis, and in which order calls decide about them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
+
+use std::time::{Duration, Instant};
+
+use actix_web::http::StatusCode;
+use actix_web::test::{TestRequest, call_service, init_service};
+use actix_web::{App, HttpResponse, Responder, get, web};
+use futures_util::future::join_all;
+use ratelimit_actix::{Limit, Quotas, RateLimitMiddleware, rate_limit};
+use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
+use tests::log::Log;
+use tests::proxy::{Mode, Proxy};
+use tests::redis::server;
+use tracing::Level;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn policy(key: String) -> Policy {
+    let policy = Policy::builder("p").max(1_000_000).on_error(OnError::Deny).build();
+    policy.with_key(key).unwrap()
+}
+
+/// A limiter over a store that has answered.
+async fn connected(store: RedisStoreBuilder) -> RateLimiter {
+    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    let end = Instant::now() + 30 * SECOND;
+    while !limiter.is_ready() {
+        assert!(Instant::now() < end, "no connection");
+        tokio::time::sleep(SECOND / 100).await;
+    }
+    limiter
+}
+
+/// Ten times the default deadline and ten times a long way, so that a busy machine makes no difference.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_of_limits_waits_for_one_round_trip() {
+    let Some(server) = server() else { return };
+    for (limits, late_ms) in [(1, 300), (3, 300), (4, 200), (8, 300), (8, 120), (8, 20)] {
+        let proxy = Proxy::before(server.port());
+        proxy.set(Mode::Distance(Duration::from_millis(late_ms)));
+        let limiter = connected(RedisStore::builder(&proxy.url()).deadline(SECOND)).await;
+        let policies: Vec<Policy> = (0..limits).map(|i| policy(format!("p{i}"))).collect();
+        let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
+        // The script is known from here on, and how long an answer takes.
+        for _ in 0..2 {
+            let _ = limiter.check_all(&group).await.unwrap();
+        }
+        let answers = join_all((0..128).map(|_| limiter.check_all(&group))).await;
+        let late = answers.iter().filter(|answer| answer.is_err()).count();
+        assert_eq!(late, 0, "{limits} limits, {late_ms} ms: of 128 requests {late} timed out");
+        let left: Vec<u64> =
+            answers.into_iter().map(|answer| answer.unwrap().outcomes()[0].remaining()).collect();
+        assert!(left.is_sorted_by(|one, next| one > next), "{limits} limits, {late_ms} ms: out of order");
+    }
+}
+
+/// More limits wait than the calls in flight can hold at first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_groups_is_decided_in_its_order() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    proxy.set(Mode::Distance(Duration::from_millis(10)));
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(30 * SECOND)).await;
+    let policies: Vec<Policy> = (0..64).map(|i| policy(format!("p{i}"))).collect();
+    // Of every size, so that calls are cut at every place; more than one call can hold at the end.
+    let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
+    let _ = limiter.check_all(&group).await.unwrap();
+    let requests = (0..2_000).map(|i| limiter.check_all(&group[..=i % 64]));
+    let left: Vec<u64> = join_all(requests)
+        .await
+        .into_iter()
+        .map(|answer| answer.unwrap().outcomes()[0].remaining())
+        .collect();
+    let overtaken = left.windows(2).filter(|two| two[1] >= two[0]).count();
+    assert_eq!(overtaken, 0, "of 2000 requests {overtaken} were decided before an earlier one");
+}
+
+fn timed_out<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Timeout { .. }))
+}
+
+#[tokio::test]
+async fn a_group_of_several_callers_in_a_cluster_has_one_deadline() {
+    let Some(cluster) = tests::cluster::cluster_behind_proxies().await else { return };
+    let url = format!("redis-cluster://127.0.0.1:{}", cluster.proxies[0].port());
+    let limiter = connected(RedisStore::builder(&url).deadline(2 * SECOND)).await;
+    let policy = policy("p".to_owned());
+    let callers: Vec<String> = (0..6).map(|i| format!("caller{i}")).collect();
+    let group: Vec<Check<'_>> = callers.iter().map(|caller| Check::new(&policy, caller)).collect();
+    assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+    for proxy in &cluster.proxies {
+        proxy.set(Mode::Delay(Duration::from_millis(1200)));
+    }
+    let start = Instant::now();
+    assert!(timed_out(&limiter.check_all(&group).await), "six answers of 1.2 s each");
+    let took = start.elapsed();
+    assert!((2 * SECOND..4 * SECOND).contains(&took), "{took:?}");
+    // Nothing is charged by a look, so it waits for all nodes at once.
+    let start = Instant::now();
+    let _ = limiter.peek_all(&group).await;
+    assert!(start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_shorter_deadline_bounds_the_wait() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).heartbeat(3600 * SECOND);
+    let limiter = connected(store).await;
+    assert_eq!(limiter.deadline(), Some(30 * SECOND));
+    let hasty = limiter.with_deadline(SECOND / 2);
+    assert_eq!(hasty.deadline(), Some(SECOND / 2));
+    assert_eq!(hasty.with_deadline(30 * SECOND).deadline(), Some(SECOND / 2), "time is not given back");
+    assert_eq!(RateLimiter::in_memory().with_deadline(SECOND).deadline(), None);
+    let policy = policy("p".to_owned());
+    let group = [Check::new(&policy, "caller").cost(5)];
+    let taken = hasty.check_all(&group).await.unwrap();
+    assert!(hasty.refund(taken.reservation(&group).unwrap()).await.is_ok());
+    let taken = hasty.check_all(&group).await.unwrap();
+    proxy.set(Mode::Swallow);
+    let waits = async |question: &mut (dyn Future<Output = bool> + Unpin)| {
+        let start = Instant::now();
+        assert!(question.await, "an error");
+        let took = start.elapsed();
+        assert!((SECOND / 2..15 * SECOND).contains(&took), "{took:?}");
+    };
+    waits(&mut Box::pin(async { timed_out(&hasty.check(&policy, "caller").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.peek(&policy, "caller").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.reset(&policy, "other").await) })).await;
+    waits(&mut Box::pin(async { timed_out(&hasty.refund(taken.reservation(&group).unwrap()).await) })).await;
+    assert!(timed_out(&hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await), "no time at all");
+}
+
+#[tokio::test]
+async fn a_refund_goes_on_when_the_request_has_no_time_left() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(30 * SECOND)).await;
+    let policy = policy("p".to_owned());
+    let group = [Check::new(&policy, "caller").cost(5)];
+    let taken = limiter.check_all(&group).await.unwrap();
+    let hasty = limiter.with_deadline(Duration::from_millis(1));
+    proxy.set(Mode::Delay(SECOND / 5));
+    assert!(timed_out(&hasty.refund(taken.reservation(&group).unwrap()).await));
+    proxy.set(Mode::Pass);
+    let end = Instant::now() + 30 * SECOND;
+    while limiter.peek(&policy, "caller").await.unwrap().remaining() != policy.max() {
+        assert!(Instant::now() < end, "it was not given back");
+        tokio::time::sleep(SECOND / 100).await;
+    }
+}
+
+static AROUND: Policy = Policy::builder("around").max(1_000).window(Duration::from_secs(3600)).build();
+
+#[rate_limit(max = 1000, window = "1h", key = "charging", by = global)]
+#[get("/charging")]
+async fn charging(quotas: Quotas) -> impl Responder {
+    // Without the store this process counts, so it never fails.
+    quotas.charge(3).await.unwrap();
+    quotas.charge(3).await.unwrap();
+    "charged"
+}
+
+#[rate_limit(max = 1000, window = "1h", key = "failures", by = global, count = "failures")]
+#[get("/failures")]
+async fn failures() -> impl Responder {
+    "no failure"
+}
+
+#[rate_limit(max = 1000, window = "1h", key = "denying", by = global, on_error = "deny")]
+#[get("/denying")]
+async fn denying() -> impl Responder {
+    HttpResponse::Ok()
+}
+
+/// Every answer takes nearly the whole deadline: two of them would take longer.
+#[actix_web::test]
+async fn an_http_request_has_one_deadline_for_all_its_checks() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(2 * SECOND)).await;
+    let around = RateLimitMiddleware::new(Limit::new(&AROUND).by(|_| "everyone"));
+    let app = App::new().app_data(web::Data::new(limiter.clone()));
+    let app = app.service(charging).service(failures).service(denying);
+    let app = app.service(web::scope("/around").wrap(around).service(denying).service(failures));
+    let app = init_service(app).await;
+    for path in ["/charging", "/failures", "/denying", "/around/denying", "/around/failures"] {
+        let request = TestRequest::get().uri(path).peer_addr("192.0.2.1:1".parse().unwrap()).to_request();
+        assert_eq!(call_service(&app, request).await.status(), StatusCode::OK, "{path}");
+    }
+    for (path, status) in [
+        ("/charging", StatusCode::OK),
+        ("/failures", StatusCode::OK),
+        ("/around/denying", StatusCode::SERVICE_UNAVAILABLE),
+        ("/around/failures", StatusCode::OK),
+    ] {
+        proxy.set(Mode::Delay(SECOND * 19 / 10));
+        let request = TestRequest::get().uri(path).peer_addr("192.0.2.1:1".parse().unwrap()).to_request();
+        let start = Instant::now();
+        let response = call_service(&app, request).await;
+        let took = start.elapsed();
+        assert_eq!(response.status(), status, "{path}");
+        assert!((SECOND..SECOND * 37 / 10).contains(&took), "{path}: {took:?}");
+        // What is still to come does not delay the next.
+        proxy.set(Mode::Pass);
+        let end = Instant::now() + 30 * SECOND;
+        while limiter.peek(&AROUND, "everyone").await.unwrap().is_degraded() {
+            assert!(Instant::now() < end, "{path}: not back");
+            tokio::time::sleep(SECOND / 20).await;
+        }
+    }
+}
+
+/// A request that has little time left, or that is given little, says nothing about the server.
+#[tokio::test]
+async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
+    let Some(server) = server() else { return };
+    let (log, _guard) = Log::of_thread();
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(4 * SECOND)).await;
+    let policy = Policy::builder("p").max(1_000_000).build();
+    let hasty = limiter.with_deadline(SECOND);
+    assert!(!hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    // An answer in time for the store, and too late for a hasty request.
+    proxy.set(Mode::Delay(SECOND * 3 / 2));
+    assert!(!limiter.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.check(&policy, "caller").await.unwrap().is_degraded());
+    assert!(hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await.unwrap().is_degraded());
+    proxy.set(Mode::Pass);
+    // What took long before does not keep hasty requests from being sent.
+    let end = Instant::now() + 30 * SECOND;
+    while hasty.check(&policy, "caller").await.unwrap().is_degraded() {
+        assert!(Instant::now() < end, "one slow answer keeps back requests with less time");
+    }
+    assert_eq!(log.at(Level::ERROR), [] as [String; 0]);
+    let strict = Policy::builder("strict").on_error(OnError::Deny).build();
+    match hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await {
+        Err(StoreError::Timeout { after }) => assert_eq!(after, Duration::ZERO),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,127 @@
+//! Wall clocks that are set, of the server and of the application.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{OnError, Policy, RateLimiter};
+use tests::ALGORITHMS;
+use tests::clock::clocked_server;
+use tests::outage::SLACK;
+use tests::redis::server;
+
+use super::{SECOND, patient};
+
+/// Sends checks one after another until `until`; the instants of those that were allowed.
+async fn admissions(limiter: &RateLimiter, policy: &Policy, caller: &str, until: Instant) -> Vec<Instant> {
+    let mut admitted = Vec::new();
+    while Instant::now() < until {
+        let outcome = limiter.check(policy, caller).await.unwrap();
+        if outcome.is_allowed() {
+            admitted.push(Instant::now());
+        } else {
+            // An entry of a log that is exactly one window old still counts.
+            let longest = policy.window() + Duration::from_micros(1);
+            assert!(outcome.retry_after().unwrap() <= longest, "{:?}", outcome.retry_after());
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    admitted
+}
+
+#[tokio::test]
+async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
+    const WINDOW: Duration = Duration::from_secs(1);
+    const HOUR_US: i64 = 3_600_000_000;
+    let Some(mut clocked) = clocked_server() else { return };
+    let limiter = patient(&clocked.server.url());
+    let time = |server: &tests::redis::Server| {
+        let mut console = server.console();
+        console.query("TIME");
+        console.read();
+        console.read().parse::<i64>().unwrap()
+    };
+    let here = time(&clocked.server);
+    clocked.ahead(HOUR_US);
+    assert!(time(&clocked.server) >= here + 3600, "the shim does nothing");
+    clocked.ahead(0);
+    let policies = ALGORITHMS.map(|algorithm| {
+        Policy::builder("stepped").algorithm(algorithm).max(20).window(WINDOW).on_error(OnError::Deny).build()
+    });
+    for (name, steps) in [
+        ("an hour back", &[-HOUR_US][..]),
+        ("two hours on", &[2 * HOUR_US]),
+        ("50 ms to and fro", &[50_000, -50_000, 50_000, -50_000, 50_000, -50_000, 50_000, 0]),
+    ] {
+        let began = Instant::now();
+        let until = began + 4 * WINDOW;
+        let load = policies.each_ref().map(|policy| admissions(&limiter, policy, name, until));
+        let set = async {
+            tokio::time::sleep(WINDOW * 8 / 5).await;
+            let stepped = Instant::now();
+            for step in steps {
+                clocked.ahead(*step);
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+            stepped
+        };
+        let (admitted, stepped) = futures_util::future::join(futures_util::future::join_all(load), set).await;
+        clocked.ahead(0);
+        for (policy, admitted) in policies.iter().zip(admitted) {
+            let algorithm = policy.algorithm();
+            let next = admitted.iter().find(|at| **at > stepped).map(|at| *at - stepped);
+            let after = admitted.iter().filter(|at| **at > stepped).count();
+            println!(
+                "{name}, {algorithm}: {} admitted in 4 windows, {after} after, the next {next:?} after",
+                admitted.len()
+            );
+            // Checks follow each other every 2 ms; the slack is for a busy machine.
+            let bound = WINDOW + SLACK;
+            assert!(next.is_some_and(|next| next <= bound), "{name}, {algorithm}: {next:?}");
+            // Four windows, the one that was begun, the burst of a bucket; and one more for the step.
+            assert!(admitted.len() <= 20 * (4 + 1 + 1), "{name}, {algorithm}: {}", admitted.len());
+        }
+    }
+}
+
+#[test]
+fn a_clock_step_of_the_application_has_no_effect() {
+    const URL: &str = "RATELIMIT_TESTS_CLOCK";
+    const YEAR: Duration = Duration::from_secs(365 * 86_400);
+    let mut held = None;
+    let variables = || {
+        // Started from here, so that the server keeps the system's clock.
+        let (server, shim) = (server()?, tests::clock::shim()?);
+        let mut variables = shim.variables.clone();
+        variables.push((URL.to_owned(), server.url().into()));
+        held = Some((server, shim));
+        Some(variables)
+    };
+    tests::own_process::in_own_process_with(variables, || {
+        let wall = || std::time::SystemTime::now();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let limiters = [RateLimiter::in_memory(), patient(&std::env::var(URL).unwrap())];
+            for algorithm in ALGORITHMS {
+                let policy = Policy::builder("app-clock").algorithm(algorithm).max(5).window(YEAR).build();
+                for limiter in &limiters {
+                    tests::clock::set_own(0);
+                    for _ in 0..5 {
+                        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+                    }
+                    let wait = limiter.check(&policy, "a").await.unwrap().retry_after().unwrap();
+                    for hours in [-1, 2, 24 * 400] {
+                        let before = wall();
+                        tests::clock::set_own(hours * 3_600_000_000);
+                        let apart = wall().duration_since(before).unwrap_or_else(|error| error.duration());
+                        assert!(apart > Duration::from_secs(1800), "the shim does nothing");
+                        let outcome = limiter.check(&policy, "a").await.unwrap();
+                        assert!(!outcome.is_allowed() && !outcome.is_degraded(), "{algorithm}: {outcome:?}");
+                        let left = outcome.retry_after().unwrap();
+                        let passed = wait.checked_sub(left).expect("the wait has grown");
+                        assert!(passed < 60 * SECOND, "{algorithm}: {wait:?}, {left:?}");
+                    }
+                }
+            }
+        });
+    });
+    drop(held);
+}

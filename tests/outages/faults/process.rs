@@ -1,0 +1,165 @@
+//! What happens to processes and what happens in them: many at once, floods, cancelled requests, panics.
+
+use std::time::{Duration, Instant};
+
+use actix_web::{App, HttpRequest, HttpServer, web};
+use ratelimit_actix::rate_limit;
+use ratelimit_core::{RateLimiter, RedisStore};
+use tests::client;
+use tests::outage::{Outage, PROBE};
+use tests::own_process::{in_own_process, test_path};
+use tests::proxy::{Mode, Proxy};
+use tests::redis::server;
+
+use super::{SECOND, patient};
+
+#[test]
+fn eight_processes_without_a_server_connect_rarely() {
+    const URL: &str = "RATELIMIT_TESTS_STORM";
+    const WATCHED: Duration = Duration::from_secs(3);
+    let test = test_path(module_path!(), "eight_processes_without_a_server_connect_rarely");
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if let Ok(url) = std::env::var(URL) {
+        let limiter = RateLimiter::redis(&url).unwrap();
+        let end = Instant::now() + WATCHED;
+        runtime().block_on(async {
+            while Instant::now() < end {
+                assert!(limiter.check(&PROBE, "a").await.is_err());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        return;
+    }
+    // Ends each connection as soon as it is made: a dead server that can be counted at.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let mut processes: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command
+                .args([test.as_str(), "--exact"])
+                .env(URL, &url)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = std::sync::Arc::clone(&count);
+    std::thread::spawn(move || {
+        while let Ok((connection, _)) = listener.accept() {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            drop(connection);
+        }
+    });
+    for process in &mut processes {
+        assert!(process.wait().unwrap().success());
+    }
+    let attempts = count.load(std::sync::atomic::Ordering::SeqCst);
+    println!("{attempts} connections of 8 processes in {WATCHED:?}");
+    // One at once, then after pauses of at least 50, 100, 200, 400 and then 400 ms.
+    assert!((8..=8 * 10).contains(&attempts), "{attempts}");
+}
+
+#[test]
+fn a_flapping_server_leaves_nothing_behind() {
+    in_own_process(|| tests::flapping::flap(3));
+}
+
+#[test]
+fn a_flood_of_callers_stays_within_memory_and_frees_no_denied_caller() {
+    in_own_process(|| {
+        tests::flood::flood(300_000);
+    });
+}
+
+#[tokio::test]
+async fn cancelled_requests_leave_nothing_behind() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let outage = Outage::with("given up", RedisStore::builder(&proxy.url()).deadline(20 * SECOND));
+    outage.until_up().await;
+    let connections = proxy.accepted();
+    proxy.set(Mode::Delay(Duration::from_millis(2)));
+    let limiter = &outage.limiter;
+    let requests = (0..500u64).map(|i| async move {
+        tokio::time::sleep(Duration::from_millis(i / 5)).await;
+        let check = limiter.check(&PROBE, "given up");
+        tokio::time::timeout(Duration::from_millis(i % 12), check).await.is_ok()
+    });
+    let answered =
+        futures_util::future::join_all(requests).await.into_iter().filter(|answered| *answered).count();
+    proxy.set(Mode::Pass);
+    let patient = patient(&server.url());
+    let left = patient.peek(&PROBE, "given up").await.unwrap().remaining();
+    let charged = PROBE.max() - left;
+    println!("500 requests: {answered} answered, {charged} charged");
+    assert!(charged <= 500);
+    assert_eq!(proxy.accepted(), connections, "the connection served on");
+    assert!(charged >= u64::try_from(answered).unwrap());
+}
+
+#[test]
+fn a_limiter_survives_a_runtime_that_ends_amid_requests() {
+    let Some(server) = server() else { return };
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let limiter = RateLimiter::redis(&server.url()).unwrap();
+    let first = runtime();
+    let decided = |runtime: &tokio::runtime::Runtime| {
+        tests::within(Duration::from_secs(10), || runtime.block_on(limiter.check(&PROBE, "a")).is_ok())
+    };
+    assert!(decided(&first));
+    server.signal("STOP");
+    for _ in 0..50 {
+        let limiter = limiter.clone();
+        first.spawn(async move { limiter.check(&PROBE, "a").await.is_ok() });
+    }
+    drop(first);
+    server.signal("CONT");
+    assert!(decided(&runtime()));
+}
+
+#[rate_limit(max = 5, algorithm = "sliding_window_log", by = caller)]
+async fn limited() -> &'static str {
+    "passed"
+}
+
+fn caller(req: &HttpRequest) -> String {
+    req.headers().get("x-caller").unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_panicking_caller_function_fails_only_its_own_request() {
+    use std::io::{Read, Write};
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let serve = move || {
+        actix_web::rt::System::new().block_on(async move {
+            let limiter = RateLimiter::in_memory();
+            let app = move || {
+                App::new().app_data(web::Data::new(limiter.clone())).route("/", web::get().to(limited))
+            };
+            let server = HttpServer::new(app).workers(1).disable_signals().bind(("127.0.0.1", 0)).unwrap();
+            let address = server.addrs()[0];
+            let running = server.run();
+            sender.send((address, running.handle())).unwrap();
+            running.await.unwrap();
+        });
+    };
+    let server = std::thread::spawn(serve);
+    let (address, handle) = receiver.recv().unwrap();
+    for round in 0..3 {
+        assert_eq!(
+            client::get(address, "/", &["x-caller: a"]).header("x-ratelimit-remaining"),
+            Some(["4", "3", "2"][round])
+        );
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        connection.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = connection.read_to_string(&mut answer);
+        assert!(!answer.contains(" 200 "), "{answer}");
+    }
+    actix_web::rt::System::new().block_on(handle.stop(false));
+    server.join().unwrap();
+}

@@ -1,0 +1,123 @@
+//! A server that is gone, hangs or refuses, and is used again.
+
+use std::time::Duration;
+
+use tests::outage::Outage;
+use tests::redis::{server, server_with};
+
+use super::{SECOND, fail_and_recover};
+
+#[tokio::test]
+async fn failure_policies_apply_from_the_start_until_there_is_a_server() {
+    let Some(mut server) = server() else { return };
+    server.kill();
+    let mut outage = Outage::of("no server at the start", &server.url());
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    outage.lasts().await;
+    server.restart();
+    outage.ends_within(SECOND).await;
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    let Some(mut server) = server() else { return };
+    let mut outage = Outage::of("killed", &server.url());
+    outage.until_up().await;
+    server.kill();
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    outage.lasts().await;
+    server.restart();
+    outage.ends_within(SECOND).await;
+}
+
+#[tokio::test]
+async fn a_hung_server_is_used_again_when_it_goes_on() {
+    let Some(server) = server() else { return };
+    fail_and_recover("hung", &server.url(), || server.signal("STOP"), || server.signal("CONT"), 2 * SECOND)
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_busy_with_a_script_is_used_again_after_it() {
+    let Some(server) = server_with("--lua-time-limit 200") else { return };
+    let url = server.url();
+    let script = std::sync::Mutex::new(None);
+    let fail = || {
+        let run = move || tests::redis::query(&url, "EVAL \"while true do end\" 0");
+        *script.lock().unwrap() = Some(std::thread::spawn(run));
+    };
+    fail_and_recover("busy with a script", &server.url(), fail, || server.must("SCRIPT KILL"), SECOND).await;
+    let answer = script.lock().unwrap().take().unwrap().join().unwrap();
+    assert!(answer.starts_with('-'), "{answer}");
+}
+
+#[tokio::test]
+async fn a_master_that_becomes_a_replica_is_not_used_until_it_is_a_master_again() {
+    let Some(server) = server() else { return };
+    let demote = || server.must("REPLICAOF 127.0.0.1 1");
+    fail_and_recover("READONLY", &server.url(), demote, || server.must("REPLICAOF NO ONE"), SECOND).await;
+}
+
+#[tokio::test]
+async fn a_replica_without_its_master_is_not_used() {
+    let Some(server) = server_with("--replica-serve-stale-data no") else { return };
+    let demote = || server.must("REPLICAOF 127.0.0.1 1");
+    fail_and_recover("MASTERDOWN", &server.url(), demote, || server.must("REPLICAOF NO ONE"), SECOND).await;
+}
+
+#[tokio::test]
+async fn a_server_without_memory_is_used_again_when_it_has_some() {
+    let Some(server) = server() else { return };
+    let fail = || server.must("CONFIG SET maxmemory 1");
+    fail_and_recover("OOM", &server.url(), fail, || server.must("CONFIG SET maxmemory 0"), SECOND).await;
+}
+
+#[tokio::test]
+async fn a_master_that_wants_replicas_is_used_again_when_it_does_not() {
+    let Some(server) = server() else { return };
+    let fail = || server.must("CONFIG SET min-replicas-to-write 1");
+    fail_and_recover(
+        "NOREPLICAS",
+        &server.url(),
+        fail,
+        || server.must("CONFIG SET min-replicas-to-write 0"),
+        SECOND,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_at_its_client_limit_is_used_again_below_it() {
+    let Some(server) = server() else { return };
+    let console = std::cell::RefCell::new(server.console());
+    let fail = || {
+        console.borrow_mut().must("CONFIG SET maxclients 1");
+        console.borrow_mut().must("CLIENT KILL TYPE normal SKIPME yes");
+    };
+    let repair = || console.borrow_mut().must("CONFIG SET maxclients 1000");
+    fail_and_recover("maxclients", &server.url(), fail, repair, SECOND).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_loading_is_used_when_it_has_loaded() {
+    let Some(mut server) = server_with("--key-load-delay 100 --loading-process-events-interval-bytes 1024")
+    else {
+        return;
+    };
+    server.must("DEBUG POPULATE 10000");
+    server.must("SAVE");
+    let mut outage = Outage::of("LOADING", &server.url());
+    outage.until_up().await;
+    server.restart_at_once();
+    let loading = || {
+        let connected = std::net::TcpStream::connect(("127.0.0.1", server.port())).is_ok();
+        connected && server.query("PING").starts_with("-LOADING")
+    };
+    assert!(tests::within(Duration::from_secs(10), loading), "never said LOADING");
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    assert!(tests::within(Duration::from_secs(20), || server.query("PING") == "+PONG"), "never loaded");
+    outage.ends_within(SECOND).await;
+}

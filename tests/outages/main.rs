@@ -1,0 +1,9 @@
+//! Servers that die, hang, move or misbehave, and how long each decision waits then. All of it in real time.
+
+mod at_most_once;
+mod deadline;
+mod failover;
+mod faults;
+mod soak;
+mod supervisor;
+mod topology;

@@ -1,0 +1,404 @@
+//! The supervisor of the connection: its settings, what is an outage and what is not, and what it reports.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
+
+use std::net::TcpListener;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError};
+use tests::clock::clocked_server;
+use tests::cluster::cluster;
+use tests::log::Log;
+use tests::outage::PROBE;
+use tests::own_process::in_own_process;
+use tests::proxy::{Mode, Proxy};
+use tests::redis::{server, server_with};
+use tests::within;
+use tracing::Level;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn decides(limiter: &RateLimiter) -> bool {
+    block_on(limiter.check(&PROBE, "a")).is_ok()
+}
+
+fn connected(store: RedisStore) -> RateLimiter {
+    let limiter = RateLimiter::with_redis(store);
+    assert!(within(20 * SECOND, || decides(&limiter)), "never connected");
+    limiter
+}
+
+// ---- Settings ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn settings_out_of_bounds_are_rejected_by_name() {
+    const URL: &str = "redis://127.0.0.1:1/";
+    let builder = || RedisStore::builder(URL);
+    let (zero, hours, ok) = (Duration::ZERO, 2 * 3600 * SECOND, SECOND);
+    for (builder, expected) in [
+        (builder().deadline(zero), "deadline"),
+        (builder().deadline(Duration::MAX), "deadline"),
+        (builder().connect_timeout(Duration::from_micros(999)), "connect_timeout"),
+        (builder().connect_timeout(hours), "connect_timeout"),
+        (builder().backoff(zero, ok), "backoff"),
+        (builder().backoff(ok, hours), "backoff"),
+        (builder().backoff(ok, ok / 2), "backoff"),
+        (builder().heartbeat(zero), "heartbeat"),
+        (builder().heartbeat(Duration::MAX), "heartbeat"),
+        (builder().open_after(0, 5), "open_after"),
+        (builder().open_after(3, 0), "open_after"),
+        (builder().open_after(1001, 5), "open_after"),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, ConfigError::Setting { setting, .. } if setting == expected), "{error:?}");
+        assert!(error.to_string().starts_with(&format!("`{expected}` must be ")), "{error}");
+    }
+    let shortest = Duration::from_millis(1);
+    let least = builder().deadline(shortest).connect_timeout(shortest).backoff(shortest, shortest);
+    least.heartbeat(shortest).open_after(1, 1).build().unwrap();
+    let longest = 3600 * SECOND;
+    let most = builder().deadline(longest).connect_timeout(longest).backoff(longest, longest);
+    most.heartbeat(longest).open_after(1000, 1000).build().unwrap();
+}
+
+/// Counts connections, and ends each at once or keeps it open without a word.
+fn counting(keeps: bool) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        while let Ok((connection, _)) = listener.accept() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            if keeps {
+                kept.push(connection);
+            }
+        }
+    });
+    (url, count)
+}
+
+#[test]
+fn connection_attempts_keep_the_configured_pauses() {
+    let (url, count) = counting(false);
+    let pause = Duration::from_millis(300);
+    let _limiter = RateLimiter::with_redis(RedisStore::builder(&url).backoff(pause, pause).build().unwrap());
+    std::thread::sleep(3 * SECOND);
+    let attempts = count.load(Ordering::SeqCst);
+    println!("{attempts} attempts in 3 s with pauses of 300 to 600 ms");
+    // One at once, then one after each pause, which jitter at most doubles.
+    assert!((3..=11).contains(&attempts), "{attempts}");
+}
+
+#[test]
+fn a_connection_attempt_ends_at_the_configured_timeout() {
+    let shortest = Duration::from_millis(1);
+    for (timeout_ms, bounds) in [(50, 10..=60), (1500, 1..=2)] {
+        let (url, count) = counting(true);
+        let builder = RedisStore::builder(&url).connect_timeout(Duration::from_millis(timeout_ms));
+        let _limiter = RateLimiter::with_redis(builder.backoff(shortest, shortest).build().unwrap());
+        std::thread::sleep(3 * SECOND);
+        let attempts = count.load(Ordering::SeqCst);
+        println!("{attempts} attempts in 3 s that may take {timeout_ms} ms");
+        assert!(bounds.contains(&attempts), "{attempts} of {timeout_ms} ms");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_probed_at_the_configured_interval() {
+    let Some(server) = server() else { return };
+    for (heartbeat, replaced) in [(Duration::from_millis(50), true), (3600 * SECOND, false)] {
+        let proxy = Proxy::before(server.port());
+        let limiter = connected(RedisStore::builder(&proxy.url()).heartbeat(heartbeat).build().unwrap());
+        proxy.swallow_present();
+        // No check is sent meanwhile.
+        let found = within(2 * SECOND, || proxy.accepted() > 1);
+        assert_eq!(found, replaced, "{heartbeat:?}");
+        if replaced {
+            assert!(within(2 * SECOND, || limiter.is_ready()));
+        }
+    }
+}
+
+/// The number of requests, of twenty, that wait for the deadline when the server hangs.
+fn waits_in_vain(builder: ratelimit_core::RedisStoreBuilder, server: &tests::redis::Server) -> usize {
+    let deadline = Duration::from_millis(50);
+    let limiter = connected(builder.deadline(deadline).build().unwrap());
+    server.signal("STOP");
+    let waits = (0..20).filter(|_| {
+        let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
+        matches!(error, StoreError::Timeout { .. })
+    });
+    let waits = waits.count();
+    server.signal("CONT");
+    waits
+}
+
+#[test]
+fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
+    let Some(server) = server() else { return };
+    let builder = || RedisStore::builder(&server.url());
+    let waits = [builder().open_after(1, 1), builder(), builder().open_after(7, 5)]
+        .map(|builder| waits_in_vain(builder, &server));
+    println!("{waits:?} of 20 waited in vain");
+    // On a busy machine the heartbeat may be late as well, and count.
+    assert!(waits[0] == 1 && (2..=3).contains(&waits[1]) && (5..=7).contains(&waits[2]), "{waits:?}");
+}
+
+// ---- What is an outage, and what is not -------------------------------------------------------------------------
+
+#[test]
+fn a_server_with_every_other_reply_late_is_an_outage() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    // The heartbeat would be one more command.
+    let builder = RedisStore::builder(&proxy.url()).heartbeat(3600 * SECOND);
+    let limiter = connected(builder.build().unwrap());
+    let connections = proxy.accepted();
+    proxy.set(Mode::DelayEveryOther(Duration::from_millis(150)));
+    let (mut in_time, mut late) = (0, 0);
+    let end = Instant::now() + 20 * SECOND;
+    // Never enough of them in a row.
+    while proxy.accepted() == connections {
+        match block_on(limiter.check(&PROBE, "a")) {
+            Ok(_) => in_time += 1,
+            Err(StoreError::Timeout { .. }) => late += 1,
+            Err(_) => break,
+        }
+        assert!(Instant::now() < end, "never noticed: {in_time} in time, {late} late");
+    }
+    println!("noticed after {in_time} answers in time and {late} late");
+    assert!(in_time >= 2 && late >= 3 && in_time + late <= 60, "{in_time} in time, {late} late");
+    proxy.set(Mode::Pass);
+    assert!(within(2 * SECOND, || decides(&limiter)));
+}
+
+#[test]
+fn a_foreign_value_is_not_an_outage() {
+    static ONE: Policy = Policy::builder("one").max(1000).window(Duration::from_secs(3600)).build();
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let log = Log::of_process();
+        let proxy = Proxy::before(server.port());
+        let limiter = connected(RedisStore::builder(&proxy.url()).deadline(20 * SECOND).build().unwrap());
+        let connections = proxy.accepted();
+        server.must("FLUSHALL");
+        assert!(!block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());
+        let key = {
+            let mut console = server.console();
+            assert_eq!(console.query("KEYS *"), "*1");
+            console.read();
+            console.read()
+        };
+        server.must(&format!("SET {key} nonsense"));
+        for _ in 0..100 {
+            // The policy of that caller applies to that caller.
+            assert!(block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());
+            assert!(!block_on(limiter.check(&ONE, "another")).unwrap().is_degraded());
+        }
+        assert!(limiter.is_ready());
+        assert_eq!(proxy.accepted(), connections, "the connection served on");
+        let errors = log.at(Level::ERROR);
+        assert!((1..=3).contains(&errors.len()), "once a second at most: {errors:?}");
+        assert!(errors.iter().all(|line| line.contains("unusable") && line.contains("`one`")), "{errors:?}");
+    });
+}
+
+#[test]
+fn a_server_that_hangs_is_not_ready() {
+    let Some(server) = server() else { return };
+    let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
+    assert!(limiter.is_ready());
+    server.signal("STOP");
+    let hung = Instant::now();
+    // No check is sent: the heartbeat has to find out.
+    assert!(within(10 * SECOND, || !limiter.is_ready()), "ready without a server");
+    println!("not ready {:?} after it hung", hung.elapsed());
+    server.signal("CONT");
+    assert!(within(2 * SECOND, || limiter.is_ready()), "not ready again");
+}
+
+#[test]
+fn a_log_that_panics_does_not_end_the_connection() {
+    in_own_process(|| {
+        let Some(mut server) = server() else { return };
+        let panics = Log::that_panics_once_at("no longer serves");
+        let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
+        server.kill();
+        assert!(within(10 * SECOND, || panics.load(Ordering::SeqCst) == 1), "the log was not written to");
+        assert!(block_on(limiter.check(&PROBE, "a")).is_err());
+        server.restart();
+        assert!(within(2 * SECOND, || decides(&limiter)), "the connection is not made again");
+    });
+}
+
+/// The fallback enforces a share of the limit; for a bucket, a share of its burst.
+#[test]
+fn instances_divide_the_limit_during_an_outage() {
+    const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
+    let (url, _count) = counting(false);
+    for (algorithm, max, burst, passes) in [
+        (Algorithm::FixedWindow, 10, None, 3),
+        (Algorithm::SlidingWindowCounter, 10, None, 3),
+        (Algorithm::SlidingWindowLog, 8, None, 2),
+        (Algorithm::TokenBucket, 10, None, 3),
+        (Algorithm::TokenBucket, 100, Some(10), 3),
+        (Algorithm::TokenBucket, 4, Some(20), 5),
+    ] {
+        let policy =
+            Policy::builder("part").algorithm(algorithm).max(max).window(Duration::from_secs(30 * 86_400));
+        let policy = burst.map_or(policy, |burst| policy.burst(burst)).on_error(OnError::Local).build();
+        let store = RedisStore::builder(&url).deadline(Duration::from_millis(1)).build().unwrap();
+        let limiter = RateLimiter::redis_builder(store).instances(FOUR).build();
+        let passed = (0..100).filter(|_| block_on(limiter.check(&policy, "a")).unwrap().is_allowed());
+        assert_eq!(passed.count(), passes, "{algorithm}: max {max}, burst {burst:?}");
+    }
+}
+
+// ---- Reports ----------------------------------------------------------------------------------------------------
+
+/// The remedy that a limiter at `url` reports, in its errors and in its log.
+fn reported_remedy(url: &str, log: &Log) -> (String, String) {
+    let seen = log.at(Level::ERROR).len();
+    let limiter = RateLimiter::redis(url).unwrap();
+    let mut error_remedy = None;
+    let found = within(10 * SECOND, || match block_on(limiter.check(&PROBE, "a")) {
+        Err(StoreError::Misconfigured { remedy, .. }) => {
+            error_remedy = Some(remedy.to_owned());
+            true
+        }
+        _ => false,
+    });
+    assert!(found, "nothing to set up at {url}");
+    let lines = log.at(Level::ERROR).split_off(seen);
+    let line = lines.into_iter().find(|line| line.contains("not set up"));
+    (error_remedy.unwrap(), line.unwrap_or_default())
+}
+
+#[test]
+fn a_misconfigured_server_is_reported_with_its_remedy() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let Some(cluster) = block_on(cluster(false)) else { return };
+        let log = Log::of_process();
+        server.must("ACL SETUSER app on >s3cret ~* +@all");
+        server.must("ACL SETUSER weak on >s3cret ~* +@all -hdel");
+        let at = |user: &str, rest: &str| format!("redis://{user}127.0.0.1:{}/{rest}", server.port());
+        let node = |scheme: &str, i: usize| format!("{scheme}://127.0.0.1:{}", cluster.nodes[i].port());
+        let cases = [
+            (at("app:wr0ng@", ""), "the user or the password", "AuthenticationFailed"),
+            (at("", "99"), "no database of the number", "out of range"),
+            (at("weak:s3cret@", ""), "may not run", "HDEL"),
+            (format!("redis-cluster://127.0.0.1:{}", server.port()), "redis://", "cluster support disabled"),
+        ];
+        for (url, remedy, words) in &cases {
+            let (error_remedy, line) = reported_remedy(url, &log);
+            println!("{error_remedy}\n  {line}");
+            assert!(error_remedy.contains(remedy), "{url}: {error_remedy}");
+            assert!(line.contains(remedy) && (line.contains(words)), "{url}: {line}");
+            assert!(!line.contains("s3cret") && !line.contains("wr0ng"), "{line}");
+            assert!(!line.contains(&server.port().to_string()), "the address: {line}");
+        }
+        // The key of the proof is on one of the three.
+        let wrong_kind = (0..3).filter(|i| {
+            let limiter = RateLimiter::redis(&node("redis", *i)).unwrap();
+            within(SECOND, || {
+                matches!(block_on(limiter.check(&PROBE, "a")),
+                    Err(StoreError::Misconfigured { remedy, .. }) if remedy.contains("redis-cluster://"))
+            })
+        });
+        assert!(wrong_kind.count() >= 2, "a node of a cluster is not taken for a server of its own");
+        server.must("CONFIG SET requirepass other");
+        let (remedy, line) = reported_remedy(&at("", ""), &log);
+        assert!(remedy.contains("asks for a password") && line.contains("NOAUTH"), "{remedy}: {line}");
+        for line in [log.at(Level::ERROR), log.at(Level::WARN), log.at(Level::INFO)].concat() {
+            assert!(!line.contains("127.0.0.1"), "{line}");
+        }
+    });
+}
+
+/// The warnings of a limiter at `url` about the server, when it has connected.
+fn warnings(url: &str, log: &Log) -> Vec<String> {
+    let seen = log.at(Level::WARN).len();
+    drop(connected(RedisStore::builder(url).deadline(2 * SECOND).build().unwrap()));
+    log.at(Level::WARN).split_off(seen)
+}
+
+#[test]
+fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
+    in_own_process(|| {
+        let Some(healthy) = server() else { return };
+        let log = Log::of_process();
+        let expect_one = |warnings: Vec<String>, words: &[&str]| {
+            assert_eq!(warnings.len(), 1, "{warnings:?}");
+            assert!(words.iter().all(|words| warnings[0].contains(words)), "{words:?}: {warnings:?}");
+            println!("{}", warnings[0]);
+        };
+        assert_eq!(warnings(&healthy.url(), &log), Vec::<String>::new());
+        healthy.must("CONFIG SET maxmemory-policy volatile-ttl");
+        assert_eq!(
+            warnings(&healthy.url(), &log),
+            Vec::<String>::new(),
+            "without a bound nothing is evicted"
+        );
+        healthy.must("CONFIG SET maxmemory 100mb");
+        expect_one(warnings(&healthy.url(), &log), &["volatile-ttl", "set `maxmemory-policy noeviction`"]);
+        healthy.must("CONFIG SET maxmemory-policy noeviction");
+
+        let version = {
+            let mut console = healthy.console();
+            console.query("INFO server");
+            (0..3).map(|_| console.read()).find(|line| line.starts_with("redis_version:")).unwrap()
+        };
+        let old = version.replacen(|c: char| c.is_ascii_digit(), "5", 1);
+        let proxy = Proxy::before(healthy.port());
+        proxy.set(Mode::Replace(version.leak(), old.leak()));
+        expect_one(warnings(&proxy.url(), &log), &["older than 6.2", "need Redis 6.2, Valkey 7.2, or newer"]);
+
+        if let Some(mut clocked) = clocked_server() {
+            clocked.ahead(3_600_000_000);
+            let ahead = warnings(&clocked.server.url(), &log);
+            assert!(ahead[0].contains("apart_ms=3600") || ahead[0].contains("apart_ms=3599"), "{ahead:?}");
+            expect_one(ahead, &["clocks", "synchronise both with NTP"]);
+        }
+
+        // Any node of a cluster.
+        let Some(cluster) = block_on(cluster(false)) else { return };
+        cluster.nodes[1].must("CONFIG SET maxmemory 100mb");
+        cluster.nodes[1].must("CONFIG SET maxmemory-policy allkeys-lru");
+        expect_one(warnings(&cluster.url(), &log), &["allkeys-lru", "noeviction"]);
+    });
+}
+
+// ---- Groups -----------------------------------------------------------------------------------------------------
+
+/// A full server refuses writes and still answers for denied callers: not an outage.
+#[test]
+fn a_denied_caller_stays_denied_by_a_server_without_memory() {
+    static TWO: Policy = Policy::builder("two")
+        .max(2)
+        .window(Duration::from_secs(3600))
+        .algorithm(Algorithm::SlidingWindowLog)
+        .on_error(OnError::Local)
+        .build();
+    let Some(server) = server_with("--maxmemory 0") else { return };
+    let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
+    let check = |caller: &str| block_on(limiter.check_all(&[Check::new(&TWO, caller)])).unwrap();
+    assert!(check("a").is_allowed() && check("a").is_allowed());
+    server.must("CONFIG SET maxmemory 1");
+    for _ in 0..3 {
+        let denied = check("a");
+        // Before the outage is noticed and after; what is counted meanwhile begins anew.
+        assert!(denied.is_degraded() || !denied.is_allowed());
+    }
+    let admitted = (0..20).filter(|_| check("a").is_allowed()).count();
+    assert!(admitted <= 2, "one more limit for each outage, not {admitted}");
+}

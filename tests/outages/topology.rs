@@ -1,0 +1,331 @@
+//! Sentinel and Cluster: real processes, one of which dies or hangs.
+#![allow(clippy::unwrap_used, clippy::unnecessary_wraps, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::conformance::Fixture;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
+use tests::ALGORITHMS;
+use tests::cluster::{Cluster, cluster};
+use tests::noise::Noise;
+use tests::outage::{LONGEST, SLACK};
+use tests::redis::{Server, Topology};
+use tests::sentinel::sentinels;
+
+/// Until servers have agreed on another master. A sentinel that was held up for 2 s, by a slow disk for instance, waits for
+/// 30 s before it acts again.
+const ELECTED: Duration = Duration::from_secs(120);
+
+static MINUTE: Policy = Policy::builder("minute")
+    .max(1_000_000)
+    .window(Duration::from_secs(3600))
+    .algorithm(Algorithm::FixedWindow)
+    .on_error(OnError::Deny)
+    .build();
+
+/// A caller for each part of the slots, more or less.
+fn callers() -> Vec<String> {
+    (0..60).map(|i| format!("caller-{i}")).collect()
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A store, and the servers that it needs.
+struct OnCluster(RedisStore, #[allow(dead_code, reason = "kept alive")] Cluster);
+
+impl Fixture for OnCluster {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.0
+    }
+}
+
+fn on_cluster(clock: &FakeClock) -> Option<OnCluster> {
+    let cluster = block_on(cluster(false))?;
+    Some(OnCluster(cluster.store_at(clock), cluster))
+}
+
+mod cluster_store {
+    ratelimit_core::conformance_suite! { store: super::on_cluster, block_on: super::block_on }
+}
+
+/// Asks for every caller until all are decided, and returns how long the slowest single answer took and how long it took
+/// until all were decided.
+async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let mut all = true;
+        for caller in callers() {
+            let sent = Instant::now();
+            all &= limiter.check(&MINUTE, &caller).await.is_ok();
+            slowest = slowest.max(sent.elapsed());
+        }
+        if all {
+            return (slowest, began.elapsed());
+        }
+        assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether every caller gets a decision, a refund and a reset.
+async fn works(limiter: &RateLimiter) {
+    until_all_decide(limiter, 20 * LONGEST).await;
+    for caller in callers() {
+        let group = [Check::new(&MINUTE, &caller).cost(2)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        limiter.reset(&MINUTE, &caller).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_documented_user_is_enough_for_a_cluster() {
+    let Some(cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        node.make_documented_user(Some(Topology::Cluster));
+        // What follows a slot that moves.
+        assert_eq!(node.query("ACL DRYRUN limiter ASKING"), "+OK");
+    }
+    let url = cluster.url().replace("redis-cluster://", "redis-cluster://limiter:s3cret@");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
+    works(&RateLimiter::with_redis(store)).await;
+}
+
+#[tokio::test]
+async fn the_documented_user_is_enough_behind_sentinel() {
+    let Some(set_up) = sentinels().await else { return };
+    for server in [&set_up.master, &set_up.replica] {
+        server.make_documented_user(Some(Topology::Sentinel));
+    }
+    let url = set_up.url().replace("redis-sentinel://", "redis-sentinel://limiter:s3cret@");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
+    works(&RateLimiter::with_redis(store)).await;
+    // Without what the documentation adds for Sentinel the master is not recognised.
+    set_up.master.must("ACL SETUSER limiter -role");
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(1)).build().unwrap();
+    assert!(RateLimiter::with_redis(store).check(&MINUTE, "a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_primary_that_is_killed_is_replaced() {
+    let Some(mut cluster) = cluster(true).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
+    cluster.nodes[0].kill();
+    let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
+    println!(
+        "killed primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
+}
+
+#[tokio::test]
+async fn a_primary_that_hangs_is_replaced() {
+    let Some(cluster) = cluster(true).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
+    cluster.nodes[0].signal("STOP");
+    let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
+    println!(
+        "hung primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
+    cluster.nodes[0].signal("CONT");
+}
+
+#[tokio::test]
+async fn a_group_of_callers_on_several_nodes_is_charged_as_a_whole_or_not_at_all() {
+    let Some(cluster) = cluster(false).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    for algorithm in ALGORITHMS {
+        let wide =
+            Policy::builder("wide").algorithm(algorithm).max(100).window(Duration::from_secs(3600)).build();
+        let tight =
+            Policy::builder("tight").algorithm(algorithm).max(1).window(Duration::from_secs(3600)).build();
+        let callers = callers();
+        let mut group: Vec<Check<'_>> =
+            callers[..10].iter().map(|caller| Check::new(&wide, caller)).collect();
+        group.push(Check::new(&tight, "one"));
+        assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+        for _ in 0..3 {
+            let denied = limiter.check_all(&group).await.unwrap();
+            assert!(!denied.is_allowed(), "{algorithm}");
+            assert_eq!(denied.outcomes().iter().filter(|outcome| !outcome.is_allowed()).count(), 1);
+            assert!(denied.outcomes()[..10].iter().all(|outcome| outcome.remaining() == 99), "{algorithm}");
+        }
+        for caller in &callers[..10] {
+            assert_eq!(limiter.peek(&wide, caller).await.unwrap().remaining(), 99, "{algorithm}");
+        }
+    }
+}
+
+/// Sends until the limiter decides by the store again.
+async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let sent = Instant::now();
+        let decided = limiter.check(&MINUTE, "a").await.is_ok();
+        slowest = slowest.max(sent.elapsed());
+        if decided {
+            return (slowest, began.elapsed());
+        }
+        assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a server answers, printed for debugging; nothing while it changes its role and cuts its connections.
+async fn query(server: &Server, command: &redis::Cmd) -> String {
+    let client = redis::Client::open(server.url()).unwrap();
+    let Ok(mut wire) = client.get_multiplexed_async_connection().await else { return String::new() };
+    let answer: redis::RedisResult<redis::Value> = command.query_async(&mut wire).await;
+    answer.map(|answer| format!("{answer:?}")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_roles_are_changed_by_command() {
+    let Some(set_up) = sentinels().await else { return };
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    until_decided(&limiter, Duration::from_secs(10)).await;
+    let first = set_up.url();
+    let port: u16 =
+        first.trim_start_matches("redis-sentinel://127.0.0.1:").split(',').next().unwrap().parse().unwrap();
+    let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+    let mut sentinel = client.get_multiplexed_async_connection().await.unwrap();
+    let mut failover = redis::cmd("SENTINEL");
+    let _: () =
+        failover.arg("FAILOVER").arg(tests::sentinel::SERVICE).query_async(&mut sentinel).await.unwrap();
+    // What is decided from now on is written at the new master.
+    let end = Instant::now() + ELECTED;
+    loop {
+        let _ = limiter.check(&MINUTE, "b").await;
+        let keys = query(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
+        let roles = (
+            query(&set_up.replica, &redis::cmd("ROLE")).await,
+            query(&set_up.master, &redis::cmd("ROLE")).await,
+        );
+        if keys.contains("minute") && roles.0.contains("master") && roles.1.contains("slave") {
+            break;
+        }
+        assert!(Instant::now() < end, "{keys} {roles:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 <= LONGEST + SLACK);
+}
+
+#[tokio::test]
+async fn a_lost_node_affects_only_its_own_callers() {
+    let Some(mut cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        // Otherwise the whole cluster refuses as soon as it knows that a part is missing.
+        node.must("CONFIG SET cluster-require-full-coverage no");
+    }
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let noise = Noise::watch();
+    cluster.nodes[2].kill();
+    let (mut slowest, mut decided, mut checks) = (Duration::ZERO, 0, 0);
+    let end = Instant::now() + Duration::from_secs(6);
+    while Instant::now() < end {
+        for caller in callers() {
+            let began = Instant::now();
+            decided += u32::from(limiter.check(&MINUTE, &caller).await.is_ok());
+            slowest = slowest.max(began.elapsed());
+            checks += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!(
+        "lost node: {decided} of {checks} decided, slowest answer {slowest:?} (noise {:?})",
+        noise.worst()
+    );
+    assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
+    // Two thirds have their counts on the two other nodes.
+    assert!(decided > checks * 3 / 5, "{decided} of {checks}");
+    cluster.nodes[2].restart();
+    let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
+    println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_under_load_causes_no_error_and_no_lost_count() {
+    static HOT: Policy = Policy::builder("hot")
+        .max(3000)
+        .window(Duration::from_secs(86_400))
+        .algorithm(Algorithm::SlidingWindowLog)
+        .on_error(OnError::Deny)
+        .build();
+    let Some(cluster) = cluster(false).await else { return };
+    let store = RedisStore::builder(&cluster.url())
+        .deadline(Duration::from_secs(20))
+        .connect_timeout(Duration::from_secs(20));
+    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
+    // Where the caller is, and where she goes.
+    let mut from = 0;
+    let mut key = String::new();
+    for (i, node) in cluster.nodes.iter().enumerate() {
+        let keys: Vec<String> =
+            redis::cmd("KEYS").arg("*hot*").query_async(&mut node.raw().await).await.unwrap();
+        if let Some(found) = keys.into_iter().next() {
+            (from, key) = (i, found);
+        }
+    }
+    let id = |node: &Server| {
+        let mut console = node.console();
+        console.query("CLUSTER MYID");
+        console.read()
+    };
+    let slot: u16 = cluster.nodes[0].query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    let load: Vec<_> = (0..8)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                for _ in 0..500 {
+                    admitted += u32::from(limiter.check(&HOT, "a").await.unwrap().is_allowed());
+                }
+                admitted
+            })
+        })
+        .collect();
+    let mut moves = 0;
+    while load.iter().any(|task| !task.is_finished()) {
+        let to = (from + 1) % cluster.nodes.len();
+        let (source, target) = (&cluster.nodes[from], &cluster.nodes[to]);
+        let (source_id, target_id) = (id(source), id(target));
+        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
+        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for node in [target, source] {
+            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+        }
+        for node in &cluster.nodes {
+            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+        }
+        (from, moves) = (to, moves + 1);
+    }
+    let mut admitted = 1;
+    for task in load {
+        admitted += task.await.unwrap();
+    }
+    println!("the slot moved {moves} times, {admitted} of 4001 admitted");
+    assert!(moves > 0);
+    assert_eq!(admitted, 3000);
+}

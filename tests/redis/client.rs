@@ -1,0 +1,223 @@
+//! The client of the Redis store: URLs, permissions, distance, and requests that share a connection.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use ratelimit_core::{Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError};
+use tests::ALGORITHMS;
+use tests::outage::SLACK;
+use tests::proxy::{Mode, Proxy};
+use tests::redis::server;
+
+use super::{MINUTE, decides, policy};
+
+#[tokio::test]
+async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    // More than half of what a decision may take.
+    proxy.set(Mode::Distance(Duration::from_millis(600)));
+    let builder = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(1));
+    let store = builder.connect_timeout(Duration::from_secs(10)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
+    // The server knows the script; otherwise it would have to be sent in a second round trip.
+    assert!(server.limiter().check(&policy, "first").await.unwrap().is_allowed());
+    assert!(decides(&limiter).await);
+    let connections = proxy.accepted();
+    let tasks = (0..50).map(|task: u64| {
+        let (limiter, policy) = (limiter.clone(), policy.clone());
+        async move {
+            // Not all at once, so that they are not all in one batch.
+            tokio::time::sleep(Duration::from_millis(task * 7)).await;
+            for _ in 0..3 {
+                assert!(limiter.check(&policy, task.to_le_bytes()).await.unwrap().is_allowed());
+            }
+        }
+    });
+    join_all(tasks).await;
+    assert_eq!(proxy.accepted(), connections);
+}
+
+#[tokio::test]
+async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
+    const MOST_IN_FLIGHT: u64 = 64;
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let url = proxy.url();
+    let store = RedisStore::builder(&url).deadline(Duration::from_secs(60)).build().unwrap();
+    let limiter = RateLimiter::with_redis(store);
+    let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
+    assert!(decides(&limiter).await);
+    let calls = async || server.info("commandstats", "cmdstat_evalsha:calls").await;
+    let before = calls().await;
+    proxy.set(Mode::Hold);
+    // As many batches as may be in flight, so that the next requests wait in the queue.
+    let mut in_flight = Vec::new();
+    for sent in 0..MOST_IN_FLIGHT {
+        let mut request = Box::pin(limiter.check(&policy, "a"));
+        assert!(poll!(request.as_mut()).is_pending());
+        in_flight.push(request);
+        while calls().await <= before + sent {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut leaves = Box::pin(limiter.check(&policy, "a"));
+    let mut stays = Box::pin(limiter.check(&policy, "a"));
+    assert!(poll!(leaves.as_mut()).is_pending());
+    assert!(poll!(stays.as_mut()).is_pending());
+    drop(leaves);
+    proxy.set(Mode::Pass);
+    assert_eq!(stays.await.unwrap().remaining(), 1_000 - MOST_IN_FLIGHT - 1);
+}
+
+#[tokio::test]
+async fn each_queued_request_has_its_own_deadline() {
+    const DEADLINE: Duration = Duration::from_secs(3);
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let url = proxy.url();
+    let limiter = RateLimiter::with_redis(RedisStore::builder(&url).deadline(DEADLINE).build().unwrap());
+    let policy = Policy::builder("k").on_error(OnError::Deny).build();
+    assert!(decides(&limiter).await);
+    proxy.set(Mode::Swallow);
+    // The first is in flight when the others come, and they are sent together when it has failed.
+    let answers = join_all([0, 700, 1400].map(async |after: u64| {
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        let sent = Instant::now();
+        let answer = limiter.check(&policy, "a").await;
+        (answer, sent.elapsed())
+    }));
+    for (answer, waited) in answers.await {
+        assert!(matches!(answer, Err(StoreError::Timeout { .. })), "{answer:?}");
+        assert!(waited >= DEADLINE && waited <= DEADLINE + SLACK, "{waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
+    let Some(mut server) = server() else { return };
+    let url = server.url();
+    server.kill();
+    let started = Instant::now();
+    let limiter = RateLimiter::redis(&url).unwrap();
+    let error = limiter.check(&MINUTE, "a").await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(error.is_transient());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    server.restart();
+    assert!(decides(&limiter).await, "connects by itself once there is a server");
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_replaced() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter();
+    for _ in 0..4 {
+        assert!(decides(&limiter).await);
+        server.kill_clients();
+    }
+    assert!(decides(&limiter).await);
+}
+
+#[test]
+fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
+    let Some(server) = server() else { return };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limiter = server.limiter();
+    for left in [2, 1, 0] {
+        let outcome = runtime().block_on(limiter.check(&MINUTE, "a")).unwrap();
+        assert_eq!(outcome.remaining(), left);
+    }
+    // Not even a runtime is needed.
+    let outcome = futures_util::future::FutureExt::boxed(limiter.check(&MINUTE, "a"));
+    assert!(!block_on_without_runtime(outcome).unwrap().is_allowed());
+    drop(limiter);
+    let gone = tests::within(Duration::from_secs(5), || {
+        runtime().block_on(async { server.info("clients", "connected_clients").await }) == 1
+    });
+    assert!(gone, "the connection outlives the limiter");
+}
+
+/// Runs a future on this thread, without a runtime.
+fn block_on_without_runtime<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_few_permissions_is_enough() {
+    let Some(server) = server() else { return };
+    server.make_documented_user(None);
+    let url = format!("redis://limiter:s3cret@127.0.0.1:{}/", server.port());
+    let limiter = RateLimiter::redis(&url).unwrap();
+    assert!(decides(&limiter).await);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, Duration::from_secs(60));
+        let group = [Check::new(&policy, "a").cost(2)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        assert!(outcome.is_allowed());
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        limiter.reset(&policy, "a").await.unwrap();
+    }
+    let elsewhere = RedisStore::builder(&url).prefix("elsewhere").build().unwrap();
+    let elsewhere = RateLimiter::with_redis(elsewhere);
+    let end = Instant::now() + Duration::from_secs(5);
+    let reason = loop {
+        // Without a reason while the first attempt is under way.
+        let error = elsewhere.check(&MINUTE, "a").await.unwrap_err();
+        if let Some(reason) = std::error::Error::source(&error) {
+            break reason.to_string();
+        }
+        assert!(Instant::now() < end, "{error:?}");
+    };
+    assert!(reason.to_lowercase().contains("no permission") || reason.contains("NOPERM"), "{reason}");
+}
+
+#[test]
+fn an_invalid_url_is_reported_without_its_secrets() {
+    for (url, expected) in [
+        ("", "no scheme"),
+        ("localhost:6379", "no scheme"),
+        ("http://localhost:6379", "unknown scheme"),
+        ("redis://localhost:6379/#insecure", "a fragment (`#..`) has no meaning here"),
+        ("rediss://localhost:6379/#insecure", "a fragment (`#..`) has no meaning here"),
+        ("redis-sentinel://localhost:26379/main#insecure", "a fragment (`#..`) has no meaning here"),
+        ("redis-cluster://localhost:6379#insecure", "a fragment (`#..`) has no meaning here"),
+        ("redis://:s3cret#more@localhost", "write a `#` in a password as `%23`"),
+        ("memcached://:s3cret@localhost", "unknown scheme"),
+        ("redis://:s3cret@localhost:70000/", "invalid port number"),
+        ("redis://:s3cret@localhost:port/", "invalid port number"),
+        ("redis://:s3cret@", "empty host"),
+        ("redis://:s3cret@localhost/db", "Invalid database number"),
+        ("redis://:s3cret@no-such-host.invalid:6379/", "does not resolve"),
+        ("redis-sentinel://:s3cret@127.0.0.1:26379", "no service name"),
+        ("redis-sentinel://:s3cret@127.0.0.1:26379/", "no service name"),
+        ("redis-sentinel://:s3cret@127.0.0.1:port/main", "invalid port number"),
+        ("redis-cluster://:s3cret@127.0.0.1:7000,:7001", "empty host"),
+        ("redis-cluster://:s3cret@no-such-host.invalid:1,no-such-host.invalid:2", "does not resolve"),
+    ] {
+        let error = RateLimiter::redis(url).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let text = format!("{error}: {source} / {error:?} / {:?}", RedisStore::builder(url));
+        assert!(text.contains(expected), "{url}: {text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    let prefix = RedisStore::builder("redis://127.0.0.1/").prefix("{}").build().unwrap_err();
+    assert!(matches!(prefix, ConfigError::Prefix));
+}

@@ -1,0 +1,393 @@
+//! The denial cache: a denied caller stays denied without another round trip, exactly until its wait is over.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::poll;
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
+};
+use tests::proxy::{Mode, Proxy};
+use tests::redis::{Server, server};
+use tests::{ALGORITHMS, clock_at_start};
+
+const MICRO: Duration = Duration::from_micros(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
+    let window = Duration::from_millis(window_ms);
+    Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
+}
+
+/// The number of calls to the server's scripts.
+async fn script_calls(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+/// Whether one unit passes, and the number of script calls that took.
+async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller: &str) -> (bool, u64) {
+    let before = script_calls(server).await;
+    let outcome = limiter.check(policy, caller).await.unwrap();
+    (outcome.is_allowed(), script_calls(server).await - before)
+}
+
+#[tokio::test]
+async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
+        let before = script_calls(&server).await;
+        let first = limiter.check(&policy, "a").await.unwrap();
+        let wait = first.retry_after().unwrap();
+        let (end, reset) =
+            (first.at().as_micros() + micros(wait), first.at().as_micros() + micros(first.reset_after()));
+        for step in [MICRO, wait / 3, wait / 3] {
+            clock.advance(step);
+            let again = limiter.check(&policy, "a").await.unwrap();
+            assert_eq!((again.is_allowed(), again.remaining(), again.limit()), (false, 0, 2), "{algorithm}");
+            assert_eq!(again.at().as_micros() + micros(again.retry_after().unwrap()), end, "{algorithm}");
+            assert_eq!(again.at().as_micros() + micros(again.reset_after()), reset, "{algorithm}");
+        }
+        clock.set(Timestamp::from_micros(end - 1));
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(MICRO), "{algorithm}");
+        assert_eq!(script_calls(&server).await, before, "{algorithm}: known here");
+        // Other callers have counts of their own.
+        assert_eq!(passes(&server, &limiter, &policy, "b").await, (true, 1), "{algorithm}");
+        clock.advance(MICRO);
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_cached_denial_answers_without_the_server() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        let group = [Check::new(&policy, "a")];
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {
+            // Until one is denied nothing is known.
+            let before = script_calls(&server).await;
+            assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}");
+            assert_eq!(limiter.check_all_now(&group), None, "{algorithm}");
+            assert_eq!(script_calls(&server).await, before, "{algorithm}: no call");
+        }
+        clock.advance(MICRO);
+        let again = limiter.check(&policy, "a").await.unwrap();
+        assert!(!again.is_allowed(), "{algorithm}");
+        assert_eq!(limiter.check_now(&policy, "a").as_ref(), Some(&again), "{algorithm}");
+        let known = limiter.check_all_now(&group).unwrap();
+        assert_eq!((known.is_allowed(), known.outcomes()), (false, &[again.clone()][..]), "{algorithm}");
+        assert_eq!(limiter.check_now(&policy, "b"), None, "{algorithm}: another caller");
+        clock.advance(again.retry_after().unwrap());
+        assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}: the wait is over");
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap()
+}
+
+#[tokio::test]
+async fn a_cached_denial_lives_no_longer_than_configured() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let hourly = policy(Algorithm::SlidingWindowLog, 1, 3_600_000);
+    for (longest, caller) in [(Duration::from_secs(1), "a"), (Duration::from_millis(20), "b")] {
+        let store = server.builder_at(&clock).longest_refusal(longest).build().unwrap();
+        let limiter = RateLimiter::with_redis(store);
+        assert!(limiter.check(&hourly, caller).await.unwrap().is_allowed());
+        for _ in 0..3 {
+            assert_eq!(passes(&server, &limiter, &hourly, caller).await, (false, 1));
+            clock.advance(longest.checked_sub(MICRO).unwrap());
+            assert_eq!(passes(&server, &limiter, &hourly, caller).await, (false, 0));
+            clock.advance(MICRO);
+        }
+    }
+    let uncached = server.uncached_limiter_at(&clock);
+    // Once it has answered, its connection has been proved, which is a call as well.
+    let _ = uncached.peek(&hourly, "a").await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(passes(&server, &uncached, &hourly, "a").await, (false, 1), "turned off");
+    }
+}
+
+#[tokio::test]
+async fn a_cached_denial_applies_to_the_same_check_only() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let log = policy(Algorithm::SlidingWindowLog, 2, 60_000);
+    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0));
+    // A cost of zero passes, a raised limit applies at once, and a peek goes to the server.
+    assert!(limiter.check_n(&log, "a", 0).await.unwrap().is_allowed());
+    let before = script_calls(&server).await;
+    assert!(!limiter.peek(&log, "a").await.unwrap().is_allowed());
+    assert!(limiter.check_n(&log, "a", 3).await.unwrap().retry_after().is_none());
+    assert_eq!(script_calls(&server).await, before + 2);
+    let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
+    assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
+}
+
+#[tokio::test]
+async fn a_denial_of_any_cost_is_cached() {
+    let Some(server) = server() else { return };
+    for algorithm in ALGORITHMS {
+        let clock = clock_at_start();
+        let limiter = server.limiter_at(&clock);
+        let ten = policy(algorithm, 10, 60_000);
+        let caller = algorithm.as_str();
+        assert!(limiter.check_n(&ten, caller, 6).await.unwrap().is_allowed());
+        let twice = [Check::new(&ten, caller).cost(3), Check::new(&ten, caller).cost(2)];
+        for group in [&[Check::new(&ten, caller).cost(5)][..], &[Check::new(&ten, caller).cost(11)], &twice] {
+            let denied = limiter.check_all(group).await.unwrap();
+            assert!(!denied.is_allowed(), "{algorithm}");
+            let before = script_calls(&server).await;
+            for _ in 0..20 {
+                assert_eq!(limiter.check_all(group).await.unwrap(), denied, "{algorithm}");
+            }
+            assert_eq!(script_calls(&server).await, before, "{algorithm}");
+            clock.advance(Duration::from_millis(10));
+            let aged = limiter.check_all(group).await.unwrap();
+            let wait = |outcome: &GroupOutcome| outcome.retry_after().map(micros);
+            assert_eq!(wait(&aged), wait(&denied).map(|wait| wait - 10_000), "{algorithm}");
+            assert_eq!(script_calls(&server).await, before, "{algorithm}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cost() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let log = policy(Algorithm::SlidingWindowLog, 3, 60_000);
+    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
+    clock.advance(Duration::from_secs(10));
+    let wait = async || limiter.check_n(&log, "a", 3).await.unwrap().retry_after();
+    let before = script_calls(&server).await;
+    assert_eq!(wait().await, Some(Duration::from_secs(50) + MICRO));
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
+    // The new unit has to leave as well.
+    assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
+    assert_eq!(script_calls(&server).await, before + 3);
+}
+
+#[tokio::test]
+async fn a_reset_or_refund_ends_the_cached_denial_of_every_group_with_that_count() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let short = policy(Algorithm::SlidingWindowLog, 1, 10_000);
+    let long = Policy::builder("long").algorithm(Algorithm::SlidingWindowLog).max(1);
+    let long = long.window(Duration::from_secs(3600)).on_error(OnError::Deny).build();
+    for refunded in [false, true] {
+        let caller = format!("{refunded}");
+        let (one, other) = ([Check::new(&short, &caller)], [Check::new(&long, &caller)]);
+        assert!(limiter.check_all(&one).await.unwrap().is_allowed());
+        let taken = limiter.check_all(&other).await.unwrap();
+        let group = [one[0], other[0]];
+        let denied = limiter.check_all(&group).await.unwrap();
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(3600) + MICRO));
+        if refunded {
+            limiter.refund(taken.reservation(&other).unwrap()).await.unwrap();
+        } else {
+            limiter.reset(&long, &caller).await.unwrap();
+        }
+        let denied = limiter.check_all(&group).await.unwrap();
+        assert_eq!(denied.retry_after(), Some(Duration::from_secs(10) + MICRO), "refunded: {refunded}");
+    }
+}
+
+#[tokio::test]
+async fn a_cached_denial_of_a_group_applies_to_the_whole_group() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let (short, long) = (
+        policy(Algorithm::FixedWindow, 2, 500),
+        Policy::builder("long").max(10).on_error(OnError::Deny).build(),
+    );
+    let group = [Check::new(&long, "a"), Check::new(&short, "a")];
+    for _ in 0..2 {
+        assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+    }
+    let denied = limiter.check_all(&group).await.unwrap();
+    let before = script_calls(&server).await;
+    let again = limiter.check_all(&group).await.unwrap();
+    assert_eq!(again, denied);
+    assert_eq!(script_calls(&server).await, before);
+    // Its parts, and a group with another member, are other questions.
+    assert_eq!(passes(&server, &limiter, &long, "a").await, (true, 1));
+    assert!(!limiter.check_all(&[group[1], group[0]]).await.unwrap().is_allowed());
+    assert_eq!(script_calls(&server).await, before + 2);
+    clock.advance(denied.retry_after().unwrap());
+    assert!(limiter.check_all(&group).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn own_refunds_are_seen_at_once_and_those_of_others_within_a_second() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let (limiter, other) = (server.limiter_at(&clock), server.limiter_at(&clock));
+    let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
+    let group = [Check::new(&log, "a")];
+    let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    limiter.refund(reservation).await.unwrap();
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed(), "given back here");
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    limiter.reset(&log, "a").await.unwrap();
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed(), "reset here");
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    other.reset(&log, "a").await.unwrap();
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0), "reset elsewhere");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (true, 1));
+}
+
+#[tokio::test]
+async fn a_dropped_reset_ends_a_cached_denial() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let log = policy(Algorithm::SlidingWindowLog, 1, 60_000);
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
+    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
+    let mut reset = Box::pin(limiter.reset(&log, "a"));
+    let _ = poll!(reset.as_mut());
+    drop(reset);
+    assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is called");
+}
+
+/// A limiter behind a proxy, connected, which learns refusals.
+async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
+    let proxy = Proxy::before(server.port());
+    let store =
+        RedisStore::builder(&proxy.url()).deadline(MINUTE).heartbeat(60 * MINUTE).clock(clock.clone());
+    let limiter = RateLimiter::with_redis(store.longest_refusal(60 * MINUTE).build().unwrap());
+    let _ = limiter.peek(&policy(Algorithm::FixedWindow, 1, 1), "first").await.unwrap();
+    (limiter, proxy)
+}
+
+/// Polls a request that the server denies, until the proxy holds the answer.
+async fn until_held<F: Future<Output = Result<Outcome, StoreError>>>(mut denied: Pin<&mut F>, proxy: &Proxy) {
+    proxy.set(Mode::Hold);
+    let held = proxy.held();
+    while proxy.held() == held {
+        assert!(poll!(denied.as_mut()).is_pending(), "the answer is held");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_begins_when_the_check_is_sent_however_late_the_reply_is() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let (limiter, proxy) = behind_proxy(&server, &clock).await;
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 2, 400);
+        assert!(limiter.check_n(&policy, "a", 2).await.unwrap().is_allowed());
+        let mut denied = Box::pin(limiter.check(&policy, "a"));
+        until_held(denied.as_mut(), &proxy).await;
+        clock.advance(Duration::from_millis(3));
+        proxy.set(Mode::Pass);
+        let denied = denied.await.unwrap();
+        let end = denied.at().as_micros() + micros(denied.retry_after().unwrap());
+        clock.set(Timestamp::from_micros(end - 1));
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (false, 0), "{algorithm}: known here");
+        clock.advance(MICRO);
+        assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_from_before_a_reset_or_refund_is_not_cached() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let (limiter, proxy) = behind_proxy(&server, &clock).await;
+    let witness = server.uncached_limiter_at(&clock);
+    for (algorithm, resets) in
+        ALGORITHMS.into_iter().flat_map(|algorithm| [(algorithm, true), (algorithm, false)])
+    {
+        let policy = policy(algorithm, 1, 3_600_000);
+        let group = [Check::new(&policy, "a")];
+        // The server has to know the script of refunds, which would otherwise be sent after an answer that is held.
+        limiter.refund(limiter.check_all(&group).await.unwrap().reservation(&group).unwrap()).await.unwrap();
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let mut denied = Box::pin(limiter.check(&policy, "a"));
+        until_held(denied.as_mut(), &proxy).await;
+        let mut frees: Pin<Box<dyn Future<Output = _>>> = if resets {
+            Box::pin(limiter.reset(&policy, "a"))
+        } else {
+            Box::pin(limiter.refund(reservation))
+        };
+        // The server frees the caller while both answers are on their way.
+        while witness.peek(&policy, "a").await.unwrap().remaining() == 0 {
+            assert!(poll!(frees.as_mut()).is_pending());
+        }
+        proxy.set(Mode::Pass);
+        // The task of the denied request takes its turn after that of the other.
+        frees.await.unwrap();
+        assert!(!denied.await.unwrap().is_allowed(), "{algorithm}: decided before");
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}: freed, {resets}");
+        limiter.reset(&policy, "a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let one = policy(Algorithm::FixedWindow, 1, 3_600_000);
+    for passes in [true, false] {
+        for i in 0..20_000 {
+            assert_eq!(limiter.check(&one, format!("{i}")).await.unwrap().is_allowed(), passes);
+        }
+    }
+    let before = script_calls(&server).await;
+    for i in 0..20_000 {
+        assert!(!limiter.check(&one, format!("{i}")).await.unwrap().is_allowed());
+    }
+    let known = 20_000 - (script_calls(&server).await - before);
+    assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");
+}
+
+/// Ten times as many requests as the limit admits, evenly: as many pass as without, and hardly any reach the server.
+#[tokio::test]
+async fn an_overload_is_denied_without_the_server() {
+    let Some(server) = server() else { return };
+    for algorithm in ALGORITHMS {
+        let policy = policy(algorithm, 100, 60_000);
+        let mut passed = Vec::new();
+        let mut calls = Vec::new();
+        for (limiter, clock) in [
+            |server: &Server, clock: &FakeClock| server.uncached_limiter_at(clock),
+            |server: &Server, clock: &FakeClock| server.limiter_at(clock),
+        ]
+        .map(|make| {
+            let clock = clock_at_start();
+            (make(&server, &clock), clock)
+        }) {
+            let caller = format!("{algorithm} {}", passed.len());
+            let _ = limiter.peek(&policy, &caller).await.unwrap();
+            let before = script_calls(&server).await;
+            let mut n = 0;
+            for _ in 0..5_000 {
+                n += u64::from(limiter.check(&policy, &caller).await.unwrap().is_allowed());
+                clock.advance(Duration::from_millis(60));
+            }
+            passed.push(n);
+            calls.push(script_calls(&server).await - before);
+        }
+        let gone = 100 - 100 * calls[1] / calls[0];
+        println!("{algorithm}: {} passed, {gone} % of the calls gone", passed[0]);
+        assert_eq!(passed[0], passed[1], "{algorithm}");
+        assert!(gone >= 75, "{algorithm}: {gone} %");
+    }
+}

@@ -1,0 +1,138 @@
+//! Values of other programs at the keys of the limiter.
+
+use futures_util::future::join_all;
+use ratelimit_core::clock::Clock;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, StoreError};
+use redis::AsyncCommands;
+use tests::redis::{Server, server};
+use tests::{ALGORITHMS, clock_at_start};
+
+use super::only_key;
+
+/// Puts a foreign value at the key of a caller, and expects errors for that caller only, until the value has expired.
+async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case: &str) {
+    let limiter = server.limiter();
+    let mut raw = server.raw().await;
+    let _ = limiter.check(policy, "a").await.unwrap();
+    let key = only_key(server).await;
+    if tamper[0] != "RPUSH+" {
+        let _: () = raw.del(&key).await.unwrap();
+    }
+    let mut command = redis::cmd(tamper[0].trim_end_matches('+'));
+    command.arg(&key);
+    for argument in &tamper[1..] {
+        // Bytes are written as in Rust, `\0`; the values under test need no other escape.
+        command.arg(argument.as_bytes());
+    }
+    let _: redis::Value = command.query_async(&mut raw).await.unwrap();
+
+    let error = limiter.check(policy, "a").await.expect_err(case);
+    assert!(matches!(&error, StoreError::ForeignState { policy } if policy == "k"), "{case}: {error:?}");
+    assert!(error.is_transient());
+    let ttl: i64 = raw.pttl(&key).await.unwrap();
+    assert!((1..=61_000).contains(&ttl), "{case}: lives {ttl} ms");
+    assert!(limiter.check(policy, "b").await.unwrap().is_allowed(), "{case}: others are not affected");
+    // In a group it is an error for the whole group, and no count is charged.
+    let group = [Check::new(policy, "c"), Check::new(policy, "a")];
+    assert!(limiter.check_all(&group).await.is_err(), "{case}");
+    assert_eq!(limiter.peek(policy, "c").await.unwrap().remaining(), 2, "{case}");
+
+    // The same in one batch with checks of other callers.
+    let callers = ["d", "a", "e", "a", "f"];
+    let answers = join_all(callers.map(|caller| limiter.check(policy, caller))).await;
+    for (caller, answer) in callers.iter().zip(answers) {
+        assert_eq!(answer.is_ok_and(|outcome| outcome.is_allowed()), *caller != "a", "{case}: {caller}");
+    }
+
+    // The window passes.
+    let _: () = raw.del(&key).await.unwrap();
+    assert!(limiter.check(policy, "a").await.unwrap().is_allowed(), "{case}");
+    let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_foreign_value_is_an_error_for_its_caller_and_expires_after_one_window() {
+    let Some(server) = server() else { return };
+    for algorithm in ALGORITHMS {
+        let policy = Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build();
+        for tamper in [
+            &["SET", "not ours"][..],
+            &["SET", ""],
+            &["SET", "not ours", "PX", "10000000"],
+            &["SET", "x234567890123"],
+            &["RPUSH", "not ours"],
+            &["RPUSH", "l", "x"],
+            &["HSET", "a", "b"],
+            &["SADD", "a"],
+        ] {
+            expect_foreign(&server, &policy, tamper, &format!("{algorithm} {tamper:?}")).await;
+        }
+    }
+    // Right at the beginning and wrong further on.
+    let log =
+        Policy::builder("k").algorithm(Algorithm::SlidingWindowLog).max(2).on_error(OnError::Deny).build();
+    let far = "\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7}";
+    // Used, newest, first, skip, last, kept, and the last entries: base, width, and times since then.
+    let header = |tag, used, newest, [first, skip, last, kept]: [char; 4], entries: &[&str]| {
+        let zeros = "\0\0\0\0";
+        let numbers = format!("{first}{zeros}{skip}{last}{zeros}{kept}{zeros}");
+        format!("{tag}{used}{zeros}{newest}{numbers}{far}\0{}", entries.concat())
+    };
+    let (now, later, start) = ("\0\0\0\0\0", "\u{1}\0\0\0\0", ['\0'; 4]);
+    for (case, header) in [
+        ("log of another tag", header('m', '\u{1}', far, start, &[now])),
+        ("log without units", header('l', '\0', far, start, &[now])),
+        ("log with a short entry", header('l', '\u{2}', far, start, &[now, "x"])),
+        ("log with an entry newer than its newest", header('l', '\u{2}', far, start, &[now, later])),
+        ("log without its newest entry", header('l', '\u{1}', far, start, &[])),
+        ("log that begins behind its end", header('l', '\u{1}', far, ['\u{1}', '\0', '\0', '\0'], &[now])),
+        ("log that skips all entries", header('l', '\u{1}', far, ['\0', '\u{1}', '\0', '\0'], &[now])),
+        ("log that has removed what is live", header('l', '\u{1}', far, ['\0', '\0', '\0', '\u{1}'], &[now])),
+        ("log without its first node", header('l', '\u{2}', far, ['\0', '\0', '\u{1}', '\0'], &[now])),
+    ] {
+        expect_foreign(&server, &log, &["HSET", "h", &header], case).await;
+        expect_foreign(&server, &log, &["HSET", "h", &header, "0:0", "x", "1:0", "y"], case).await;
+    }
+    let header = header('l', '\u{1}', far, start, &[now]);
+    expect_foreign(&server, &log, &["HSET", "H", &header], "log without a header").await;
+    let two = Policy::builder("k").max(2).sub_windows(2).on_error(OnError::Deny).build();
+    let counts = "\0\0\0\0\0\0\0\0\0\0\u{32}\0\0\0\0\0\0\0\0\0";
+    let counter = format!("c{far}{counts}");
+    assert_eq!(counter.len(), 28);
+    expect_foreign(&server, &two, &["SET", &counter], "counter whose sum is not that of its counts").await;
+}
+
+#[tokio::test]
+async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let policy = Policy::builder("k").max(3).sub_windows(2).on_error(OnError::Deny).build();
+    assert!(limiter.check(&policy, "bad").await.unwrap().is_allowed());
+    // One unit now and one before, but five in the count that is to be their sum.
+    let start = clock.now().as_micros() / 30_000_000 * 30_000_000;
+    let mut value = b"c".to_vec();
+    value.extend_from_slice(&start.to_le_bytes()[..7]);
+    for count in [1u64, 0, 1, 5] {
+        value.extend_from_slice(&count.to_le_bytes()[..5]);
+    }
+    let _: () = server.raw().await.set(only_key(&server).await, value).await.unwrap();
+    // Of the checks of the bad value one may pass before the next is denied, which is when the sum is looked at. If both are
+    // in one batch, neither passes.
+    let callers = ["a", "b", "bad", "bad", "c", "bad", "b"];
+    let answers = join_all(callers.map(|caller| limiter.check(&policy, caller))).await;
+    for (caller, answer) in callers.iter().zip(answers) {
+        match answer {
+            Ok(outcome) => assert!(outcome.is_allowed(), "{caller}"),
+            Err(error) => {
+                assert!(matches!(error, StoreError::ForeignState { .. }) && *caller == "bad", "{error}");
+            }
+        }
+    }
+    assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 1, "charged once for each");
+    let mut fails = false;
+    for _ in 0..3 {
+        fails |= limiter.check(&policy, "bad").await.is_err();
+    }
+    assert!(fails, "found at the latest when it denies");
+}

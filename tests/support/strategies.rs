@@ -1,0 +1,66 @@
+//! What the property tests share: how many cases to try, random policies, and random steps of the clock.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ratelimit_core::{Algorithm, OnError, Policy};
+
+use crate::ALGORITHMS;
+
+/// The number of random cases: `usual`, unless the environment variable `variable` has another number.
+pub fn cases(variable: &str, usual: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
+}
+
+/// Any algorithm.
+pub fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop::sample::select(&ALGORITHMS[..])
+}
+
+/// Mostly small limits, and some close to the largest.
+pub fn max() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 1u64..8,
+        3 => 1u64..200,
+        1 => 1u64..100_000,
+        1 => 999_999_999_000u64..=1_000_000_000_000,
+    ]
+}
+
+/// Any policy with one of two keys, `a` and `b`: every algorithm, with and without its parameter. It fails closed, so that a
+/// store that cannot be reached is an error with its reason and not a fallback outcome.
+pub fn policy() -> impl Strategy<Value = Policy> {
+    let window_us = prop_oneof![
+        3 => (1u64..20).prop_map(|ms| ms * 1000),
+        2 => (1u64..100).prop_map(|seconds| seconds * 1_000_000),
+        1 => 1000u64..10_000_000,
+        1 => (1u64..=366).prop_map(|days| days * 86_400_000_000),
+    ];
+    (algorithm(), max(), window_us, 1u64..=60, 1u64..50, any::<bool>(), 0usize..2).prop_map(
+        |(algorithm, max, window_us, sub_windows, burst, has_parameter, key)| {
+            let builder =
+                Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm).on_error(OnError::Deny);
+            let plain = builder.window(Duration::from_micros(window_us));
+            let shaped = match algorithm {
+                Algorithm::SlidingWindowCounter if has_parameter => {
+                    let whole = (window_us - window_us % sub_windows).max(1000 * sub_windows);
+                    builder.window(Duration::from_micros(whole)).sub_windows(sub_windows)
+                }
+                Algorithm::TokenBucket if has_parameter => plain.burst(burst),
+                _ => plain,
+            };
+            // A bucket may take too long to refill.
+            shaped.try_build().or_else(|_| plain.try_build()).unwrap()
+        },
+    )
+}
+
+/// A step forward, in percent of a window: often none, mostly less than half a window.
+pub fn step_forward() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => Just(0i64), 6 => 0i64..40, 3 => 40i64..260]
+}
+
+/// A step back of up to a window and a half, in percent of a window.
+pub fn step_back() -> impl Strategy<Value = i64> {
+    -150i64..0
+}

@@ -1,0 +1,12 @@
+//! A name in quotes.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(inner = "user_body")]
+#[get("/user/{user_id}")]
+async fn user() -> &'static str {
+    "ok"
+}
+
+fn main() {}
