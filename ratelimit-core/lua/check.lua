@@ -1,161 +1,76 @@
--- check.lua: judge requests, each a group of limits, in order and at one instant; charge a request if its whole group passes.
--- KEYS, ARGV and Reply are described in quick/check.lua, which runs first.
--- Twin    src/algorithm/decide.rs; same names, same order. Each request sees the charges of the requests before it in the
---         call, as if it came in its own call at the same instant. The client derives `remaining`, `reset_after` and
---         `retry_after` from the states in the reply, with the Rust twins.
-for i = 1, #policies do
-  policies[i].step = algorithms[policies[i].algorithm]
-end
-
--- By number of the key. `states`: the state advanced to `now`, or false if the stored value is corrupt. `corrupt`: the
--- policy of a corrupt key. In a state, `dirty` means that advancing or charging changed it, `unsaved` that it must be
--- written.
-local states, corrupt = {}, {}
-
--- Loads the state of a key and advances it to `now`; returns the server's error, if any.
-local function load_state(key, policy)
-  local state, failure = false, nil
-  if not corrupt[key] then
-    state, failure = policy.step.load(key, policy)
-    if state then
-      state.dirty = policy.step.advance(state, policy)
-    else
-      state, corrupt[key] = false, policy
-    end
-  end
-  states[key] = state
-  return failure
-end
-
--- Charges and writes the total of all requests for a key if it fits; otherwise writes nothing. Returns whether it fits, and
--- the server's error, if any.
-local function charge_total(key, policy, total)
-  local failure = load_state(key, policy)
-  local state, step = states[key], policy.step
-  if failure or not state or not step.fits(state, policy, total) then
-    return false, failure
-  end
-  step.charge(state, policy, total)
-  if step.on_judged then
-    step.on_judged(state, policy)
-  end
-  stored[key] = step.summarize and step.summarize(state) or stored[key]
-  if state.corrupt then
-    return false
-  end
-  step.save(state, key, policy)
-  return true
-end
-
--- Returns whether a request passes, or nil if one of its states is corrupt. Charges a request that passes, unless it peeks.
-local function judge(requests, request, last_field, peek)
-  local allowed = true
-  for member = request + 1, last_field, 3 do
-    local state, cost = states[requests[member]], requests[member + 2]
-    if not state then
-      return nil
-    elseif state.request == request then
-      state.total = state.total + cost
-    else
-      state.request, state.total = request, cost
-    end
-  end
-  for member = request + 1, last_field, 3 do
-    local state, policy = states[requests[member]], policies[requests[member + 1]]
-    if not policy.step.fits(state, policy, state.total) then
-      allowed = false
-      if policy.step.on_denied then
-        policy.step.on_denied(state, policy, state.total)
-      end
-    end
-  end
-  if not peek then
-    for member = request + 1, last_field, 3 do
-      local state, policy = states[requests[member]], policies[requests[member + 1]]
-      if allowed and state.request == request then
-        policy.step.charge(state, policy, state.total)
-        state.request, state.dirty = nil, true
-      end
-      state.unsaved = state.unsaved or state.dirty
-    end
-  end
-  for member = request + 1, last_field, 3 do
-    local state, policy = states[requests[member]], policies[requests[member + 1]]
-    if policy.step.on_judged then
-      policy.step.on_judged(state, policy)
-    end
-  end
-  return allowed
-end
-
--- Judges the requests with pending keys. Returns the verdicts of all requests, or nil and the server's error.
-local function judge_all(requests)
-  local verdicts, request = {}, 1
-  while requests[request] do
-    local limit_count = requests[request]
-    local last_field = request + math.abs(limit_count) * 3
-    local verdict = true
-    if pending[requests[request + 1]] then
-      for member = request + 1, last_field, 3 do
-        local key = requests[member]
-        local failure = states[key] == nil and load_state(key, policies[requests[member + 1]])
-        if failure then
-          return nil, failure
-        end
-      end
-      verdict = judge(requests, request, last_field, limit_count < 0)
-    end
-    verdicts[#verdicts + 1] = verdict and '1' or verdict == nil and '-' or '0'
-    request = last_field + 1
-  end
-  return table.concat(verdicts)
-end
-
-for key, total in pairs(pending) do
-  if total >= 0 then
-    local charged, failure = charge_total(key, pending_policy[key], total)
-    if failure then
-      return failure
-    elseif charged then
-      pending[key] = nil
-    end
+-- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes.
+-- KEYS    one for each distinct state
+-- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; the number of policies; then
+--         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows or burst); then for
+--         each key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a
+--         group, or under another policy
+--         2: little-endian doubles, for each request: the number of its limits, negative for a peek; and for each limit:
+--         number of its key, number of its policy, cost
+-- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
+--         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
+--         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
+--         passes, '0' it is denied, '-' a state of it is corrupt
+-- Twin    src/algorithm.rs, decide
+-- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
+-- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
+-- possible, because Redis runs every definition at each call.
+local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
+local all_denied = true -- whether at all keys in `left` the sum surely does not fit
+if #KEYS > 1 or policies > 1 then
+  stored = call('MGET', unpack(KEYS))
+  -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the
+  -- numbers of the first key stand for all.
+  if policies > 1 or string.sub(ARGV[1], 49, -17) ~= string.sub(ARGV[1], 65) then
+    args = { decode('<' .. string.rep('d', #ARGV[1] / 8), ARGV[1]) }
   end
 end
-if not next(pending) then
-  return reply('')
-end
-
--- Corruption can surface while judging. Nothing has been written yet, so judge again with that key marked corrupt.
-local requests = doubles(ARGV[2])
-local verdicts, failure, retry
-repeat
-  verdicts, failure = judge_all(requests)
-  if failure then
-    return failure
-  end
-  retry = false
-  for key in pairs(pending) do
-    local state = states[key]
-    if state and state.policy.step.summarize then
-      stored[key] = state.policy.step.summarize(state)
-    end
-    if state and state.corrupt then
-      corrupt[key], retry = state.policy, true
-    end
-  end
-  states = retry and {} or states
-until not retry
 
 for key = 1, #KEYS do
-  local state = pending[key] and states[key]
-  if corrupt[key] then
-    local ttl, window = call('PTTL', KEYS[key]), millis(corrupt[key].window)
-    if ttl < 0 or ttl > window then
-      call('PEXPIRE', KEYS[key], window)
+  local value, fits, bytes, ttl
+  if args then
+    local place = 1 + 4 * policies + 2 * key
+    local policy = 4 * args[place]
+    algorithm, max, window, shape = args[policy - 1], args[policy], args[policy + 1], args[policy + 2]
+    cost = args[place + 1]
+  end
+  if stored then
+    value = stored[key]
+  else
+    value = redis.pcall('GET', KEYS[1]) -- a table, of length 0, for a value of another type
+  end
+  if cost >= 0 then
+--STEP
+  end
+  if not bytes then
+    all_denied = all_denied and value and fits == false
+  elseif not ttl then
+    call('SETRANGE', KEYS[key], '8', bytes)
+  elseif value then
+    call('SET', KEYS[key], bytes, 'PX', math.max(math.ceil(ttl / 1000) + 1000, at_least))
+  elseif not call('SET', KEYS[key], bytes, 'PX', math.max(math.ceil(ttl / 1000) + 1000, at_least), 'NX') then
+    fits, all_denied = nil, false -- MGET finds nothing where the value is of another type
+  end
+  if not stored then
+    if fits then
+      return pack('<d', now) .. (value or '.')
+    elseif all_denied and #ARGV[2] == 32 then
+      return pack('<d', now) .. value .. '0'
     end
-    stored[key] = '!'
-  elseif state and state.unsaved then
-    state.policy.step.save(state, key, state.policy)
+    stored = { type(value) == 'string' and value }
+  end
+  if not fits then
+    left = left or {}
+    left[key] = '0'
+  elseif not value then
+    stored[key] = '.'
   end
 end
-return reply(verdicts)
+if not left then
+  return pack('<d', now) .. table.concat(stored or {})
+elseif all_denied and #ARGV[2] == 32 * #KEYS then -- every request has a key of its own
+  for key = 1, #KEYS do
+    left[key] = left[key] or '1'
+  end
+  return pack('<d', now) .. table.concat(stored) .. table.concat(left, '', 1, #KEYS)
+end
+

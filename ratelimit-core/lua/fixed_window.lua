@@ -1,54 +1,42 @@
--- fixed_window.lua: one count per window; windows start at multiples of their length since the epoch.
--- State   string, 13 bytes: 'f', start (7 bytes, little-endian microseconds), count (5 bytes)
--- Twin    src/algorithm/fixed_window.rs, which explains the formulas; same names, same integer steps.
--- Writes  one SET when a window starts, one SETRANGE inside it.
-local fixed_window = {}
-algorithms[1] = fixed_window
-
-function fixed_window.load(key, policy)
-  local value, failure = read_string(key)
-  if value == '' then
-    return { start = 0, count = 0, policy = policy, unsaved = false, rewrite = true }
-  elseif value and #value == 13 then
-    local tag, start, count = struct.unpack('<BI7I5', value)
-    if tag == 102 then
-      return { start = start, count = count, policy = policy, unsaved = false, rewrite = false }
+-- fixed_window.lua: one count that starts again at each multiple of the window since the epoch.
+-- State   string, 13 bytes: 'f', start (7 bytes, little-endian, microseconds), count (5 bytes)
+-- Twin    src/algorithm/fixed_window.rs, which explains the formulas; same names, same integer steps
+repeat
+  local tag, start, count = 102, 0, 0 -- 'f'
+  if value then
+    if #value ~= 13 then
+      break
+    end
+    tag, start, count = decode('<BI7I5', value)
+    if tag ~= 102 then
+      break
     end
   end
-  return nil, failure
-end
-
-function fixed_window.advance(self, policy)
-  local window = policy.window
-  local went_back = self.count > 0 and now < self.start
+  local went_back = now < start and count > 0
+  local starts_again = went_back or count == 0 or now - start >= window
   if went_back then
-    self.start, self.rewrite = now, true
-  elseif self.count == 0 or now - self.start >= window then
-    self.start, self.count, self.rewrite = now - now % window, 0, true
+    start = now
+  elseif starts_again then
+    start, count = now - now % window, 0
   end
-  return went_back
-end
-
-function fixed_window.fits(self, policy, cost)
-  return self.count + cost <= policy.max
-end
-
-function fixed_window.charge(self, _, cost)
-  self.count = self.count + cost
-end
-
-function fixed_window.refund(self, policy, cost, at)
-  if self.start <= at and at - self.start < policy.window then
-    self.count = math.max(self.count - cost, 0)
+  fits = count + cost <= max
+  if fits then
+    count = count + cost
+    if not starts_again then
+      bytes = pack('<I5', count)
+      break
+    end
+  elseif not went_back then
+    break
   end
-end
-
-function fixed_window.save(self, key, policy)
-  if self.rewrite then
-    local ttl = millis(self.start + policy.window - now)
-    call('SET', KEYS[key], pack('<c1I7I5', 'f', self.start, self.count), 'PX', ttl)
-  else
-    call('SETRANGE', KEYS[key], '8', pack('<I5', self.count))
+  bytes, ttl = pack('<c1I7I5', 'f', start, count), start + window - now
+until true
+-- refund:
+maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
+refunds[1] = function(value, cost, at, _, _, window)
+  local _, start, count = decode('<BI7I5', value)
+  if start <= at and at - start < window then
+    count = math.max(count - cost, 0)
   end
+  return pack('<c1I7I5', 'f', start, count)
 end
-

@@ -1,25 +1,41 @@
--- refund.lua: give back the units of reservations that still count.
+-- refund.lua: give back what reservations took, as far as it still counts.
 -- KEYS    one for each charge
--- ARGV    1: little-endian doubles: the instant in microseconds or -1 for the server's clock; then for each key: number of
---         its algorithm, max, window in microseconds, sub-windows or burst, cost, and two instants in microseconds: when
---         it was charged, and from when it no longer counts (`valid_until`)
+-- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
+--         its algorithm, max, window in microseconds, shape (sub-windows or burst), cost, the instants at which it was
+--         charged and from which it no longer counts, in microseconds
 -- Reply   1
--- Twin    src/algorithm/state.rs, State::refund
--- Rule    a refund never reaches a later window: the check of `valid_until` below, and `refund` of each algorithm
+-- Twin    src/algorithm.rs, State::refund
 for key = 1, #KEYS do
-  local step, max, window, sub_windows_or_burst, cost, at, valid_until = unpack(args, 7 * key - 5, 7 * key + 1)
-  if now < valid_until and call('PTTL', KEYS[key]) ~= -2 then
-    local policy = { max = max, window = window, sub_windows = sub_windows_or_burst, burst = sub_windows_or_burst }
-    step = algorithms[step]
-    local state, failure = step.load(key, policy)
+  local place, at, valid_until = 9 + 56 * (key - 1), nil, nil
+  algorithm, max, window, shape, cost, at, valid_until = decode('<ddddddd', ARGV[1], place)
+  if now >= valid_until then
+    -- The units no longer count.
+  elseif not steps[algorithm] then
+    local state, failure = log.open(key, window)
     if failure then
       return failure
-    elseif state then
-      step.advance(state, policy)
-      step.refund(state, policy, cost, at, valid_until)
+    elseif state and state.stored then
+      log.refund(state, cost, at)
       if not state.corrupt then
-        step.save(state, key, policy)
+        log.save(state)
       end
+    end
+  else
+    local value = redis.pcall('GET', KEYS[key])
+    if type(value) == 'string' then
+      -- A cost of nothing brings the state to `now`.
+      local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
+      if fits then
+        local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
+        ttl = lives or ttl
+        if state and ttl then
+          call('SET', KEYS[key], state, 'PX', millis(ttl))
+        elseif state then
+          call('SETRANGE', KEYS[key], '0', state)
+        end
+      end
+    elseif value and not string.find(value.err, 'WRONGTYPE', 1, true) then
+      return value
     end
   end
 end

@@ -12,8 +12,7 @@
 -- Twin    src/algorithm/sliding_window_log.rs, which explains the formulas; same names, same integer steps.
 -- Writes  HSET and PEXPIRE when charged. Nothing when denied, unless entries have expired: an expired entry must stay expired
 --         when the clock goes back. Only `save` writes, so that a peek and a state found corrupt later write nothing.
-local sliding_window_log = {}
-algorithms[3] = sliding_window_log
+local log = {}
 
 local ENTRIES = 61 -- of one unit each, which fill an allocation of 320 bytes in Redis
 local FAN_OUT = 32 -- a search reads one or two nodes per level: both longer nodes and more levels make it slower
@@ -241,9 +240,10 @@ local function reset(self)
   self.open, self.nodes, self.changed, self.replaces_stored = empty(0, 1), {}, {}, self.stored
 end
 
-function sliding_window_log.load(key, policy)
+-- Reads the header of a log. Returns nil for a value that is not one, and the server's error, if any.
+local function load(key, window)
   local header = redis.pcall('HGET', KEYS[key], 'h')
-  local self = { key = key, policy = policy, waits = {}, unsaved = false, stored = false }
+  local self = { key = key, window = window, waits = {}, stored = false }
   reset(self)
   if not header then
     -- Without a header, only an absent key is valid.
@@ -294,13 +294,14 @@ local function merge_future(self)
   push(self, now, future)
 end
 
-function sliding_window_log.advance(self, policy)
+-- Brings a log to `now`. Returns whether it must be written even if nothing is charged.
+local function advance(self)
   local used_before = self.used
   local went_back = now < self.newest
   if went_back then
     merge_future(self)
   end
-  self.expired = now - policy.window - 1 -- the latest time that no longer counts
+  self.expired = now - self.window - 1 -- the latest time that no longer counts
   if self.newest <= self.expired then
     reset(self)
   elseif self.used > 0 then
@@ -315,34 +316,43 @@ function sliding_window_log.advance(self, policy)
   return went_back or self.used < used_before
 end
 
-function sliding_window_log.fits(self, policy, cost)
-  return self.used + cost <= policy.max
+-- Reads the log at a key and brings it to `now`. Returns nil for a value that is not one, and the server's error, if any.
+function log.open(key, window)
+  local self, failure = load(key, window)
+  if self then
+    self.dirty = advance(self)
+  end
+  return self, failure
 end
 
-function sliding_window_log.charge(self, _, cost)
+function log.fits(self, cost, max)
+  return self.used + cost <= max
+end
+
+function log.charge(self, cost)
   if cost > 0 then
     push(self, now, cost)
   end
 end
 
 -- Records how many units must expire until the cost fits.
-function sliding_window_log.on_denied(self, policy, cost)
-  if cost <= policy.max then
-    self.waits[#self.waits + 1] = self.used + cost - policy.max
+function log.note_wait(self, cost, max)
+  if cost <= max then
+    self.waits[#self.waits + 1] = self.used + cost - max
   end
 end
 
 -- If no unit fits, records how many must expire until one does: responses report that wait too.
-function sliding_window_log.on_judged(self, policy)
-  if self.used >= policy.max then
-    self.waits[#self.waits + 1] = self.used + 1 - policy.max
+function log.note_next_unit(self, max)
+  if self.used >= max then
+    self.waits[#self.waits + 1] = self.used + 1 - max
   end
 end
 
 -- Summarizes the log as it was found: its header, and the number of recorded waits (2 bytes); then for each wait the time of
 -- the last unit that must expire (7 bytes), and the units up to it since the wait before (5 bytes). The client knows the times
 -- of units charged in this call.
-function sliding_window_log.summarize(self)
+function log.summarize(self)
   local summaries, gone, earlier, number, index = {}, 0, self.expired, nil, nil
   table.sort(self.waits)
   for _, need in ipairs(self.waits) do
@@ -360,23 +370,8 @@ function sliding_window_log.summarize(self)
   return pack('<c1I5I7I2', 'l', self.found_used, self.found_newest, #summaries) .. table.concat(summaries)
 end
 
-function sliding_window_log.refund(self, _, cost, at)
-  local entry = find(self, at - 1, 0)
-  if not entry or entry.time ~= at then
-    return
-  end
-  lower_units(self, entry, math.max(entry.units - cost, 0))
-  if cost >= entry.units and self.used > 0 then
-    self.newest = self.newest == at and find_newest(self).time or self.newest
-    -- The node with the first live entry may be empty now.
-    local first = find(self, -1, 0)
-    self.corrupt = self.corrupt or not first
-    self.first, self.skip = first and first.number, first and first.index
-  end
-end
-
-function sliding_window_log.save(self, number, policy)
-  local key = KEYS[number]
+function log.save(self)
+  local key = KEYS[self.key]
   if self.used == 0 or self.replaces_stored then
     call('UNLINK', key)
   end
@@ -408,6 +403,22 @@ function sliding_window_log.save(self, number, policy)
     call('HDEL', key, unpack(gone))
   end
   if self.added then
-    call('PEXPIRE', key, millis(policy.window + 1))
+    call('PEXPIRE', key, millis(self.window + 1))
+  end
+end
+
+-- refund:
+function log.refund(self, cost, at)
+  local entry = find(self, at - 1, 0)
+  if not entry or entry.time ~= at then
+    return
+  end
+  lower_units(self, entry, math.max(entry.units - cost, 0))
+  if cost >= entry.units and self.used > 0 then
+    self.newest = self.newest == at and find_newest(self).time or self.newest
+    -- The node with the first live entry may be empty now.
+    local first = find(self, -1, 0)
+    self.corrupt = self.corrupt or not first
+    self.first, self.skip = first and first.number, first and first.index
   end
 end

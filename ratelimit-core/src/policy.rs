@@ -15,6 +15,8 @@ use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
+pub(crate) use self::algorithm::LuaSource;
+#[cfg(feature = "redis")]
 pub(crate) use self::algorithm::Parameter;
 pub use self::builder::PolicyBuilder;
 pub use self::error::PolicyError;

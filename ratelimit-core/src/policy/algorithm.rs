@@ -137,18 +137,17 @@ pub(crate) struct Spec {
     #[cfg(feature = "redis")]
     pub(crate) number: u8,
     #[cfg(feature = "redis")]
-    pub(crate) lua: LuaSources,
+    pub(crate) lua: LuaSource,
 }
 
-/// The Lua files of an algorithm.
+/// The Lua file of an algorithm.
 #[cfg(feature = "redis")]
-pub(crate) struct LuaSources {
-    /// Functions that both other files call.
-    pub(crate) shared: &'static str,
-    /// All steps in one function, for the frequent and simple case.
-    pub(crate) quick: &'static str,
-    /// The steps.
-    pub(crate) steps: &'static str,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LuaSource {
+    /// A step over a state that is a string.
+    Step(&'static str),
+    /// Functions about a state that is not a string.
+    Log(&'static str),
 }
 
 impl Algorithm {
@@ -183,11 +182,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 1,
                 #[cfg(feature = "redis")]
-                lua: LuaSources {
-                    shared: "",
-                    quick: include_str!("../../lua/quick/fixed_window.lua"),
-                    steps: include_str!("../../lua/fixed_window.lua"),
-                },
+                lua: LuaSource::Step(include_str!("../../lua/fixed_window.lua")),
             },
             Self::SlidingWindowCounter => &Spec {
                 name: "sliding_window_counter",
@@ -197,11 +192,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 2,
                 #[cfg(feature = "redis")]
-                lua: LuaSources {
-                    shared: "",
-                    quick: include_str!("../../lua/quick/sliding_window_counter.lua"),
-                    steps: include_str!("../../lua/sliding_window_counter.lua"),
-                },
+                lua: LuaSource::Step(include_str!("../../lua/sliding_window_counter.lua")),
             },
             Self::SlidingWindowLog => &Spec {
                 name: "sliding_window_log",
@@ -211,11 +202,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 3,
                 #[cfg(feature = "redis")]
-                lua: LuaSources {
-                    shared: "",
-                    quick: "",
-                    steps: include_str!("../../lua/sliding_window_log.lua"),
-                },
+                lua: LuaSource::Log(include_str!("../../lua/sliding_window_log.lua")),
             },
             Self::TokenBucket => &Spec {
                 name: "token_bucket",
@@ -225,11 +212,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 4,
                 #[cfg(feature = "redis")]
-                lua: LuaSources {
-                    shared: include_str!("../../lua/lib/refill.lua"),
-                    quick: include_str!("../../lua/quick/token_bucket.lua"),
-                    steps: include_str!("../../lua/token_bucket.lua"),
-                },
+                lua: LuaSource::Step(include_str!("../../lua/token_bucket.lua")),
             },
         }
     }

@@ -1,13 +1,13 @@
 //! Scripts, put together from the files in `lua/` with only the algorithms that a group needs.
 //!
-//! Nearly every group has one algorithm, and its script holds no other: Redis executes every definition at each call, until
-//! the script returns.
+//! Redis executes every definition at each call until the script returns. So a script holds only what it needs, and a script
+//! for one algorithm, which nearly every call uses, holds that algorithm's step in place of a call to it.
 
 use std::sync::OnceLock;
 
 use redis::Script as Digest;
 
-use crate::policy::Algorithm;
+use crate::policy::{Algorithm, LuaSource};
 
 /// A script, and the SHA-1 by which EVALSHA calls it.
 #[derive(Debug)]
@@ -26,24 +26,37 @@ impl Script {
 /// Number of sets of algorithms, one bit per algorithm.
 const SETS: usize = 1 << Algorithm::ALL.len();
 
-const PRELUDE: &str = include_str!("../../../lua/lib/prelude.lua");
-const MUL_DIV: &str = include_str!("../../../lua/lib/mul_div.lua");
-const VALUES: &str = include_str!("../../../lua/lib/values.lua");
-const QUICK_CHECK: &str = include_str!("../../../lua/quick/check.lua");
+const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
+const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
+const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
+const REQUESTS: &str = include_str!("../../../lua/requests.lua");
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
+
+/// The line of `check.lua` in whose place the step is.
+const STEP: &str = "--STEP\n";
+/// The line of an algorithm's file after which only refunds need the text.
+const REFUND_PART: &str = "-- refund:\n";
+/// In a script for several algorithms: calls the step that the call names. There is none for a state that is not a string.
+const CALL_STEP: &str = "local step = steps[algorithm]
+if step then
+fits, bytes, ttl = step(value, cost, max, window, shape)
+end
+";
 
 /// The script that decides requests with these algorithms.
 pub(super) fn check(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, true, CHECK)
+    let set = set_of(algorithms);
+    SCRIPTS[set].get_or_init(|| Script::new(check_text(set)))
 }
 
 /// The script that refunds charges under these algorithms.
 pub(super) fn refund(algorithms: impl Iterator<Item = Algorithm>) -> &'static Script {
     static SCRIPTS: [OnceLock<Script>; SETS] = [const { OnceLock::new() }; SETS];
-    script(&SCRIPTS, algorithms, false, REFUND)
+    let set = set_of(algorithms);
+    SCRIPTS[set].get_or_init(|| Script::new(refund_text(set)))
 }
 
 /// The script that verifies a connection: it calls every command that the others call.
@@ -57,29 +70,66 @@ const fn bit(algorithm: Algorithm) -> usize {
     1 << (algorithm.spec().number - 1)
 }
 
-fn script(
-    scripts: &'static [OnceLock<Script>; SETS],
-    algorithms: impl Iterator<Item = Algorithm>,
-    is_check: bool,
-    main: &str,
-) -> &'static Script {
-    let set = algorithms.fold(0, |set, algorithm| set | bit(algorithm));
-    scripts[set].get_or_init(|| {
-        let chosen = || {
-            let chosen = Algorithm::ALL.iter().filter(|algorithm| set & bit(**algorithm) != 0);
-            chosen.map(|algorithm| &algorithm.spec().lua)
-        };
-        let mut text = [PRELUDE, MUL_DIV].concat();
-        text.extend(chosen().map(|lua| lua.shared));
-        if is_check {
-            text.extend(chosen().map(|lua| lua.quick));
-            text.push_str(QUICK_CHECK);
-        }
-        text.push_str(VALUES);
-        text.extend(chosen().map(|lua| lua.steps));
-        text.push_str(main);
-        Script::new(text)
+fn set_of(algorithms: impl Iterator<Item = Algorithm>) -> usize {
+    algorithms.fold(0, |set, algorithm| set | bit(algorithm))
+}
+
+/// The algorithms of a set whose states are strings, with their numbers and files.
+fn steps_of(set: usize) -> impl Iterator<Item = (u8, &'static str)> {
+    let members = Algorithm::ALL.iter().filter(move |algorithm| set & bit(**algorithm) != 0);
+    members.filter_map(|algorithm| match algorithm.spec().lua {
+        LuaSource::Step(text) => Some((algorithm.spec().number, text)),
+        LuaSource::Log(_) => None,
     })
+}
+
+/// The file about logs, if the set has them.
+fn log_of(set: usize) -> Option<&'static str> {
+    let mut members = Algorithm::ALL.iter().filter(|algorithm| set & bit(**algorithm) != 0);
+    members.find_map(|algorithm| match algorithm.spec().lua {
+        LuaSource::Log(text) => Some(text),
+        LuaSource::Step(_) => None,
+    })
+}
+
+/// An algorithm's file without its refund, and the refund.
+fn split_refund(text: &'static str) -> (&'static str, &'static str) {
+    text.split_once(REFUND_PART).unwrap_or((text, ""))
+}
+
+/// The functions of the steps, by the numbers that ARGV uses.
+fn define_steps(set: usize) -> String {
+    let mut text = String::from("local steps = {}\n");
+    for (number, file) in steps_of(set) {
+        let head =
+            format!("steps[{number}] = function(value, cost, max, window, shape)\nlocal fits, bytes, ttl\n");
+        text.extend([&head, split_refund(file).0, "return fits, bytes, ttl\nend\n"]);
+    }
+    text
+}
+
+fn mul_div(set: usize) -> &'static str {
+    if steps_of(set).any(|(_, text)| text.contains("mul_div(")) { MUL_DIV } else { "" }
+}
+
+/// The text for a set: `check.lua` with the steps, and behind its early return what only `requests.lua` needs.
+fn check_text(set: usize) -> String {
+    let functions = define_steps(set);
+    let log = log_of(set).map_or("local log\n", |text| split_refund(text).0);
+    let mut steps = steps_of(set);
+    let check = match (steps.next(), steps.next(), log_of(set)) {
+        (None, ..) => format!("local stored, args, left\n{functions}"),
+        (Some((_, step)), None, None) => CHECK.replace(STEP, split_refund(step).0) + &functions,
+        _ => functions + &CHECK.replace(STEP, CALL_STEP),
+    };
+    [PRELUDE, mul_div(set), &check, MILLIS, log, REQUESTS].concat()
+}
+
+fn refund_text(set: usize) -> String {
+    let refunds: String = steps_of(set).map(|(_, text)| split_refund(text).1).collect();
+    let tables = "local refunds, maxima = {}, {}\n";
+    let log = log_of(set).unwrap_or("local log\n");
+    [PRELUDE, mul_div(set), &define_steps(set), tables, &refunds, MILLIS, log, REFUND].concat()
 }
 
 #[cfg(test)]
@@ -93,14 +143,35 @@ mod tests {
 
     #[test]
     fn the_probe_calls_every_command_that_is_needed() {
-        let sources = Algorithm::ALL.iter().map(|algorithm| &algorithm.spec().lua);
-        let sources = sources.flat_map(|lua| [lua.shared, lua.quick, lua.steps]);
-        let sources = sources.chain([PRELUDE, MUL_DIV, VALUES, QUICK_CHECK, CHECK, REFUND]);
-        let mut needed: Vec<&str> = sources.flat_map(commands).collect();
+        let all = SETS - 1;
+        let texts = [check_text(all), refund_text(all)];
+        let mut needed: Vec<&str> = texts.iter().flat_map(|text| commands(text)).collect();
         needed.extend(["UNLINK", "TIME"]);
         assert!(needed.contains(&"SET") && needed.contains(&"HSET"), "{needed:?}");
         for command in needed {
             assert!(PROBE.contains(&format!("try('{command}'")), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_text_holds_the_steps_of_its_set_once_and_no_others() {
+        for set in 1..SETS {
+            let (check, refund) = (check_text(set), refund_text(set));
+            assert!(!check.contains(STEP) && !check.contains(REFUND_PART), "{set}");
+            for algorithm in Algorithm::ALL {
+                let spec = algorithm.spec();
+                let (LuaSource::Step(file) | LuaSource::Log(file)) = spec.lua;
+                let first = file.lines().next().expect("a file has a first line");
+                let is_inline = steps_of(set).count() == 1 && log_of(set).is_none();
+                let expected = match (set & bit(*algorithm) != 0, is_inline) {
+                    (false, _) => 0,
+                    (true, false) => 1,
+                    (true, true) => 2, // in the loop, and as a function
+                };
+                assert_eq!(check.matches(first).count(), expected, "{algorithm} in {set}");
+                assert_eq!(refund.matches(first).count(), expected.min(1), "{algorithm} in {set}");
+                assert_eq!(file.matches(REFUND_PART).count(), 1, "{algorithm}");
+            }
         }
     }
 }

@@ -205,3 +205,24 @@ fn the_error_of_a_corrupt_state_names_the_policy() {
         }
     }
 }
+
+/// What `check.lua` relies on to recognise a call in which the numbers of the first key stand for all, and one in which
+/// every request has a key of its own.
+#[test]
+fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_limit_takes_32() {
+    let policy = Policy::new("m", 10, MINUTE);
+    let one = |caller| request(&[(&policy, caller, 1)], Mode::Check);
+    let (call, _) = encoder(7).encode(vec![one("a"), one("b"), one("c")]);
+    let [head, body] = &call.arguments[..] else { panic!("{} arguments", call.arguments.len()) };
+    assert_eq!(head.len(), 48 + 3 * 16);
+    assert_eq!(head[48..head.len() - 16], head[64..], "the same for all keys");
+    assert_eq!(body.len(), 32 * 3);
+    let different = vec![one("a"), request(&[(&policy, "b", 2)], Mode::Check), one("c")];
+    let (call, _) = encoder(7).encode(different);
+    let head = &call.arguments[0];
+    assert_ne!(head[48..head.len() - 16], head[64..], "another cost");
+    let (call, _) = encoder(7).encode(vec![one("a"), one("a")]);
+    assert_eq!((call.keys.len(), call.arguments[1].len()), (1, 64), "two requests of one key");
+    let (call, _) = encoder(7).encode(vec![request(&[], Mode::Check)]);
+    assert_eq!((call.keys.len(), call.arguments[0].len()), (0, 16), "a call without keys");
+}
