@@ -180,11 +180,11 @@ fn response_bodies_follow_the_configuration() {
 
 #[test]
 fn rejections_of_every_kind_have_bodies_of_one_style() {
-    #[rate_limit(by = nobody)]
+    #[rate_limit(by = no_caller)]
     async fn missing() -> &'static str {
         ""
     }
-    fn nobody(_: &HttpRequest) -> Option<u8> {
+    fn no_caller(_: &HttpRequest) -> Option<u8> {
         None
     }
     #[rate_limit(on_error = "deny")]

@@ -59,7 +59,7 @@ async fn the_middleware_limits_an_app_a_scope_and_a_resource() {
             .service(web::scope("/scope").wrap(two()).route("/{id}", web::get().to(ok)))
             .service(
                 web::resource("/resource")
-                    .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(|_: &HttpRequest| "everybody")))
+                    .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(|_: &HttpRequest| "all")))
                     .to(ok),
             )
             .route("/free", web::get().to(ok)),

@@ -137,7 +137,7 @@ async fn errors_stay_visible_to_middleware() {
 
 fn secret_name(req: &HttpRequest) -> Option<String> {
     let name = req.headers().get("x-name")?.to_str().ok()?;
-    (name != "nobody").then(|| name.to_owned())
+    (name != "none").then(|| name.to_owned())
 }
 
 #[rate_limit(max = 1, by = secret_name, name = "shown", on_error = "deny")]
@@ -157,7 +157,7 @@ async fn responses_contain_nothing_that_the_client_sent() {
             .insert_header(("cookie", "marker=marker"))
     };
     let mut seen = Vec::new();
-    for (name, fails) in [("marker", false), ("marker", false), ("nobody", false), ("marker", true)] {
+    for (name, fails) in [("marker", false), ("marker", false), ("none", false), ("marker", true)] {
         watch.fail(fails);
         let answer = send(&app, request_of(name)).await;
         assert!(!answer.text().contains("marker"), "{}", answer.text());

@@ -27,8 +27,8 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
             variants.push(contender(bench, &cluster.nodes, way.name(), rival, load));
         }
         variants.push(contender(bench, &cluster.nodes, OURS, two_windows(&cluster.url()), load));
-        let whom = if callers == 1 { "one caller".to_owned() } else { format!("{callers} callers") };
-        report.text(&format!("{tasks} tasks over {whom}:"));
+        let title = if callers == 1 { "one caller".to_owned() } else { format!("{callers} callers") };
+        report.text(&format!("{tasks} tasks over {title}:"));
         report.table(&costs(&take_turns(bench.settings.rounds, variants)));
     }
 }

@@ -25,7 +25,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let settings = bench.settings;
     report.section("Throughput through Redis");
     report.text("512 tasks over 1000 callers, each asking again as soon as it has its answer:");
-    let many = everybody(bench, servers);
+    let many = all_contenders(bench, servers);
     report.table(&costs(&many));
     let mut goal = |row, way: Way, least, measured: &[Measured<Yield>]| {
         let ratio = faster(find(measured, OURS), find(measured, way.name()));
@@ -94,7 +94,7 @@ fn duel(
 }
 
 /// All rivals and all our algorithms, at 512 tasks and 1000 callers.
-fn everybody(bench: &Bench<'_>, servers: &[Server]) -> Vec<Measured<Yield>> {
+fn all_contenders(bench: &Bench<'_>, servers: &[Server]) -> Vec<Measured<Yield>> {
     servers[0].flush();
     let load = || load(bench, 512, 1000);
     let mut variants: Vec<Variant<'_, Yield>> = Way::ALL

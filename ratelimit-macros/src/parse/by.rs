@@ -104,7 +104,7 @@ const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-a
 /// Words used for `ip` and `global` that are no misspellings of them.
 const IP_ALIASES: [&str; 9] =
     ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
-const GLOBAL_ALIASES: [&str; 6] = ["everybody", "everyone", "all", "none", "shared", "any"];
+const GLOBAL_ALIASES: [&str; 5] = ["everyone", "all", "none", "shared", "any"];
 
 fn read_single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     let fault = match &value {

@@ -14,7 +14,7 @@ pub(crate) fn behind(networks: &[&str], header: ForwardedHeader) -> RateLimitCon
     RateLimitConfig::builder().trusted_proxies(networks.iter().copied(), header).build().unwrap()
 }
 
-/// The client address of a request from `peer` with this header line, as text; `nobody` when it has none.
+/// The client address of a request from `peer` with this header line, as text, if it has one.
 fn client(config: &RateLimitConfig, peer: &str, name: &str, line: &[u8]) -> Option<String> {
     let mut request = TestRequest::default().app_data(config.clone()).peer_addr(peer.parse().unwrap());
     if let Ok(value) = HeaderValue::from_bytes(line) {

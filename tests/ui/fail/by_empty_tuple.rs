@@ -1,4 +1,4 @@
-//! Nobody.
+//! An empty tuple names no caller.
 
 use actix_web::get;
 use ratelimit_actix::rate_limit;

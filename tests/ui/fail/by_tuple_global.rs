@@ -1,4 +1,4 @@
-//! Everybody next to somebody.
+//! `global` beside another part of a tuple.
 
 use actix_web::get;
 use ratelimit_actix::rate_limit;

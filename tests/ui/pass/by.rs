@@ -1,4 +1,4 @@
-//! Who is limited: the client, everybody together, or what a function says.
+//! Callers: the client, one for all requests, or what a function returns.
 
 use actix_web::{App, HttpRequest, get};
 use ratelimit_actix::rate_limit;

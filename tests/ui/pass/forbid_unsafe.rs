@@ -17,7 +17,7 @@ async fn generic<T: Default + ToString, const N: usize>() -> String {
     T::default().to_string().repeat(N)
 }
 
-/// Handlers that nobody mounts are listed as well.
+/// Handlers that are not mounted are listed as well.
 #[allow(dead_code)]
 mod forgotten {
     #[super::rate_limit]
