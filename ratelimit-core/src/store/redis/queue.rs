@@ -11,8 +11,11 @@
 mod dispatch;
 mod round_trip;
 
+use std::future::poll_fn;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -152,16 +155,45 @@ async fn run_queue(
         // In the order in which the requests were made, whichever thread queued first.
         waiting.sort_by_key(|request| request.deadline.since);
         let batch = take_batch(&mut waiting);
+        if batch.len() == 1 && waiting.is_empty() && calls.is_empty() {
+            let (node, requests) = (node_of(&batch[0], &link), batch);
+            let mut call = Box::pin(start(&link, node, requests, &encoder, &round_trip));
+            sent = Instant::now();
+            // A lone call needs neither a task nor the interval: it waits for its reply, or for other requests.
+            let others = poll_fn(|context| {
+                // A panic ends this call, not the queue.
+                let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
+                if !matches!(polled, Ok(Poll::Pending)) {
+                    return Poll::Ready(None);
+                }
+                queue.poll_recv_many(context, &mut waiting, MAX_BATCH_WEIGHT).map(Some)
+            });
+            match others.await {
+                None => {}
+                Some(0) => return call.await,
+                Some(_) => _ = calls.spawn(call),
+            }
+            continue;
+        }
         for (node, requests) in split_by_node(batch, &link) {
-            let (link, encoder, round_trip) =
-                (Arc::clone(&link), Arc::clone(&encoder), Arc::clone(&round_trip));
-            calls.spawn(dispatch(link, node, requests, encoder, round_trip));
+            calls.spawn(start(&link, node, requests, &encoder, &round_trip));
         }
         sent = Instant::now();
         // Sends the calls before the next batch is put together.
         yield_now().await;
         while calls.try_join_next().is_some() {}
     }
+}
+
+/// The dispatch of requests to one node.
+fn start(
+    link: &Arc<Link>,
+    node: Option<NodeId>,
+    requests: Vec<QueuedRequest>,
+    encoder: &Arc<Encoder>,
+    round_trip: &Arc<RoundTripEstimate>,
+) -> impl Future<Output = ()> + Send + 'static {
+    dispatch(Arc::clone(link), node, requests, Arc::clone(encoder), Arc::clone(round_trip))
 }
 
 /// Takes from the front the requests that fit into one call, at least one.
@@ -179,18 +211,23 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
 
 /// Splits a batch by the node that decides: one part on a single server. Keeps the order.
 fn split_by_node(batch: Vec<QueuedRequest>, link: &Link) -> Vec<(Option<NodeId>, Vec<QueuedRequest>)> {
-    let Some(nodes) = &link.nodes else {
+    if !link.is_cluster() {
         return if batch.is_empty() { Vec::new() } else { vec![(None, batch)] };
-    };
+    }
     let mut parts: Vec<(Option<NodeId>, Vec<QueuedRequest>)> = Vec::with_capacity(1);
     for request in batch {
-        let node = nodes.owner(request.slot);
+        let node = node_of(&request, link);
         match parts.iter_mut().find(|part| part.0 == node) {
             Some((_, requests)) => requests.push(request),
             None => parts.push((node, vec![request])),
         }
     }
     parts
+}
+
+/// The node of a request's keys in a cluster, if it is known.
+fn node_of(request: &QueuedRequest, link: &Link) -> Option<NodeId> {
+    link.nodes.as_ref()?.owner(request.slot)
 }
 
 /// Sends a request its reply, unless the request's future was dropped.

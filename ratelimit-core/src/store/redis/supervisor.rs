@@ -61,7 +61,8 @@ impl Link {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if generation == 1 {
-                server_check::warn_about_server(connection.clone()).await;
+                let _ =
+                    timeout(self.timeouts.connect, server_check::warn_about_server(connection.clone())).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.open_ranges().any(|range| !ranges.contains(&range));

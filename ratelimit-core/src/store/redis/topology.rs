@@ -134,10 +134,8 @@ impl Topology {
 }
 
 fn connection_config(timeouts: Timeouts) -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(timeouts.connect))
-        // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
-        .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)))
+    // Every call has a deadline of its own, so the client crate needs no timer for it.
+    AsyncConnectionConfig::new().set_connection_timeout(Some(timeouts.connect)).set_response_timeout(None)
 }
 
 /// A client of another node, with the settings of a known one.

@@ -37,13 +37,13 @@ impl Call {
     /// Encodes one call for all these requests.
     fn new(requests: Vec<QueuedRequest>, encoder: &Encoder) -> Self {
         let range = requests.first().map_or(0, |request| range_of_slot(request.slot));
-        let mut encoded = Vec::with_capacity(requests.len());
+        let mut to_encode = Vec::with_capacity(requests.len());
         let mut in_flight = Vec::with_capacity(requests.len());
         for QueuedRequest { request, deadline, reply, .. } in requests {
-            encoded.push(request);
+            to_encode.push(request);
             in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
         }
-        let (call, batch) = encoder.encode(encoded);
+        let (call, batch) = encoder.encode(to_encode);
         Self { command: Command::Run(call), batch, range, requests: in_flight }
     }
 
@@ -202,7 +202,9 @@ async fn send_pipeline(
             break replies;
         }
         is_recorded = is_recorded || record_timeouts(link, &sent, &progress);
-        sent.iter_mut().for_each(|call| call.expire(next));
+        for call in &mut sent {
+            call.expire(next);
+        }
     };
     if replies.is_ok() {
         round_trip.record(start.elapsed());
@@ -263,5 +265,9 @@ fn record_timeouts(link: &Link, calls: &[Call], progress: &CallProgress) -> bool
     let mut ranges: Vec<usize> = calls.iter().map(|call| call.range).collect();
     ranges.sort_unstable();
     ranges.dedup();
-    ranges.into_iter().fold(false, |is_to_blame, range| link.record_timeout(range, progress) || is_to_blame)
+    let mut is_to_blame = false;
+    for range in ranges {
+        is_to_blame |= link.record_timeout(range, progress);
+    }
+    is_to_blame
 }
