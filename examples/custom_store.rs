@@ -82,7 +82,7 @@ static JOBS: Policy = Policy::new("jobs", 3, Duration::from_secs(60));
 
 #[actix_web::main]
 async fn main() -> Result<(), StoreError> {
-    let limiter = RateLimiter::with_store(MapStore::new(SystemClock::new(), *b"not a secret key"));
+    let limiter = RateLimiter::new(MapStore::new(SystemClock::new(), *b"not a secret key"));
     for job in 1..=5 {
         let outcome = limiter.check(&JOBS, "tenant-42").await?;
         match outcome.retry_after() {
