@@ -41,7 +41,7 @@
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
-pub mod algorithm;
+mod algorithm;
 mod check;
 pub mod clock;
 #[cfg(feature = "test-util")]

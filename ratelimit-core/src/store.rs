@@ -3,6 +3,7 @@
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+pub mod toolkit;
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +21,7 @@ use crate::reservation::Reservation;
 ///
 /// 1. **Atomic.** No other decision about the same states comes between a decision and its charge, in any process.
 /// 2. **All or nothing.** Every check of a group passes and all are charged, or none is.
-/// 3. **Equal.** Every decision is that of [`decide`](crate::algorithm::decide).
+/// 3. **Equal.** Every decision is that of [`decide_with`](toolkit::decide_with).
 /// 4. **One clock.** All instants come from one clock of the store, never from the caller's.
 /// 5. **A denial is an outcome.** An error means that nothing was decided, or, for a timeout, that it is unknown.
 /// 6. **Bounded.** Expired states are dropped. A state that still counts is never dropped to make room for another.
@@ -28,7 +29,7 @@ use crate::reservation::Reservation;
 ///
 /// A store that calls a server must also be *cancel safe*: a future that is dropped has charged all of a group or nothing.
 ///
-/// A store in this process implements the four required methods. A store that calls a server also implements:
+/// The [`toolkit`] has the decision itself, so that a store in this process is four short methods. A store that calls a server also implements:
 ///
 /// * [`deadline`](Self::deadline), [`check_within`](Self::check_within) and its relatives, so that one HTTP request keeps one
 ///   deadline over all its calls;
