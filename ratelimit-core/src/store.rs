@@ -16,8 +16,8 @@ use crate::reservation::Reservation;
 
 /// Keeps counts, and changes them atomically.
 ///
-/// The contract. The [conformance suite](crate::conformance) tests 1, 2, 3 and 5, and of 6 that a denied caller is not
-/// dropped:
+/// The contract. The [conformance suite](crate::conformance) tests 1, 2, 3 and 5, also of [`try_check`](Self::try_check) and
+/// [`check_within`](Self::check_within), and of 6 that a denied caller is not dropped:
 ///
 /// 1. **Atomic.** No other decision about the same states comes between a decision and its charge, in any process.
 /// 2. **All or nothing.** Every check of a group passes and all are charged, or none is.
