@@ -1,8 +1,5 @@
 //! The limiter of the process, for handlers that find no other.
 
-use std::error::Error;
-use std::fmt;
-
 use once_cell::sync::OnceCell;
 
 use super::RateLimiter;
@@ -47,7 +44,8 @@ impl RateLimiter {
 }
 
 /// Error of [`RateLimiter::install`]: a limiter is installed already.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("a rate limiter is installed already for this process; install one, when the program starts")]
 pub struct InstallError {
     installed: &'static RateLimiter,
     rejected: RateLimiter,
@@ -64,13 +62,3 @@ impl InstallError {
         self.rejected
     }
 }
-
-impl fmt::Display for InstallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a rate limiter is installed already for this process; install one, when the program starts",
-        )
-    }
-}
-
-impl Error for InstallError {}
