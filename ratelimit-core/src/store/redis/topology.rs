@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connection;
+mod hosts;
 mod sentinel;
 mod slots;
 mod tcp;
@@ -14,17 +15,24 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Redis
 
 use self::cluster::RedirectingCluster;
 pub(super) use self::connection::RedisConnection;
+use self::hosts::Hosts;
 use self::sentinel::{master, sentinel_client};
 pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, slot_range};
 use self::tcp::{open_client, tcp_settings};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
-use self::url::{connection_info, invalid, invalid_settings, parse_nodes, resolve};
+use self::url::{connection_info, invalid, invalid_settings, parse_nodes};
+use super::config_error::RedisConfigError;
 use super::timeouts::Timeouts;
-use crate::error::ConfigError;
 
 /// How to reach the servers.
-pub(super) enum Topology {
+pub(super) struct Topology {
+    servers: Servers,
+    /// Known hosts, which every attempt to connect resolves.
+    hosts: Hosts,
+}
+
+enum Servers {
     Single(Box<Client>),
     /// The master that Sentinel names, looked up again at every attempt to connect. One client per sentinel, because one
     /// client for all would wait at every attempt for the first sentinel that hangs.
@@ -38,8 +46,12 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// Parses a URL and resolves its hosts.
-    pub(super) fn parse(url: &str, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    /// Parses a URL. Resolves no host, so that no caller waits for DNS.
+    pub(super) fn parse(
+        url: &str,
+        timeouts: Timeouts,
+        tls_roots: &TlsRoots,
+    ) -> Result<Self, RedisConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
@@ -53,13 +65,10 @@ impl Topology {
             install_crypto_provider()?;
         }
         match plain.as_str() {
-            "unix" | "redis+unix" | "valkey+unix" => {
-                Ok(Self::Single(Box::new(client(connection_info(url)?, tls_roots)?)))
-            }
-            "redis" | "valkey" => {
+            "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {
                 let info = connection_info(url)?;
-                resolve(info.addr())?;
-                Ok(Self::Single(Box::new(client(info, tls_roots)?)))
+                let hosts = Hosts::of([&info]);
+                Ok(Self { servers: Servers::Single(Box::new(client(info, tls_roots)?)), hosts })
             }
             "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
             "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
@@ -67,7 +76,7 @@ impl Topology {
         }
     }
 
-    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, RedisConfigError> {
         let (hosts, path) =
             rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
         let (service, db) = path.split_once('/').unwrap_or((path, ""));
@@ -76,13 +85,19 @@ impl Topology {
         }
         let nodes = parse_nodes(hosts, db, tls)?;
         let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, tls_roots));
-        Ok(Self::Sentinel(clients.collect::<RedisResult<_>>().map_err(invalid_settings)?))
+        let clients = clients.collect::<RedisResult<_>>().map_err(invalid_settings)?;
+        Ok(Self { servers: Servers::Sentinel(clients), hosts: Hosts::of(&nodes) })
     }
 
-    fn cluster(rest: &str, tls: bool, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    fn cluster(
+        rest: &str,
+        tls: bool,
+        timeouts: Timeouts,
+        tls_roots: &TlsRoots,
+    ) -> Result<Self, RedisConfigError> {
         let hosts = rest.split('/').next().unwrap_or_default();
         let nodes = parse_nodes(hosts, "", tls)?;
-        let pattern = Box::new(nodes[0].clone());
+        let (pattern, hosts) = (Box::new(nodes[0].clone()), Hosts::of(&nodes));
         // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
         // send again might have been charged.
         let builder = ClusterClientBuilder::new(nodes)
@@ -97,16 +112,28 @@ impl Topology {
             _ => builder,
         };
         let client = Box::new(builder.build().map_err(invalid_settings)?);
-        Ok(Self::Cluster { client, pattern, tls_roots: tls_roots.clone() })
+        Ok(Self { servers: Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() }, hosts })
     }
 
     /// Whether the keys of one call must be on one node.
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster { .. })
+        matches!(self.servers, Servers::Cluster { .. })
     }
 
     /// Connects once.
     pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
+        // At the same time, so that the reason is known when the attempt fails.
+        let lookup = self.hosts.lookup();
+        match self.servers.connect(timeouts).await {
+            // A server replied, so its host resolves.
+            Err(error) if error.code().is_none() => Err(lookup.unresolved().await.unwrap_or(error)),
+            result => result,
+        }
+    }
+}
+
+impl Servers {
+    async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeouts.connect))
             // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
@@ -144,6 +171,6 @@ fn node_client(pattern: &ConnectionInfo, host: &str, port: u16, tls_roots: &TlsR
     open_client(pattern.clone().set_addr(address), tls_roots)
 }
 
-fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, ConfigError> {
+fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
     open_client(info, tls_roots).map_err(invalid_settings)
 }
