@@ -3,12 +3,12 @@
 //! `cargo run --example custom_store`, and `cargo test --example custom_store` for the suite.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
+use ratelimit_core::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
 use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
 
 /// All counts in one map. Unlike the built-in store it has no bound on its size.
@@ -25,55 +25,28 @@ impl<C: Clock> MapStore<C> {
         Self { clock, digest_key, states: Mutex::default() }
     }
 
-    fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
-        // The lock makes the decision atomic. A poisoned lock is safe to use: states are written back in one step, so a
-        // panic cannot leave half a decision behind.
-        let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        // A count that occurs twice in the group has one state.
-        let (mut digests, mut states, mut members) = (Vec::new(), Vec::new(), Vec::new());
-        for check in group {
-            let digest = check.digest(&self.digest_key);
-            let state = digests.iter().position(|other| *other == digest).unwrap_or_else(|| {
-                digests.push(digest);
-                states.push(kept.get(&digest).cloned().unwrap_or_else(|| State::new(check.policy())));
-                states.len() - 1
-            });
-            members.push(Member { policy: check.policy(), cost: check.units(), state });
-        }
-        let outcome = decide(&members, &mut states, self.clock.now(), mode);
-        if mode == Mode::Check {
-            kept.extend(digests.into_iter().zip(states));
-        }
-        outcome
+    /// Locks the map. The lock makes each decision atomic.
+    fn states(&self) -> MutexGuard<'_, HashMap<u128, State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<C: Clock> Store for MapStore<C> {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Check))
+        Ok(decide_with(group, Mode::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Peek))
+        Ok(decide_with(group, Mode::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        for check in group {
-            kept.remove(&check.digest(&self.digest_key));
-        }
+        reset_with(group, &self.digest_key, &mut *self.states());
         Ok(())
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        for taken in reservation.taken() {
-            let check = taken.check();
-            if let Some(state) = kept.get_mut(&check.digest(&self.digest_key)) {
-                state.refund(check.policy(), now, taken.at(), taken.until(), check.units());
-            }
-        }
+        refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
         Ok(())
     }
 }
@@ -82,7 +55,7 @@ static JOBS: Policy = Policy::new("jobs", 3, Duration::from_secs(60));
 
 #[actix_web::main]
 async fn main() -> Result<(), StoreError> {
-    let limiter = RateLimiter::with_store(MapStore::new(SystemClock::new(), *b"not a secret key"));
+    let limiter = RateLimiter::new(MapStore::new(SystemClock::new(), *b"not a secret key"));
     for job in 1..=5 {
         let outcome = limiter.check(&JOBS, "tenant-42").await?;
         match outcome.retry_after() {

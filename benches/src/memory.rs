@@ -84,8 +84,12 @@ pub fn make(name: &str) -> Decide {
 
 /// Ours with another store or policy.
 pub fn in_store(store: MemoryStore, policy: Policy) -> Decide {
-    let limiter = RateLimiter::with_memory(store);
-    Box::new(move |caller| limiter.check_now(&policy, caller).is_some_and(|outcome| outcome.is_allowed()))
+    let limiter = RateLimiter::new(store);
+    Box::new(move |caller| {
+        limiter
+            .try_check(&policy, caller)
+            .is_ok_and(|outcome| outcome.is_some_and(|outcome| outcome.is_allowed()))
+    })
 }
 
 type Keyed<C, S> = Governor<Caller, DashMapStateStore<Caller, S>, C, NoOpMiddleware<<C as Clock>::Instant>>;

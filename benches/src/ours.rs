@@ -42,7 +42,7 @@ pub struct Ours {
 /// When it is not connected within 20 seconds.
 pub fn connect(url: &str) -> RateLimiter {
     let limiter =
-        RateLimiter::with_redis(RedisStore::builder(url).deadline(Duration::from_secs(20)).build().unwrap());
+        RateLimiter::new(RedisStore::builder(url).deadline(Duration::from_secs(20)).build().unwrap());
     let end = Instant::now() + Duration::from_secs(20);
     while !limiter.is_ready() {
         assert!(Instant::now() < end, "the limiter does not connect");

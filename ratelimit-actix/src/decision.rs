@@ -65,7 +65,8 @@ impl<'r> Admission<'r> {
             return Self::NOT_COUNTED;
         }
         let limiter = nearest_limiter::nearest(req);
-        if let Some(outcome) = limiter.check_all_now(&checks) {
+        // An error, such as that of a group that is too large, comes up again below and is a rejection there.
+        if let Ok(Some(outcome)) = limiter.try_check_all(&checks) {
             Quotas::add(req, request.policies(), &checks, &outcome);
             drop(checks);
             return Self::Ready(result(req, config, &mut request, outcome));

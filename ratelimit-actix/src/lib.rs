@@ -94,11 +94,11 @@ mod unlimited;
 /// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the root as well.
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
-    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
+    Algorithm, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
     PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
 };
 #[cfg(feature = "redis")]
-pub use ratelimit_core::{RedisStore, RedisStoreBuilder};
+pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;

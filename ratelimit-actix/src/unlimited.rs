@@ -13,7 +13,7 @@ use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreE
 /// use actix_web::App;
 /// use ratelimit_actix::{RateLimiter, Unlimited};
 ///
-/// let app = App::new().app_data(RateLimiter::with_store(Unlimited));
+/// let app = App::new().app_data(RateLimiter::new(Unlimited));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
@@ -43,5 +43,13 @@ impl Store for Unlimited {
 
     async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        Some(Self::admit(group))
+    }
+
+    fn kind(&self) -> &'static str {
+        "unlimited"
     }
 }

@@ -1,6 +1,6 @@
 //! The algorithms as pure arithmetic over a caller's state, a policy, an instant and a cost.
 //!
-//! [`Algorithm`] describes the formulas, costs and worst cases. [`decide`] and [`State`] are what a store needs.
+//! `Algorithm` describes the formulas, costs and worst cases. The [toolkit](crate::store::toolkit) has what a store needs.
 //!
 //! Every algorithm is a state with the same few steps, which a decision calls in this order:
 //!
@@ -22,13 +22,14 @@ mod mul_div;
 mod reader;
 mod sliding_window_counter;
 mod sliding_window_log;
+mod slots;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
 mod token_bucket;
 
-pub(crate) use self::decide::decide_one;
-pub use self::decide::{Member, Mode, decide};
+pub use self::decide::Mode;
+pub(crate) use self::decide::{Member, decide, decide_one};
+pub(crate) use self::slots::{StateSlots, decide_slots};
 pub use self::state::State;
-pub use crate::policy::Algorithm;

@@ -1,4 +1,4 @@
-//! Errors of stores and of building them. A denial is an outcome, not an error.
+//! Errors of stores. A denial is an outcome, not an error.
 
 use std::error::Error;
 use std::fmt;
@@ -65,45 +65,6 @@ impl StoreError {
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Timeout { .. } | Self::ForeignState { .. })
     }
-}
-
-/// Error of building a store.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The URL of the Redis server is invalid. The error does not repeat the URL, which may hold a password.
-    #[error("invalid Redis URL: {problem}; expected redis://[user:password@]host[:port][/db]")]
-    RedisUrl {
-        /// Problem of the URL.
-        problem: String,
-    },
-
-    /// The host of the Redis URL does not resolve.
-    #[error("the Redis host `{host}` does not resolve")]
-    RedisHost {
-        /// Host name.
-        host: String,
-        /// Error of the look-up.
-        #[source]
-        source: std::io::Error,
-    },
-
-    /// The key prefix is not 1 to 32 letters, digits, `-`, `_` or `.`.
-    #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_` or `.`")]
-    Prefix,
-
-    /// A setting of the store is out of bounds.
-    #[error("`{setting}` must be {expected}")]
-    Setting {
-        /// Name of the builder's method.
-        setting: &'static str,
-        /// Allowed values.
-        expected: &'static str,
-    },
-
-    /// The thread of the Redis connection could not be started.
-    #[error("cannot start the thread for the Redis connection")]
-    Thread(#[source] std::io::Error),
 }
 
 /// An error and its causes on one line.

@@ -41,7 +41,7 @@
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
-pub mod algorithm;
+mod algorithm;
 mod check;
 pub mod clock;
 #[cfg(feature = "test-util")]
@@ -59,11 +59,11 @@ pub mod store;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
-pub use error::{ConfigError, StoreError};
-pub use limiter::{RateLimiter, RateLimiterBuilder};
+pub use error::StoreError;
+pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
 pub use reservation::{Reservation, Taken};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use store::redis::{RedisStore, RedisStoreBuilder};
+pub use store::redis::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

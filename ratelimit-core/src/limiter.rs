@@ -6,12 +6,14 @@ mod global;
 #[cfg(test)]
 mod tests;
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::Backend;
+use self::backend::{
+    Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_group, try_one,
+};
 pub use self::builder::RateLimiterBuilder;
+pub use self::global::InstallError;
 use crate::algorithm::Mode;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
@@ -19,6 +21,7 @@ use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
+use crate::store::Store;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -55,31 +58,35 @@ struct Inner {
 }
 
 impl RateLimiter {
-    /// Kind of the store, for a log line at start: `memory`, `redis` or `custom`.
+    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](Store::kind) of a custom store.
     pub fn store_kind(&self) -> &'static str {
-        self.inner.store.kind()
+        self.inner.store.as_dyn().kind()
     }
 
-    /// Whether the store is ready, for a readiness probe: a Redis store is ready while it is connected. The in-process store
-    /// is always ready, and so is a custom store.
+    /// Whether the [store is ready](Store::is_ready), for a readiness probe.
+    ///
+    /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is always ready. A
+    /// custom store reports it itself, and is always ready by default.
     ///
     /// Requests need not wait for it: until then limits follow their [failure policies](crate::OnError).
     pub fn is_ready(&self) -> bool {
-        self.inner.store.is_ready()
+        self.inner.store.as_dyn().is_ready()
     }
 
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
     ///
-    /// For work with several calls and one deadline in total. It applies to a Redis store: the in-process store never waits,
-    /// and a custom store keeps its own deadline. Counts and settings are shared with this limiter.
+    /// For work with several calls and one deadline in total. It applies to every store with a
+    /// [deadline](Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
+    /// with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// Longest wait of a call for the store. `None` for the in-process store, which never waits, and for a custom store.
+    /// Longest wait of a call for the store. `None` for a store without a [deadline](Store::deadline), such as the
+    /// in-process store, which never waits.
     pub fn deadline(&self) -> Option<Duration> {
-        self.inner.store.deadline().map(|deadline| deadline.min(self.deadline))
+        self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
     }
 
     /// Charges one unit of `policy` to the caller `partition`, if the request passes.
@@ -132,16 +139,18 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        if let Some(outcome) = self.try_one(&Check::new(policy, &partition).cost(cost)) {
+        let store = match &self.inner.store {
+            Backend::Memory(store) => {
+                return Ok(decide_in_memory(store, &Check::new(policy, &partition).cost(cost)));
+            }
+            Backend::Dyn(store) => store,
+        };
+        if let Some(outcome) = try_one(&**store, &Check::new(policy, &partition).cost(cost))? {
             return Ok(outcome);
         }
-        // Boxed so that the in-memory future stays small: a future is copied until it is polled, and copying a large one
-        // takes longer than a decision in memory.
-        let check = async move {
-            let group = [Check::new(policy, &partition).cost(cost)];
-            only(self.check_store(&group).await?)
-        };
-        Box::pin(check).await
+        // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
+        // copying a large one takes longer than a decision in memory.
+        store.check_one(Check::new(policy, &partition).cost(cost), self.context()).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -178,40 +187,69 @@ impl RateLimiter {
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         validate_size(group)?;
-        match self.try_all(group) {
+        let store = match &self.inner.store {
+            Backend::Memory(store) => return Ok(decide_group_in_memory(store, group)),
+            Backend::Dyn(store) => store,
+        };
+        match try_group(&**store, group)? {
             Some(outcome) => Ok(outcome),
-            // Boxed so that the in-memory future stays small.
-            None => Box::pin(self.check_store(group)).await,
+            None => store.check(group, self.context()).await,
         }
     }
 
-    /// Decides without awaiting. Returns `None`, and charges nothing, if a round trip is needed.
+    /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
+    /// decision needs a round trip.
     ///
-    /// Always decides in memory; with Redis only for callers in the denial cache; never with a custom store.
+    /// Always decides in memory; with Redis only for callers in the denial cache; with a custom store as far as it
+    /// implements [`Store::try_check`].
+    ///
+    /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the in-process
+    /// one. Call [`check`](Self::check) then, or reject the request.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Protocol`] if a custom store does not return one outcome.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_core::{Policy, RateLimiter};
+    /// use ratelimit_core::{Policy, RateLimiter, StoreError};
     ///
     /// static PACKETS: Policy = Policy::new("packets", 2, Duration::from_secs(1));
     ///
     /// let limiter = RateLimiter::in_memory();
-    /// let is_allowed = || limiter.check_now(&PACKETS, "192.0.2.1").is_some_and(|outcome| outcome.is_allowed());
-    /// assert!(is_allowed());
-    /// assert!(is_allowed());
-    /// assert!(!is_allowed());
+    /// let is_allowed = || {
+    ///     // Without a decision the packet is dropped.
+    ///     Ok::<_, StoreError>(limiter.try_check(&PACKETS, "192.0.2.1")?.is_some_and(|outcome| outcome.is_allowed()))
+    /// };
+    /// assert!(is_allowed()?);
+    /// assert!(is_allowed()?);
+    /// assert!(!is_allowed()?);
+    /// # Ok::<(), StoreError>(())
     /// ```
-    pub fn check_now(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Option<Outcome> {
-        self.try_one(&Check::new(policy, &partition))
+    #[inline]
+    pub fn try_check(
+        &self,
+        policy: &Policy,
+        partition: impl AsRef<[u8]>,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let check = Check::new(policy, &partition);
+        match &self.inner.store {
+            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check))),
+            Backend::Dyn(store) => try_one(&**store, &check),
+        }
     }
 
-    /// Decides about a group without awaiting, like [`check_now`](Self::check_now). Returns `None`, and charges nothing, if a
-    /// round trip is needed.
+    /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and charges nothing,
+    /// if the decision needs a round trip.
     ///
-    /// Also returns `None` for a group of more than [`MAX_GROUP`] limits. So never take `None` as allowed: call
-    /// [`check_all`](Self::check_all) then, which reports the error.
+    /// **Warning:** `None` is no admission; see [`try_check`](Self::try_check).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits, and [`StoreError::Protocol`] if a
+    /// custom store does not return one outcome per check.
     ///
     /// # Examples
     ///
@@ -226,7 +264,7 @@ impl RateLimiter {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let limiter = RateLimiter::in_memory();
     /// let group = [Check::new(&BYTES, "tenant-42").cost(600_000)];
-    /// let outcome = match limiter.check_all_now(&group) {
+    /// let outcome = match limiter.try_check_all(&group)? {
     ///     Some(outcome) => outcome,
     ///     None => limiter.check_all(&group).await?,
     /// };
@@ -234,26 +272,18 @@ impl RateLimiter {
     /// # Ok::<(), ratelimit_core::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn check_all_now(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if group.len() > MAX_GROUP { None } else { self.try_all(group) }
+    #[inline]
+    pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
+        validate_size(group)?;
+        match &self.inner.store {
+            Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group))),
+            Backend::Dyn(store) => try_group(&**store, group),
+        }
     }
 
-    /// Decides about one limit without awaiting, if possible.
-    fn try_one(&self, check: &Check<'_>) -> Option<Outcome> {
-        let group = slice::from_ref(check);
-        if let Backend::Memory(store) = &self.inner.store {
-            // Without a group, which would take as long as the decision itself.
-            return Some(measured(group, || store.decide_one(check, Mode::Check), slice::from_ref));
-        }
-        self.cached_denial(group)?.into_only()
-    }
-
-    /// Decides about a group without awaiting, if possible.
-    fn try_all(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if let Backend::Memory(store) = &self.inner.store {
-            return Some(measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes));
-        }
-        self.cached_denial(group)
+    /// Deadline and fallback of a call that may take a round trip.
+    fn context(&self) -> CallContext<'_> {
+        CallContext { limit: self.deadline, fallback: &self.inner.fallback }
     }
 
     /// Decides about one unit, and charges nothing.
@@ -272,53 +302,10 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         validate_size(group)?;
-        match self.inner.store.peek(group, self.deadline).await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => self.decide_without_store(group, Mode::Peek, error).await,
+        match &self.inner.store {
+            Backend::Memory(store) => Ok(store.decide(group, Mode::Peek)),
+            Backend::Dyn(store) => store.peek(group, self.context()).await,
         }
-    }
-
-    /// The denial of this group, if it is in the denial cache.
-    fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let denial = self.inner.store.cached_denial(group)?;
-        #[cfg(all(feature = "metrics", feature = "redis"))]
-        {
-            crate::metrics::denial_cache_hit();
-            crate::metrics::decided(group, denial.outcomes());
-        }
-        Some(denial)
-    }
-
-    /// Decides by a store that may take a round trip.
-    async fn check_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        #[cfg(feature = "metrics")]
-        let stopwatch = crate::metrics::Stopwatch::start();
-        match self.inner.store.check(group, self.deadline).await {
-            Ok(outcome) => {
-                #[cfg(feature = "metrics")]
-                {
-                    stopwatch.decided();
-                    crate::metrics::decided(group, outcome.outcomes());
-                }
-                self.inner.fallback.record_reply();
-                Ok(outcome)
-            }
-            Err(error) => self.decide_without_store(group, Mode::Check, error).await,
-        }
-    }
-
-    async fn decide_without_store(
-        &self,
-        group: &[Check<'_>],
-        mode: Mode,
-        error: StoreError,
-    ) -> Result<GroupOutcome, StoreError> {
-        // The timeout of a request with less time than the store's deadline says nothing about the store.
-        let is_outage = match (&error, self.inner.store.deadline()) {
-            (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
-            _ => true,
-        };
-        Box::pin(self.inner.fallback.decide(group, mode, error, is_outage)).await
     }
 
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
@@ -348,7 +335,10 @@ impl RateLimiter {
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
         self.inner.fallback.reset(&group[0]).await?;
-        self.inner.store.reset(&group, self.deadline).await
+        match &self.inner.store {
+            Backend::Memory(store) => store.reset(&group).await,
+            Backend::Dyn(store) => store.reset(&group, self.deadline).await,
+        }
     }
 
     /// Refunds the charges of a decision, as far as they still count.
@@ -364,7 +354,10 @@ impl RateLimiter {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;
         }
-        let result = self.inner.store.refund(&reservation, self.deadline).await;
+        let result = match &self.inner.store {
+            Backend::Memory(store) => store.refund(&reservation).await,
+            Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
+        };
         if let Err(error) = &result {
             self.inner.fallback.log_failed_refund(error);
         }
@@ -375,27 +368,4 @@ impl RateLimiter {
 /// Checks the size of a group.
 fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
-}
-
-/// Decides in memory, and records metrics.
-#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
-fn measured<T>(
-    group: &[Check<'_>],
-    decide: impl FnOnce() -> T,
-    outcomes: impl FnOnce(&T) -> &[Outcome],
-) -> T {
-    #[cfg(feature = "metrics")]
-    let stopwatch = crate::metrics::Stopwatch::start();
-    let decided = decide();
-    #[cfg(feature = "metrics")]
-    {
-        stopwatch.decided();
-        crate::metrics::decided(group, outcomes(&decided));
-    }
-    decided
-}
-
-/// The outcome of a group of one.
-fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
-    outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }

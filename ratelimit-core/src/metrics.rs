@@ -9,7 +9,7 @@
 //! | [`DEGRADED`] | counter | `policy`, `on_error`, `outcome` |
 //! | [`STORE_SECONDS`] | histogram | |
 //! | [`STORE_FAILURES`] | counter | `class` |
-//! | [`LOCAL_REFUSALS`] | counter | |
+//! | [`DENIAL_CACHE_HITS`] | counter | |
 //! | [`CONNECTED`] | gauge | |
 //! | [`CONNECTIONS`] | counter | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
@@ -35,7 +35,7 @@ pub const DECISIONS: &str = "ratelimit_decisions_total";
 pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 
 /// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
-pub const LOCAL_REFUSALS: &str = "ratelimit_local_refusals_total";
+pub const DENIAL_CACHE_HITS: &str = "ratelimit_denial_cache_hits_total";
 
 /// Histogram of the time of a decision by the store, in seconds. Without errors and hits in the denial cache.
 pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
@@ -60,7 +60,7 @@ pub fn describe() {
     describe_counter!(DEGRADED, Unit::Count, "Limits decided without the store");
     describe_histogram!(STORE_SECONDS, Unit::Seconds, "Time the store took to decide");
     describe_counter!(STORE_FAILURES, Unit::Count, "Calls of the store without a decision");
-    describe_counter!(LOCAL_REFUSALS, Unit::Count, "Requests denied by the denial cache");
+    describe_counter!(DENIAL_CACHE_HITS, Unit::Count, "Requests denied by the denial cache");
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process during an outage");
@@ -145,7 +145,7 @@ pub(crate) fn fallback_callers(callers: usize) {
 /// Records a hit in the denial cache.
 #[cfg(feature = "redis")]
 pub(crate) fn denial_cache_hit() {
-    counter!(LOCAL_REFUSALS).increment(1);
+    counter!(DENIAL_CACHE_HITS).increment(1);
 }
 
 /// Records a new connection.

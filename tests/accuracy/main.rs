@@ -11,8 +11,8 @@ mod traffic;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ratelimit_core::algorithm::{Member, Mode, State, decide};
 use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::store::toolkit::{Mode, State};
 use ratelimit_core::{Algorithm, Outcome, Policy, PolicyBuilder, Timestamp};
 
 use traffic::{MIXES, Mix, requests};
@@ -75,8 +75,7 @@ fn candidates() -> Vec<Candidate> {
 }
 
 fn decide_one(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcome {
-    let member = [Member { policy, cost: 1, state: 0 }];
-    decide(&member, std::slice::from_mut(state), now, mode).outcomes()[0].clone()
+    state.decide(policy, 1, now, mode)
 }
 
 /// What all requests of a mix come to.

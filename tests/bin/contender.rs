@@ -18,7 +18,7 @@ async fn main() {
     let number = |text: &str| text.parse::<u64>().expect("a number");
     let (run, max, tasks, decisions) = (number(run), number(max), number(tasks), number(decisions));
     let store = RedisStore::builder(url).deadline(Duration::from_secs(60)).build().unwrap();
-    let limiter = RateLimiter::with_redis(store);
+    let limiter = RateLimiter::new(store);
     let policies = Arc::new(policies(max));
     let _ = limiter.peek(&policies[0], "warm-up").await.unwrap();
     println!("ready");

@@ -156,7 +156,7 @@ tests::on_both_stores! {
 #[test]
 fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     let store = MemoryStore::with_max_callers(1).with_clock(FakeClock::at(MIDNIGHT));
-    let limiter = RateLimiter::with_memory(store);
+    let limiter = RateLimiter::new(store);
     let policies = every_algorithm("groups", 150);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { assert!(limiter.check(&policies[0], "first").await.unwrap().is_allowed()) });

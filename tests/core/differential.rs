@@ -83,7 +83,7 @@ async fn compare_history(
     id: u64,
     compare: impl Fn(&GroupOutcome, &GroupOutcome),
 ) {
-    let reference = RateLimiter::with_store(Reference::new(clock));
+    let reference = RateLimiter::new(Reference::new(clock));
     let mut now = START;
     for event in events {
         now = moved(now, event, &policies[0]);
@@ -161,7 +161,7 @@ fn the_memory_store_decides_what_the_model_decides() {
     let histories = forward_only();
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-    compare_histories(histories, &RateLimiter::with_memory(store), &clock, |outcome, expected| {
+    compare_histories(histories, &RateLimiter::new(store), &clock, |outcome, expected| {
         assert_eq!(outcome, expected);
     });
 }
@@ -214,7 +214,7 @@ async fn compare_rushes(
     rushes: &[(Event, Rush)],
     id: u64,
 ) {
-    let reference = RateLimiter::with_store(Reference::new(clock));
+    let reference = RateLimiter::new(Reference::new(clock));
     let mut now = START;
     for (event, rush) in rushes {
         now = moved(now, event, &policies[0]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use ratelimit_core::algorithm::{Member, Mode, State, decide};
+use ratelimit_core::store::toolkit::{Mode, State};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
 use tests::ALGORITHMS;
 use tests::random::Random;
@@ -565,15 +565,15 @@ fn drain(
 #[test]
 fn a_token_bucket_gains_and_loses_nothing_in_a_billion_microseconds() {
     for rate in RATES {
-        let mut states = Vec::new();
+        let mut state: Option<State> = None;
         let span = 1_000_000_000;
         let admitted = drain(rate, span, u64::MAX, |policy, cost, now| {
-            if states.is_empty() {
-                states.push(State::new(policy));
-            }
-            let member = [Member { policy, cost, state: 0 }];
-            let outcome = decide(&member, &mut states, Timestamp::from_micros(now), Mode::Check);
-            outcome.outcomes()[0].clone()
+            state.get_or_insert_with(|| State::new(policy)).decide(
+                policy,
+                cost,
+                Timestamp::from_micros(now),
+                Mode::Check,
+            )
         });
         // The last step may have gone a little further.
         assert!(admitted >= admitted_by(rate, span));

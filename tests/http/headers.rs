@@ -356,7 +356,7 @@ async fn charging_stops_after_a_few_contended_attempts() {
     }
 
     let checks = Arc::new(AtomicUsize::new(0));
-    let limiter = RateLimiter::with_store(Contended(Arc::clone(&checks)));
+    let limiter = RateLimiter::new(Contended(Arc::clone(&checks)));
     let app = App::new().app_data(Data::new(limiter)).route("/", web::get().to(metered));
     let answer = send(&init_service(app).await, get("/")).await;
     assert_eq!((answer.body.as_str(), checks.load(SeqCst)), ("0", 1 + 8));

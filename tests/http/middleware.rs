@@ -440,7 +440,7 @@ async fn the_nearest_limiter_counts_for_both_forms_of_app_data() {
 
 #[actix_web::test]
 async fn an_unlimited_store_passes_all_requests_with_a_full_quota() {
-    let app = App::new().app_data(RateLimiter::with_store(Unlimited)).route("/", web::get().to(limited));
+    let app = App::new().app_data(RateLimiter::new(Unlimited)).route("/", web::get().to(limited));
     let app = init_service(app.wrap(RateLimitMiddleware::new(&TWO))).await;
     for _ in 0..5 {
         let answer = send(&app, get("/")).await;

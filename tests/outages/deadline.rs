@@ -24,7 +24,7 @@ fn policy(key: String) -> Policy {
 
 /// A limiter over a store that has answered.
 async fn connected(store: RedisStoreBuilder) -> RateLimiter {
-    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    let limiter = RateLimiter::new(store.build().unwrap());
     let end = Instant::now() + 30 * SECOND;
     while !limiter.is_ready() {
         assert!(Instant::now() < end, "no connection");
@@ -107,7 +107,7 @@ async fn a_group_of_several_callers_in_a_cluster_has_one_deadline() {
 async fn a_shorter_deadline_bounds_the_wait() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).heartbeat(3600 * SECOND);
+    let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).ping_interval(3600 * SECOND);
     let limiter = connected(store).await;
     assert_eq!(limiter.deadline(), Some(30 * SECOND));
     let hasty = limiter.with_deadline(SECOND / 2);

@@ -159,7 +159,7 @@ fn assert_bounds(
 async fn callers_of(cluster: &Cluster, each: usize) -> [Vec<String>; 3] {
     let mut found = [const { Vec::new() }; 3];
     let store = RedisStore::builder(&cluster.url()).deadline(10 * SECOND).prefix("where");
-    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    let limiter = RateLimiter::new(store.build().unwrap());
     for i in 0.. {
         let caller = format!("caller-{i}");
         let sizes = || [0, 1, 2].map(|node: usize| cluster.nodes[node].query("DBSIZE"));
@@ -325,7 +325,7 @@ async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
         .build();
     let Some(mut cluster) = cluster(false).await else { return };
     let store = RedisStore::builder(&cluster.url()).deadline(20 * SECOND).connect_timeout(20 * SECOND);
-    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    let limiter = RateLimiter::new(store.build().unwrap());
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
     cluster.add_node().await;
     let nodes = &cluster.nodes;

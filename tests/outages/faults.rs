@@ -42,5 +42,5 @@ async fn fail_and_recover(
 fn patient(url: &str) -> RateLimiter {
     let store = RedisStore::builder(url).deadline(20 * SECOND).connect_timeout(20 * SECOND);
     // These tests are about the server, so every check goes there.
-    RateLimiter::with_redis(store.longest_refusal(Duration::ZERO).build().unwrap())
+    RateLimiter::new(store.denial_cache_ttl(Duration::ZERO).build().unwrap())
 }

@@ -110,7 +110,7 @@ static POLICY: Policy = Policy::builder("exact")
 #[ignore = "takes a minute"]
 async fn a_hundred_thousand_decisions_through_one_server_are_exact() {
     let Some(server) = server() else { return };
-    let limiter = RateLimiter::redis_builder(
+    let limiter = RateLimiter::builder(
         ratelimit_core::RedisStore::builder(&server.url()).deadline(Duration::from_secs(20)).build().unwrap(),
     )
     .build();

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError};
+use ratelimit_core::{
+    Algorithm, Breaker, Check, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError,
+};
 use tests::clock::clocked_server;
 use tests::cluster::cluster;
 use tests::log::Log;
@@ -30,7 +32,7 @@ fn decides(limiter: &RateLimiter) -> bool {
 }
 
 fn connected(store: RedisStore) -> RateLimiter {
-    let limiter = RateLimiter::with_redis(store);
+    let limiter = RateLimiter::new(store);
     assert!(within(20 * SECOND, || decides(&limiter)), "never connected");
     limiter
 }
@@ -47,25 +49,28 @@ fn settings_out_of_bounds_are_rejected_by_name() {
         (builder().deadline(Duration::MAX), "deadline"),
         (builder().connect_timeout(Duration::from_micros(999)), "connect_timeout"),
         (builder().connect_timeout(hours), "connect_timeout"),
-        (builder().backoff(zero, ok), "backoff"),
-        (builder().backoff(ok, hours), "backoff"),
-        (builder().backoff(ok, ok / 2), "backoff"),
-        (builder().heartbeat(zero), "heartbeat"),
-        (builder().heartbeat(Duration::MAX), "heartbeat"),
-        (builder().open_after(0, 5), "open_after"),
-        (builder().open_after(3, 0), "open_after"),
-        (builder().open_after(1001, 5), "open_after"),
+        (builder().backoff(zero..=ok), "backoff"),
+        (builder().backoff(ok..=hours), "backoff"),
+        (builder().backoff(ok..=ok / 2), "backoff"),
+        (builder().ping_interval(zero), "ping_interval"),
+        (builder().ping_interval(Duration::MAX), "ping_interval"),
+        (builder().breaker(Breaker::new().timeouts(0).errors(5)), "breaker"),
+        (builder().breaker(Breaker::new().timeouts(3).errors(0)), "breaker"),
+        (builder().breaker(Breaker::new().timeouts(1001).errors(5)), "breaker"),
     ] {
         let error = builder.build().unwrap_err();
-        assert!(matches!(error, ConfigError::Setting { setting, .. } if setting == expected), "{error:?}");
+        assert!(
+            matches!(error, RedisConfigError::Setting { setting, .. } if setting == expected),
+            "{error:?}"
+        );
         assert!(error.to_string().starts_with(&format!("`{expected}` must be ")), "{error}");
     }
     let shortest = Duration::from_millis(1);
-    let least = builder().deadline(shortest).connect_timeout(shortest).backoff(shortest, shortest);
-    least.heartbeat(shortest).open_after(1, 1).build().unwrap();
+    let least = builder().deadline(shortest).connect_timeout(shortest).backoff(shortest..=shortest);
+    least.ping_interval(shortest).breaker(Breaker::new().timeouts(1).errors(1)).build().unwrap();
     let longest = 3600 * SECOND;
-    let most = builder().deadline(longest).connect_timeout(longest).backoff(longest, longest);
-    most.heartbeat(longest).open_after(1000, 1000).build().unwrap();
+    let most = builder().deadline(longest).connect_timeout(longest).backoff(longest..=longest);
+    most.ping_interval(longest).breaker(Breaker::new().timeouts(1000).errors(1000)).build().unwrap();
 }
 
 /// Counts connections, and ends each at once or keeps it open without a word.
@@ -90,7 +95,7 @@ fn counting(keeps: bool) -> (String, Arc<AtomicUsize>) {
 fn connection_attempts_keep_the_configured_pauses() {
     let (url, count) = counting(false);
     let pause = Duration::from_millis(300);
-    let _limiter = RateLimiter::with_redis(RedisStore::builder(&url).backoff(pause, pause).build().unwrap());
+    let _limiter = RateLimiter::new(RedisStore::builder(&url).backoff(pause..=pause).build().unwrap());
     std::thread::sleep(3 * SECOND);
     let attempts = count.load(Ordering::SeqCst);
     println!("{attempts} attempts in 3 s with pauses of 300 to 600 ms");
@@ -104,7 +109,7 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
     for (timeout_ms, bounds) in [(50, 10..=60), (1500, 1..=2)] {
         let (url, count) = counting(true);
         let builder = RedisStore::builder(&url).connect_timeout(Duration::from_millis(timeout_ms));
-        let _limiter = RateLimiter::with_redis(builder.backoff(shortest, shortest).build().unwrap());
+        let _limiter = RateLimiter::new(builder.backoff(shortest..=shortest).build().unwrap());
         std::thread::sleep(3 * SECOND);
         let attempts = count.load(Ordering::SeqCst);
         println!("{attempts} attempts in 3 s that may take {timeout_ms} ms");
@@ -115,13 +120,13 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
 #[test]
 fn an_idle_connection_is_probed_at_the_configured_interval() {
     let Some(server) = server() else { return };
-    for (heartbeat, replaced) in [(Duration::from_millis(50), true), (3600 * SECOND, false)] {
+    for (interval, replaced) in [(Duration::from_millis(50), true), (3600 * SECOND, false)] {
         let proxy = Proxy::before(server.port());
-        let limiter = connected(RedisStore::builder(&proxy.url()).heartbeat(heartbeat).build().unwrap());
+        let limiter = connected(RedisStore::builder(&proxy.url()).ping_interval(interval).build().unwrap());
         proxy.swallow_present();
         // No check is sent meanwhile.
         let found = within(2 * SECOND, || proxy.accepted() > 1);
-        assert_eq!(found, replaced, "{heartbeat:?}");
+        assert_eq!(found, replaced, "{interval:?}");
         if replaced {
             assert!(within(2 * SECOND, || limiter.is_ready()));
         }
@@ -146,10 +151,14 @@ fn waits_in_vain(builder: ratelimit_core::RedisStoreBuilder, server: &tests::red
 fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
     let Some(server) = server() else { return };
     let builder = || RedisStore::builder(&server.url());
-    let waits = [builder().open_after(1, 1), builder(), builder().open_after(7, 5)]
-        .map(|builder| waits_in_vain(builder, &server));
+    let waits = [
+        builder().breaker(Breaker::new().timeouts(1).errors(1)),
+        builder(),
+        builder().breaker(Breaker::new().timeouts(7).errors(5)),
+    ]
+    .map(|builder| waits_in_vain(builder, &server));
     println!("{waits:?} of 20 waited in vain");
-    // On a busy machine the heartbeat may be late as well, and count.
+    // On a busy machine the ping may be late as well, and count.
     assert!(waits[0] == 1 && (2..=3).contains(&waits[1]) && (5..=7).contains(&waits[2]), "{waits:?}");
 }
 
@@ -159,8 +168,8 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
 fn a_server_with_every_other_reply_late_is_an_outage() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    // The heartbeat would be one more command.
-    let builder = RedisStore::builder(&proxy.url()).heartbeat(3600 * SECOND);
+    // A ping would be one more command.
+    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
     let limiter = connected(builder.build().unwrap());
     let connections = proxy.accepted();
     proxy.set(Mode::DelayEveryOther(Duration::from_millis(150)));
@@ -219,7 +228,7 @@ fn a_server_that_hangs_is_not_ready() {
     assert!(limiter.is_ready());
     server.signal("STOP");
     let hung = Instant::now();
-    // No check is sent: the heartbeat has to find out.
+    // No check is sent: the ping has to find out.
     assert!(within(10 * SECOND, || !limiter.is_ready()), "ready without a server");
     println!("not ready {:?} after it hung", hung.elapsed());
     server.signal("CONT");
@@ -257,7 +266,7 @@ fn instances_divide_the_limit_during_an_outage() {
             Policy::builder("part").algorithm(algorithm).max(max).window(Duration::from_secs(30 * 86_400));
         let policy = burst.map_or(policy, |burst| policy.burst(burst)).on_error(OnError::Local).build();
         let store = RedisStore::builder(&url).deadline(Duration::from_millis(1)).build().unwrap();
-        let limiter = RateLimiter::redis_builder(store).instances(FOUR).build();
+        let limiter = RateLimiter::builder(store).instances(FOUR).build();
         let passed = (0..100).filter(|_| block_on(limiter.check(&policy, "a")).unwrap().is_allowed());
         assert_eq!(passed.count(), passes, "{algorithm}: max {max}, burst {burst:?}");
     }

@@ -96,7 +96,7 @@ async fn the_documented_user_is_enough_for_a_cluster() {
     }
     let url = cluster.url().replace("redis-cluster://", "redis-cluster://limiter:s3cret@");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
-    works(&RateLimiter::with_redis(store)).await;
+    works(&RateLimiter::new(store)).await;
 }
 
 #[tokio::test]
@@ -107,11 +107,11 @@ async fn the_documented_user_is_enough_behind_sentinel() {
     }
     let url = set_up.url().replace("redis-sentinel://", "redis-sentinel://limiter:s3cret@");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
-    works(&RateLimiter::with_redis(store)).await;
+    works(&RateLimiter::new(store)).await;
     // Without what the documentation adds for Sentinel the master is not recognised.
     set_up.master.must("ACL SETUSER limiter -role");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(1)).build().unwrap();
-    assert!(RateLimiter::with_redis(store).check(&MINUTE, "a").await.is_err());
+    assert!(RateLimiter::new(store).check(&MINUTE, "a").await.is_err());
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn a_slot_that_moves_under_load_causes_no_error_and_no_lost_count() {
     let store = RedisStore::builder(&cluster.url())
         .deadline(Duration::from_secs(20))
         .connect_timeout(Duration::from_secs(20));
-    let limiter = RateLimiter::with_redis(store.build().unwrap());
+    let limiter = RateLimiter::new(store.build().unwrap());
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
     // Where the caller is, and where she goes.
     let mut from = 0;

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use ratelimit_core::{Algorithm, Check, ConfigError, OnError, Policy, RateLimiter, RedisStore, StoreError};
+use ratelimit_core::{
+    Algorithm, Check, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError,
+};
 use tests::ALGORITHMS;
 use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
@@ -20,7 +22,7 @@ async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
     proxy.set(Mode::Distance(Duration::from_millis(600)));
     let builder = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(1));
     let store = builder.connect_timeout(Duration::from_secs(10)).build().unwrap();
-    let limiter = RateLimiter::with_redis(store);
+    let limiter = RateLimiter::new(store);
     let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
     // The server knows the script; otherwise it would have to be sent in a second round trip.
     assert!(server.limiter().check(&policy, "first").await.unwrap().is_allowed());
@@ -47,7 +49,7 @@ async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
     let proxy = Proxy::before(server.port());
     let url = proxy.url();
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(60)).build().unwrap();
-    let limiter = RateLimiter::with_redis(store);
+    let limiter = RateLimiter::new(store);
     let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
     assert!(decides(&limiter).await);
     let calls = async || server.info("commandstats", "cmdstat_evalsha:calls").await;
@@ -78,7 +80,7 @@ async fn each_queued_request_has_its_own_deadline() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let url = proxy.url();
-    let limiter = RateLimiter::with_redis(RedisStore::builder(&url).deadline(DEADLINE).build().unwrap());
+    let limiter = RateLimiter::new(RedisStore::builder(&url).deadline(DEADLINE).build().unwrap());
     let policy = Policy::builder("k").on_error(OnError::Deny).build();
     assert!(decides(&limiter).await);
     proxy.set(Mode::Swallow);
@@ -176,7 +178,7 @@ async fn a_user_with_few_permissions_is_enough() {
         limiter.reset(&policy, "a").await.unwrap();
     }
     let elsewhere = RedisStore::builder(&url).prefix("elsewhere").build().unwrap();
-    let elsewhere = RateLimiter::with_redis(elsewhere);
+    let elsewhere = RateLimiter::new(elsewhere);
     let end = Instant::now() + Duration::from_secs(5);
     let reason = loop {
         // Without a reason while the first attempt is under way.
@@ -187,6 +189,35 @@ async fn a_user_with_few_permissions_is_enough() {
         assert!(Instant::now() < end, "{error:?}");
     };
     assert!(reason.to_lowercase().contains("no permission") || reason.contains("NOPERM"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_host_without_an_address_is_reported_by_the_connection() {
+    for url in [
+        "redis://:s3cret@no-such-host.invalid:6379/",
+        "redis-sentinel://:s3cret@no-such-host.invalid:1,no-other-host.invalid:2/main",
+        "redis-cluster://:s3cret@no-such-host.invalid:1,no-other-host.invalid:2",
+    ] {
+        let started = Instant::now();
+        let limiter = RateLimiter::redis(url).unwrap();
+        assert!(started.elapsed() < Duration::from_millis(500), "DNS kept the constructor waiting");
+        assert!(!limiter.is_ready());
+        let end = started + Duration::from_secs(20);
+        let reason = loop {
+            // Without a reason while the first attempt is being made, and with another if DNS takes too long.
+            let error = limiter.check(&MINUTE, "a").await.unwrap_err();
+            let reason = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            if reason.contains("no-such-host.invalid") || Instant::now() > end {
+                break reason;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert!(
+            reason.starts_with("the Redis host `no-such-host.invalid` does not resolve: "),
+            "{url}: {reason}"
+        );
+        assert!(!reason.contains("s3cret"), "{reason}");
+    }
 }
 
 #[test]
@@ -205,12 +236,10 @@ fn an_invalid_url_is_reported_without_its_secrets() {
         ("redis://:s3cret@localhost:port/", "invalid port number"),
         ("redis://:s3cret@", "empty host"),
         ("redis://:s3cret@localhost/db", "Invalid database number"),
-        ("redis://:s3cret@no-such-host.invalid:6379/", "does not resolve"),
         ("redis-sentinel://:s3cret@127.0.0.1:26379", "no service name"),
         ("redis-sentinel://:s3cret@127.0.0.1:26379/", "no service name"),
         ("redis-sentinel://:s3cret@127.0.0.1:port/main", "invalid port number"),
         ("redis-cluster://:s3cret@127.0.0.1:7000,:7001", "empty host"),
-        ("redis-cluster://:s3cret@no-such-host.invalid:1,no-such-host.invalid:2", "does not resolve"),
     ] {
         let error = RateLimiter::redis(url).unwrap_err();
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -219,5 +248,5 @@ fn an_invalid_url_is_reported_without_its_secrets() {
         assert!(!text.contains("s3cret"), "{text}");
     }
     let prefix = RedisStore::builder("redis://127.0.0.1/").prefix("{}").build().unwrap_err();
-    assert!(matches!(prefix, ConfigError::Prefix));
+    assert!(matches!(prefix, RedisConfigError::Prefix));
 }

@@ -73,19 +73,19 @@ async fn only_a_cached_denial_answers_without_the_server() {
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {
             // Until one is denied nothing is known.
             let before = script_calls(&server).await;
-            assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}");
-            assert_eq!(limiter.check_all_now(&group), None, "{algorithm}");
+            assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{algorithm}");
+            assert_eq!(limiter.try_check_all(&group).unwrap(), None, "{algorithm}");
             assert_eq!(script_calls(&server).await, before, "{algorithm}: no call");
         }
         clock.advance(MICRO);
         let again = limiter.check(&policy, "a").await.unwrap();
         assert!(!again.is_allowed(), "{algorithm}");
-        assert_eq!(limiter.check_now(&policy, "a").as_ref(), Some(&again), "{algorithm}");
-        let known = limiter.check_all_now(&group).unwrap();
+        assert_eq!(limiter.try_check(&policy, "a").unwrap().as_ref(), Some(&again), "{algorithm}");
+        let known = limiter.try_check_all(&group).unwrap().unwrap();
         assert_eq!((known.is_allowed(), known.outcomes()), (false, &[again.clone()][..]), "{algorithm}");
-        assert_eq!(limiter.check_now(&policy, "b"), None, "{algorithm}: another caller");
+        assert_eq!(limiter.try_check(&policy, "b").unwrap(), None, "{algorithm}: another caller");
         clock.advance(again.retry_after().unwrap());
-        assert_eq!(limiter.check_now(&policy, "a"), None, "{algorithm}: the wait is over");
+        assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{algorithm}: the wait is over");
     }
 }
 
@@ -99,8 +99,8 @@ async fn a_cached_denial_lives_no_longer_than_configured() {
     let clock = clock_at_start();
     let hourly = policy(Algorithm::SlidingWindowLog, 1, 3_600_000);
     for (longest, caller) in [(Duration::from_secs(1), "a"), (Duration::from_millis(20), "b")] {
-        let store = server.builder_at(&clock).longest_refusal(longest).build().unwrap();
-        let limiter = RateLimiter::with_redis(store);
+        let store = server.builder_at(&clock).denial_cache_ttl(longest).build().unwrap();
+        let limiter = RateLimiter::new(store);
         assert!(limiter.check(&hourly, caller).await.unwrap().is_allowed());
         for _ in 0..3 {
             assert_eq!(passes(&server, &limiter, &hourly, caller).await, (false, 1));
@@ -269,8 +269,8 @@ async fn a_dropped_reset_ends_a_cached_denial() {
 async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
     let proxy = Proxy::before(server.port());
     let store =
-        RedisStore::builder(&proxy.url()).deadline(MINUTE).heartbeat(60 * MINUTE).clock(clock.clone());
-    let limiter = RateLimiter::with_redis(store.longest_refusal(60 * MINUTE).build().unwrap());
+        RedisStore::builder(&proxy.url()).deadline(MINUTE).ping_interval(60 * MINUTE).clock(clock.clone());
+    let limiter = RateLimiter::new(store.denial_cache_ttl(60 * MINUTE).build().unwrap());
     let _ = limiter.peek(&policy(Algorithm::FixedWindow, 1, 1), "first").await.unwrap();
     (limiter, proxy)
 }

@@ -46,7 +46,7 @@ impl Twins {
         let clock = FakeClock::at(Timestamp::from_micros(START));
         Self {
             redis: server.uncached_limiter_at(&clock),
-            model: RateLimiter::with_store(Reference::new(&clock)),
+            model: RateLimiter::new(Reference::new(&clock)),
             clock,
             now: START,
         }
@@ -448,7 +448,7 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
         let reservation = if random.below(4) == 0 {
             let at = entry(random.pick(&[1, ENTRIES, ENTRIES + 1, entries / 2, entries]));
             clock.set(Timestamp::from_micros(at));
-            let elsewhere = RateLimiter::with_memory(MemoryStore::new().with_clock(clock.clone()));
+            let elsewhere = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
             elsewhere.check_all(&group).await.unwrap().reservation(&group)
         } else {
             None

@@ -250,8 +250,8 @@ fn compare_histories(everything: bool) {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     let limiter = |prefix| {
-        let store = server.builder_at(&clock).prefix(prefix).longest_refusal(Duration::ZERO).build();
-        RateLimiter::with_redis(store.unwrap())
+        let store = server.builder_at(&clock).prefix(prefix).denial_cache_ttl(Duration::ZERO).build();
+        RateLimiter::new(store.unwrap())
     };
     let (together, alone) = (limiter("one"), limiter("each"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -20,7 +20,7 @@ pub fn flood(callers: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let empty = resident_kib();
-        let limiter = RateLimiter::with_memory(MemoryStore::new());
+        let limiter = RateLimiter::new(MemoryStore::new());
         let allowed = async |caller: &[u8]| limiter.check(&FLOODED, caller).await.unwrap().is_allowed();
         assert!(allowed(b"victim").await && allowed(b"victim").await && !allowed(b"victim").await);
         let (mut passed, mut full) = (0u64, 0);

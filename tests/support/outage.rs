@@ -59,7 +59,7 @@ impl Outage {
     pub fn with(name: &str, builder: RedisStoreBuilder) -> Self {
         let (log, guard) = Log::of_thread();
         let four = NonZeroU32::new(4).unwrap();
-        let limiter = RateLimiter::redis_builder(builder.build().unwrap()).instances(four).build();
+        let limiter = RateLimiter::builder(builder.build().unwrap()).instances(four).build();
         Self {
             name: name.to_owned(),
             limiter,

@@ -307,14 +307,12 @@ impl Server {
 
     /// A limiter on this server's own clock. Its deadline is long, so that a busy machine fails no test.
     pub fn limiter(&self) -> RateLimiter {
-        RateLimiter::with_redis(
-            RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).build().unwrap(),
-        )
+        RateLimiter::new(RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).build().unwrap())
     }
 
     /// A limiter whose scripts believe `clock`.
     pub fn limiter_at(&self, clock: &FakeClock) -> RateLimiter {
-        RateLimiter::with_redis(self.store_at(clock))
+        RateLimiter::new(self.store_at(clock))
     }
 
     pub fn store_at(&self, clock: &FakeClock) -> RedisStore {
@@ -323,7 +321,7 @@ impl Server {
 
     /// A limiter without a denial cache: every check goes to the server.
     pub fn uncached_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
-        RateLimiter::with_redis(self.builder_at(clock).longest_refusal(Duration::ZERO).build().unwrap())
+        RateLimiter::new(self.builder_at(clock).denial_cache_ttl(Duration::ZERO).build().unwrap())
     }
 
     pub fn builder_at(&self, clock: &FakeClock) -> RedisStoreBuilder {

@@ -22,7 +22,7 @@ pub const START: u64 = 1_700_000_040;
 pub fn clocked() -> (RateLimiter, FakeClock) {
     let clock = FakeClock::at(Timestamp::from_micros(START * 1_000_000));
     let store = MemoryStore::new().with_clock(clock.clone());
-    (RateLimiter::with_memory(store), clock)
+    (RateLimiter::new(store), clock)
 }
 
 /// A limiter in memory whose time stands still.
@@ -43,7 +43,7 @@ pub fn watched_builder() -> (RateLimiterBuilder, Arc<Watch>) {
         counts: MemoryStore::new().with_clock(FakeClock::at(Timestamp::from_micros(START * 1_000_000))),
         watch: Arc::clone(&watch),
     };
-    (RateLimiter::store_builder(store), watch)
+    (RateLimiter::builder(store), watch)
 }
 
 /// The test's end of a watched store.

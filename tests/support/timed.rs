@@ -26,14 +26,14 @@ pub struct Timed {
 
 /// The specification itself: the pure decision over a map of states.
 pub fn reference() -> Timed {
-    timed(None, |clock, _| RateLimiter::with_store(Reference::new(clock)))
+    timed(None, |clock, _| RateLimiter::new(Reference::new(clock)))
 }
 
 /// Counts in memory, with room for more callers than any test has.
 pub fn memory() -> Timed {
     timed(None, |clock, _| {
         let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-        RateLimiter::with_memory(store)
+        RateLimiter::new(store)
     })
 }
 

@@ -108,7 +108,7 @@ impl Stage<'_> {
         let group = [Check::new(&full, "0")];
         // Of an entry of another server's log, which was admitted at the same instant.
         self.go(1, Duration::ZERO);
-        let elsewhere = RateLimiter::with_memory(MemoryStore::new().with_clock(self.clock.clone()));
+        let elsewhere = RateLimiter::new(MemoryStore::new().with_clock(self.clock.clone()));
         let taken =
             self.bench.runtime.block_on(elsewhere.check_all(&group)).unwrap().reservation(&group).unwrap();
         self.go(entries, if case == Case::Expired { WINDOW } else { Duration::from_micros(1) });
@@ -153,7 +153,7 @@ fn log(max: u64) -> Policy {
 fn measure(bench: &Bench<'_>, server: &Server, size: u64) -> Vec<Spread> {
     let clock = FakeClock::at(Timestamp::from_micros(START_US));
     let store = RedisStore::builder(&server.url()).deadline(Duration::from_secs(20)).clock(clock.clone());
-    let limiter = RateLimiter::with_redis(store.longest_refusal(Duration::ZERO).build().unwrap());
+    let limiter = RateLimiter::new(store.denial_cache_ttl(Duration::ZERO).build().unwrap());
     let stage = Stage { bench, server, clock, limiter };
     let mut filled = 0;
     let spreads = Case::ALL.map(|case| {

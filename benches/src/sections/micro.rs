@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::test::TestRequest;
-use ratelimit_actix::core::algorithm::{Member, Mode, State, decide};
+use ratelimit_actix::core::store::toolkit::{Mode, State};
 use ratelimit_actix::{Check, IntoCaller, Policy, Timestamp, caller};
 
 use super::{Bench, compare};
@@ -38,7 +38,7 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
         Variant::timed("IPv4 address of a request", times, || drop(black_box(caller::ip(black_box(&v4))))),
         Variant::timed("IPv6 address of a request", times, || drop(black_box(caller::ip(black_box(&v6))))),
         Variant::timed("20 letters", times, || {
-            drop(black_box(black_box("abcdefghijklmnopqrst").into_caller()))
+            drop(black_box(black_box("abcdefghijklmnopqrst").into_caller()));
         }),
         Variant::timed("an integer", times, || drop(black_box(black_box(7_u64).into_caller()))),
         Variant::timed("a text and an integer", times, || {
@@ -53,12 +53,11 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
 }
 
 fn step(name: &str, policy: Policy, times: u64) -> Variant<'static, f64> {
-    let mut states = [State::new(&policy)];
+    let mut state = State::new(&policy);
     let mut now = START_US;
     Variant::timed(name, times, move || {
         now += 1000;
-        let member = Member { policy: &policy, cost: 1, state: 0 };
-        let outcome = decide(&[member], &mut states, Timestamp::from_micros(now), Mode::Check);
+        let outcome = state.decide(&policy, 1, Timestamp::from_micros(now), Mode::Check);
         assert!(black_box(outcome).is_allowed());
     })
 }

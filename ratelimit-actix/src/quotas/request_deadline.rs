@@ -29,7 +29,7 @@ impl RequestDeadline {
     /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call that needs a round
     /// trip fails as if the store did not answer.
     pub(crate) async fn run<T>(&self, limiter: &RateLimiter, call: impl AsyncFnOnce(&RateLimiter) -> T) -> T {
-        // The memory store never waits, and a custom store has deadlines of its own.
+        // The memory store never waits, and a custom store may have no deadline.
         let Some(deadline) = limiter.deadline() else { return call(limiter).await };
         let started = Instant::now();
         let result = call(&limiter.with_deadline(deadline.saturating_sub(self.waited.get()))).await;

@@ -19,13 +19,13 @@ pub enum Mode {
 
 /// One limit of a group, as [`decide`] takes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub(crate) struct Member<'a> {
     /// Policy of the limit.
-    pub policy: &'a Policy,
+    pub(crate) policy: &'a Policy,
     /// Units to charge.
-    pub cost: u64,
+    pub(crate) cost: u64,
     /// Index of the state; members with the same policy and partition have the same index.
-    pub state: usize,
+    pub(crate) state: usize,
 }
 
 /// Decides about a group of limits at one instant: all are charged, or none is.
@@ -33,26 +33,14 @@ pub struct Member<'a> {
 /// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once.
 /// This is the whole of a decision; a store adds that no other decision about these states comes between.
 ///
-/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows.
-///
-/// # Panics
-///
-/// Panics if the index of a member's state is out of bounds.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use ratelimit_core::algorithm::{Member, Mode, State, decide};
-/// use ratelimit_core::{Policy, Timestamp};
-///
-/// let policy = Policy::new("k", 10, Duration::from_secs(60));
-/// let mut states = [State::new(&policy)];
-/// let members = [Member { policy: &policy, cost: 3, state: 0 }];
-/// let outcome = decide(&members, &mut states, Timestamp::from_micros(1_000_000), Mode::Check);
-/// assert_eq!(outcome.outcomes()[0].remaining(), 7);
-/// ```
-pub fn decide(members: &[Member<'_>], states: &mut [State], now: Timestamp, mode: Mode) -> GroupOutcome {
+/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
+/// the index of a member's state is out of bounds.
+pub(crate) fn decide(
+    members: &[Member<'_>],
+    states: &mut [State],
+    now: Timestamp,
+    mode: Mode,
+) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
         return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));

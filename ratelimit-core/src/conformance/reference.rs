@@ -5,15 +5,18 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-use crate::algorithm::{Member, Mode, State, decide};
 use crate::check::Check;
 use crate::clock::{Clock, FakeClock};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 use crate::store::Store;
+use crate::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
 
-/// The specification as a store: [`decide`] over a map, under one lock, and nothing else.
+/// Digests need no secret here.
+const DIGEST_KEY: [u8; 16] = [0; 16];
+
+/// The specification as a store: [`decide_with`] over a map, under one lock, and nothing else.
 ///
 /// Never drops a state; use it only to compare other stores with.
 pub struct Reference {
@@ -28,24 +31,7 @@ impl Reference {
     }
 
     fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
-        let mut stored = self.states.lock();
-        let mut distinct: Vec<(u128, State)> = Vec::new();
-        let mut members = Vec::new();
-        for check in group {
-            let digest = check.digest(&[0; 16]);
-            let state = distinct.iter().position(|(other, _)| *other == digest).unwrap_or_else(|| {
-                let state = stored.get(&digest).cloned().unwrap_or_else(|| State::new(check.policy()));
-                distinct.push((digest, state));
-                distinct.len() - 1
-            });
-            members.push(Member { policy: check.policy(), cost: check.units(), state });
-        }
-        let (digests, mut states): (Vec<_>, Vec<_>) = distinct.into_iter().unzip();
-        let outcome = decide(&members, &mut states, self.clock.now(), mode);
-        if mode == Mode::Check {
-            stored.extend(digests.into_iter().zip(states));
-        }
-        outcome
+        decide_with(group, mode, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock())
     }
 }
 
@@ -59,19 +45,12 @@ impl Store for Reference {
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        for check in group {
-            self.states.lock().remove(&check.digest(&[0; 16]));
-        }
+        reset_with(group, &DIGEST_KEY, &mut *self.states.lock());
         Ok(())
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        for taken in reservation.taken() {
-            let check = taken.check();
-            if let Some(state) = self.states.lock().get_mut(&check.digest(&[0; 16])) {
-                state.refund(check.policy(), self.clock.now(), taken.at(), taken.until(), check.units());
-            }
-        }
+        refund_with(reservation, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock());
         Ok(())
     }
 }

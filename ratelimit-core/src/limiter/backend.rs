@@ -1,114 +1,202 @@
-//! The kinds of stores that a limiter holds.
+//! The store of a limiter, as a trait object where it may take a round trip, and the fallback behind it.
 
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::slice;
 use std::time::Duration;
 
 use crate::algorithm::Mode;
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::outcome::GroupOutcome;
+use crate::fallback::Fallback;
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
+use crate::store::Store;
 use crate::store::memory::MemoryStore;
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
-use crate::store::{ErasedStore, Store};
 
-/// The store of a limiter. The built-in stores are named, so that calls to the in-process store allocate nothing.
+/// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a virtual call.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(MemoryStore),
-    #[cfg(feature = "redis")]
-    Redis(Box<RedisStore>),
-    Custom(Box<dyn ErasedStore>),
+    Dyn(Box<dyn DynStore>),
 }
 
-#[cfg_attr(not(feature = "redis"), allow(unused_variables, reason = "deadlines are for the Redis store"))]
 impl Backend {
-    /// `memory`, `redis` or `custom`.
-    pub(super) const fn kind(&self) -> &'static str {
-        match self {
-            Self::Memory(_) => "memory",
-            #[cfg(feature = "redis")]
-            Self::Redis(_) => "redis",
-            Self::Custom(_) => "custom",
+    pub(super) fn new<S: Store>(store: S) -> Self {
+        let mut store = Some(store);
+        // A type test, so that a memory store that arrives through a generic function is recognized as well.
+        let memory = (&mut store as &mut dyn Any).downcast_mut::<Option<MemoryStore>>();
+        match (memory.and_then(Option::take), store) {
+            (Some(memory), _) => Self::Memory(memory),
+            (None, Some(store)) => Self::Dyn(Box::new(store)),
+            (None, None) => unreachable!("only a memory store is taken out"),
         }
     }
 
-    /// Whether the store is ready; a custom store always is.
-    pub(super) fn is_ready(&self) -> bool {
+    /// The store as a trait object, for what is not on the hot path.
+    pub(super) fn as_dyn(&self) -> &dyn DynStore {
         match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(store) => store.is_connected(),
-            Self::Memory(_) | Self::Custom(_) => true,
+            Self::Memory(store) => store,
+            Self::Dyn(store) => &**store,
         }
+    }
+}
+
+/// Future of a [`DynStore`].
+pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// How long a call waits for the store, and what decides when the store does not.
+#[derive(Clone, Copy)]
+pub(super) struct CallContext<'a> {
+    pub(super) limit: Duration,
+    pub(super) fallback: &'a Fallback,
+}
+
+/// A [`Store`] as a trait object. Each call is one box, with the fallback in it.
+pub(super) trait DynStore: fmt::Debug + Send + Sync {
+    fn kind(&self) -> &'static str;
+    fn is_ready(&self) -> bool;
+    fn deadline(&self) -> Option<Duration>;
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome>;
+    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
+    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
+    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
+    fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
+}
+
+impl<S: Store> DynStore for S {
+    fn kind(&self) -> &'static str {
+        Store::kind(self)
     }
 
-    /// The store's own deadline; `None` if it has none.
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(store) => Some(store.deadline()),
-            Self::Memory(_) | Self::Custom(_) => None,
-        }
+    fn is_ready(&self) -> bool {
+        Store::is_ready(self)
     }
 
-    /// The denial of this group, if it is in the denial cache, which only the Redis store has.
-    pub(super) fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(store) => store.cached_denial(group),
-            Self::Memory(_) | Self::Custom(_) => None,
-        }
+    fn deadline(&self) -> Option<Duration> {
+        Store::deadline(self)
     }
 
-    /// Decides about a group that is not in the denial cache.
-    pub(super) async fn check(
-        &self,
-        group: &[Check<'_>],
-        deadline: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        match self {
-            Self::Memory(store) => Ok(store.decide(group, Mode::Check)),
-            #[cfg(feature = "redis")]
-            Self::Redis(store) => store.check_within(group, deadline).await,
-            Self::Custom(store) => store.check(group).await,
-        }
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        Store::try_check(self, group)
     }
 
-    pub(super) async fn peek(
-        &self,
-        group: &[Check<'_>],
-        deadline: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        match self {
-            Self::Memory(store) => Ok(store.decide(group, Mode::Peek)),
-            #[cfg(feature = "redis")]
-            // Boxed so that the in-memory future stays small.
-            Self::Redis(store) => Box::pin(store.peek_within(group, deadline)).await,
-            Self::Custom(store) => store.peek(group).await,
-        }
+    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { only(check_group(self, &[check], context).await?) })
     }
 
-    pub(super) async fn reset(&self, group: &[Check<'_>], deadline: Duration) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(store) => Store::reset(store, group).await,
-            #[cfg(feature = "redis")]
-            // Boxed so that the in-memory future stays small.
-            Self::Redis(store) => Box::pin(store.reset_within(group, deadline)).await,
-            Self::Custom(store) => store.reset(group).await,
-        }
+    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(check_group(self, group, context))
     }
 
-    pub(super) async fn refund(
-        &self,
-        reservation: &Reservation<'_>,
-        deadline: Duration,
-    ) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(store) => Store::refund(store, reservation).await,
-            #[cfg(feature = "redis")]
-            // Boxed so that the in-memory future stays small.
-            Self::Redis(store) => Box::pin(store.refund_within(reservation, deadline)).await,
-            Self::Custom(store) => store.refund(reservation).await,
-        }
+    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(async move {
+            match self.peek_within(group, context.limit).await {
+                Ok(outcome) => Ok(outcome),
+                Err(error) => decide_without_store(self, group, Mode::Peek, error, context.fallback).await,
+            }
+        })
     }
+
+    fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(self.reset_within(group, limit))
+    }
+
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(self.refund_within(reservation, limit))
+    }
+}
+
+/// Decides about a group by a store that may take a round trip, or by the fallback.
+async fn check_group<S: Store>(
+    store: &S,
+    group: &[Check<'_>],
+    context: CallContext<'_>,
+) -> Result<GroupOutcome, StoreError> {
+    #[cfg(feature = "metrics")]
+    let stopwatch = crate::metrics::Stopwatch::start();
+    match store.check_within(group, context.limit).await {
+        Ok(outcome) => {
+            #[cfg(feature = "metrics")]
+            {
+                stopwatch.decided();
+                crate::metrics::decided(group, outcome.outcomes());
+            }
+            context.fallback.record_reply();
+            Ok(outcome)
+        }
+        Err(error) => decide_without_store(store, group, Mode::Check, error, context.fallback).await,
+    }
+}
+
+async fn decide_without_store<S: Store>(
+    store: &S,
+    group: &[Check<'_>],
+    mode: Mode,
+    error: StoreError,
+    fallback: &Fallback,
+) -> Result<GroupOutcome, StoreError> {
+    // The timeout of a request with less time than the store's deadline says nothing about the store.
+    let is_outage = match (&error, store.deadline()) {
+        (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
+        _ => true,
+    };
+    Box::pin(fallback.decide(group, mode, error, is_outage)).await
+}
+
+/// Decides about one limit in memory, without a group, which would take as long as the decision itself.
+#[inline]
+pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>) -> Outcome {
+    measured(slice::from_ref(check), || store.decide_one(check, Mode::Check), slice::from_ref)
+}
+
+/// Decides about a group in memory.
+#[inline]
+pub(super) fn decide_group_in_memory(store: &MemoryStore, group: &[Check<'_>]) -> GroupOutcome {
+    measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes)
+}
+
+/// Decides about one limit without awaiting, if the store can.
+pub(super) fn try_one(store: &dyn DynStore, check: &Check<'_>) -> Result<Option<Outcome>, StoreError> {
+    try_group(store, slice::from_ref(check))?.map(only).transpose()
+}
+
+/// Decides about a group without awaiting, if the store can.
+pub(super) fn try_group(
+    store: &dyn DynStore,
+    group: &[Check<'_>],
+) -> Result<Option<GroupOutcome>, StoreError> {
+    let Some(outcome) = store.try_check(group) else { return Ok(None) };
+    if outcome.outcomes().len() != group.len() {
+        return Err(StoreError::Protocol { expected: "one outcome for each check" });
+    }
+    #[cfg(feature = "metrics")]
+    crate::metrics::decided(group, outcome.outcomes());
+    Ok(Some(outcome))
+}
+
+/// Decides in memory, and records metrics.
+#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
+fn measured<T>(
+    group: &[Check<'_>],
+    decide: impl FnOnce() -> T,
+    outcomes: impl FnOnce(&T) -> &[Outcome],
+) -> T {
+    #[cfg(feature = "metrics")]
+    let stopwatch = crate::metrics::Stopwatch::start();
+    let decided = decide();
+    #[cfg(feature = "metrics")]
+    {
+        stopwatch.decided();
+        crate::metrics::decided(group, outcomes(&decided));
+    }
+    decided
+}
+
+/// The outcome of a group of one.
+pub(super) fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
+    outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }

@@ -9,8 +9,6 @@ use super::{Inner, RateLimiter};
 use crate::fallback::Fallback;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
-#[cfg(feature = "redis")]
-use crate::store::redis::RedisStore;
 
 /// Settings of a [`RateLimiter`] beside those of its store.
 #[derive(Debug)]
@@ -46,74 +44,82 @@ impl RateLimiterBuilder {
 }
 
 impl RateLimiter {
-    /// Creates a limiter that counts in this process, for up to 100,000 callers.
+    /// Creates a limiter over a store: a [`MemoryStore`] or a `RedisStore` with settings of its own, or a custom
+    /// [`Store`].
+    ///
+    /// Create one and clone it. See [`Store`] for the contract of a custom store, the
+    /// [conformance suite](crate::conformance) for its tests, and `examples/custom_store.rs`. [`builder`](Self::builder) has
+    /// further settings.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::{MemoryStore, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(MemoryStore::with_max_callers(1_000_000));
+    /// assert_eq!(limiter.store_kind(), "memory");
+    /// ```
+    pub fn new(store: impl Store) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// Starts a limiter over a store, with settings beside those of the store.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::num::NonZeroU32;
+    /// use ratelimit_core::{RateLimiter, RedisStore};
+    ///
+    /// # fn main() -> Result<(), ratelimit_core::RedisConfigError> {
+    /// let store = RedisStore::builder("redis://127.0.0.1/").build()?;
+    /// // During an outage each of the four processes enforces a quarter of a limit.
+    /// let limiter = RateLimiter::builder(store).instances(const { NonZeroU32::new(4).unwrap() }).build();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(store: impl Store) -> RateLimiterBuilder {
+        RateLimiterBuilder {
+            store: Backend::new(store),
+            instances: NonZeroU32::MIN,
+            fallback_callers: DEFAULT_MAX_CALLERS,
+        }
+    }
+
+    /// Creates a limiter that counts in this process, for up to 100,000 callers:
+    /// `RateLimiter::new(MemoryStore::new())`.
     ///
     /// Create one and clone it: two limiters count separately.
     pub fn in_memory() -> Self {
-        Self::with_memory(MemoryStore::new())
-    }
-
-    /// Creates a limiter over an in-process store with settings of its own.
-    pub fn with_memory(store: MemoryStore) -> Self {
-        Self::from_backend(Backend::Memory(store)).build()
+        Self::new(MemoryStore::new())
     }
 
     /// Creates a limiter that shares its counts with every process that uses the same Redis server, Sentinel service or
-    /// Cluster. [`RedisStore::builder`] lists the forms of the URL.
+    /// Cluster: `RateLimiter::new(RedisStore::builder(url).build()?)`.
+    /// [`RedisStore::builder`](crate::RedisStore::builder) lists the forms of the URL.
     ///
-    /// Resolves the host on the calling thread, which blocks while DNS replies, and starts a thread that connects in the
-    /// background and reconnects whenever the connection is lost. While there is no connection, every limit follows its
-    /// [failure policy](crate::OnError) at once.
+    /// Returns at once: neither a DNS look-up nor a connection is made on the calling thread. Starts a thread that connects
+    /// in the background and reconnects whenever the connection is lost. An attempt that fails is logged with its cause,
+    /// such as a host that does not resolve. While there is no connection, every limit follows its
+    /// [failure policy](crate::OnError) at once. [`is_ready`](Self::is_ready) reports the connection.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::RedisUrl`](crate::ConfigError::RedisUrl) if the URL is invalid,
-    /// [`ConfigError::RedisHost`](crate::ConfigError::RedisHost) if its host has no address, and
-    /// [`ConfigError::Thread`](crate::ConfigError::Thread) if the thread does not start.
+    /// [`RedisConfigError::Url`](crate::RedisConfigError::Url) if the URL is invalid, and
+    /// [`RedisConfigError::Thread`](crate::RedisConfigError::Thread) if the thread does not start.
     ///
     /// # Examples
     ///
     /// ```no_run
     /// use ratelimit_core::RateLimiter;
     ///
-    /// # fn main() -> Result<(), ratelimit_core::ConfigError> {
+    /// # fn main() -> Result<(), ratelimit_core::RedisConfigError> {
     /// let limiter = RateLimiter::redis("redis://127.0.0.1/")?;
     /// # Ok(())
     /// # }
     /// ```
     #[cfg(feature = "redis")]
-    pub fn redis(url: &str) -> Result<Self, crate::error::ConfigError> {
-        Ok(Self::with_redis(RedisStore::builder(url).build()?))
-    }
-
-    /// Creates a limiter over a Redis store with settings of its own:
-    /// `RateLimiter::with_redis(RedisStore::builder(url).build()?)`.
-    #[cfg(feature = "redis")]
-    pub fn with_redis(store: RedisStore) -> Self {
-        Self::redis_builder(store).build()
-    }
-
-    /// Starts a limiter over a Redis store.
-    #[cfg(feature = "redis")]
-    pub fn redis_builder(store: RedisStore) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Redis(Box::new(store)))
-    }
-
-    /// Creates a limiter over a store of your own: see [`Store`] for its contract, the
-    /// [conformance suite](crate::conformance) for its tests, and `examples/custom_store.rs`.
-    ///
-    /// For the built-in stores use [`with_memory`](Self::with_memory) and `with_redis`: through this
-    /// constructor [`check_now`](Self::check_now) never decides, and [`is_ready`](Self::is_ready) is always true.
-    pub fn with_store(store: impl Store) -> Self {
-        Self::store_builder(store).build()
-    }
-
-    /// Starts a limiter over a store of your own.
-    pub fn store_builder(store: impl Store) -> RateLimiterBuilder {
-        Self::from_backend(Backend::Custom(Box::new(store)))
-    }
-
-    fn from_backend(store: Backend) -> RateLimiterBuilder {
-        RateLimiterBuilder { store, instances: NonZeroU32::MIN, fallback_callers: DEFAULT_MAX_CALLERS }
+    pub fn redis(url: &str) -> Result<Self, crate::store::redis::RedisConfigError> {
+        Ok(Self::new(crate::store::redis::RedisStore::builder(url).build()?))
     }
 }

@@ -1,33 +1,64 @@
 //! The limiter of the process, for handlers that find no other.
 
-use std::sync::OnceLock;
+use once_cell::sync::OnceCell;
 
 use super::RateLimiter;
 
-static DEFAULT: OnceLock<RateLimiter> = OnceLock::new();
+// Of `once_cell`, because `try_insert` returns both the value that is installed and the one that was rejected; the cell of
+// the standard library has it only in nightly versions.
+static INSTALLED: OnceCell<RateLimiter> = OnceCell::new();
 
 impl RateLimiter {
-    /// Installs this as the limiter of the process, for handlers that find no other.
+    /// Installs this as the limiter of the process, for handlers that find no other. Returns the installed limiter.
+    ///
+    /// Call it once, when the program starts. An installed limiter is never replaced.
     ///
     /// # Errors
     ///
-    /// This limiter, if one is installed already.
+    /// [`InstallError`] if a limiter is installed already. The error gives this limiter back.
     ///
     /// # Examples
     ///
     /// ```
-    /// use ratelimit_core::RateLimiter;
+    /// use ratelimit_core::{InstallError, RateLimiter};
     ///
-    /// assert!(RateLimiter::in_memory().install().is_ok());
-    /// assert!(RateLimiter::in_memory().install().is_err(), "only the first is installed");
+    /// # fn main() -> Result<(), InstallError> {
+    /// let limiter = RateLimiter::in_memory().install()?;
+    /// assert_eq!(limiter.store_kind(), "memory");
     /// assert!(RateLimiter::installed().is_some());
+    ///
+    /// let error = RateLimiter::in_memory().install().unwrap_err();
+    /// let second: RateLimiter = error.into_limiter();
+    /// # let _ = second;
+    /// # Ok(())
+    /// # }
     /// ```
-    pub fn install(self) -> Result<(), Self> {
-        DEFAULT.set(self)
+    pub fn install(self) -> Result<&'static Self, InstallError> {
+        INSTALLED.try_insert(self).map_err(|(installed, rejected)| InstallError { installed, rejected })
     }
 
     /// Limiter of the process, if one was [installed](Self::install).
     pub fn installed() -> Option<&'static Self> {
-        DEFAULT.get()
+        INSTALLED.get()
+    }
+}
+
+/// Error of [`RateLimiter::install`]: a limiter is installed already.
+#[derive(Debug, thiserror::Error)]
+#[error("a rate limiter is installed already for this process; install one, when the program starts")]
+pub struct InstallError {
+    installed: &'static RateLimiter,
+    rejected: RateLimiter,
+}
+
+impl InstallError {
+    /// The limiter that is installed.
+    pub const fn installed(&self) -> &'static RateLimiter {
+        self.installed
+    }
+
+    /// Takes back the limiter that was not installed.
+    pub fn into_limiter(self) -> RateLimiter {
+        self.rejected
     }
 }

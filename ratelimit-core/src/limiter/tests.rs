@@ -1,17 +1,21 @@
 //! Decisions without awaiting: the same as with a future, and none if a round trip is needed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::clock::{FakeClock, Timestamp};
-use crate::policy::Algorithm;
+use crate::policy::{Algorithm, OnError};
 use crate::store::memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A limiter in memory with room for `callers` callers.
 fn limiter(clock: &FakeClock, callers: usize) -> RateLimiter {
-    RateLimiter::with_memory(MemoryStore::with_max_callers(callers).with_clock(clock.clone()))
+    RateLimiter::new(MemoryStore::with_max_callers(callers).with_clock(clock.clone()))
 }
 
 fn clock() -> FakeClock {
@@ -45,7 +49,12 @@ fn in_memory_every_decision_is_the_same_without_awaiting() {
             let caller = ["a", "b", "c"][step * 31 % 7 % 3];
             let policy = &policies[step % 5];
             let outcome = block_on(awaited.check(policy, caller)).unwrap();
-            assert_eq!(at_once.check_now(policy, caller), Some(outcome), "{}, step {step}", policy.key());
+            assert_eq!(
+                at_once.try_check(policy, caller).unwrap(),
+                Some(outcome),
+                "{}, step {step}",
+                policy.key()
+            );
 
             let other = &policies[(step + step / 5) % 5];
             let cost = step as u64 % 3;
@@ -58,7 +67,7 @@ fn in_memory_every_decision_is_the_same_without_awaiting() {
             let group = &group[..step % 5];
             let outcome = block_on(awaited.check_all(group)).unwrap();
             *(if outcome.is_allowed() { &mut allowed } else { &mut denied }) += 1;
-            assert_eq!(at_once.check_all_now(group), Some(outcome), "{}, step {step}", policy.key());
+            assert_eq!(at_once.try_check_all(group).unwrap(), Some(outcome), "{}, step {step}", policy.key());
         }
         assert!(allowed > 400 && denied > 400, "{allowed} and {denied} of the groups");
     }
@@ -70,19 +79,149 @@ fn a_group_that_is_too_large_is_not_decided() {
     let limiter = limiter(&clock, 1000);
     let policy = Policy::new("k", 1000, MINUTE);
     let group = vec![Check::new(&policy, "a"); MAX_GROUP + 1];
-    assert_eq!(limiter.check_all_now(&group), None);
+    // An error and not `None`, which a caller might take as "ask later".
+    assert!(matches!(limiter.try_check_all(&group), Err(StoreError::GroupTooLarge { .. })));
     assert!(matches!(block_on(limiter.check_all(&group)), Err(StoreError::GroupTooLarge { .. })));
     assert_eq!(block_on(limiter.peek(&policy, "a")).unwrap().remaining(), 1000, "nothing was taken");
-    assert!(limiter.check_all_now(&group[1..]).is_some_and(|outcome| outcome.is_allowed()));
+    assert!(limiter.try_check_all(&group[1..]).unwrap().is_some_and(|outcome| outcome.is_allowed()));
 }
 
 #[test]
-fn a_custom_store_never_decides_without_awaiting() {
-    let clock = clock();
-    let limiter = RateLimiter::with_store(MemoryStore::new().with_clock(clock));
+fn a_memory_store_is_recognized_whatever_passes_it() {
+    fn generic<S: Store>(store: S) -> RateLimiter {
+        RateLimiter::builder(store).build()
+    }
+    let limiter = generic(MemoryStore::new());
+    assert_eq!(limiter.store_kind(), "memory");
+    assert!(matches!(limiter.inner.store, Backend::Memory(_)));
+    assert!(limiter.is_ready());
+    assert_eq!(limiter.with_deadline(MINUTE).deadline(), None);
+}
+
+/// A custom store over one in memory, with or without the provided methods.
+#[derive(Debug)]
+struct Custom {
+    counts: MemoryStore,
+    /// What the provided methods report.
+    provides: bool,
+    ready: AtomicBool,
+    limits: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl Custom {
+    fn new(provides: bool) -> Self {
+        let counts = MemoryStore::new().with_clock(clock());
+        Self { counts, provides, ready: AtomicBool::new(false), limits: Arc::default() }
+    }
+}
+
+const DEADLINE: Duration = Duration::from_millis(100);
+
+impl Store for Custom {
+    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.counts.check(group).await
+    }
+
+    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.counts.peek(group).await
+    }
+
+    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+        self.counts.reset(group).await
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        self.counts.refund(reservation).await
+    }
+
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        (self.provides && group.len() != 3)
+            .then(|| self.counts.decide(&group[..group.len().min(5)], Mode::Check))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    fn kind(&self) -> &'static str {
+        "map"
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.provides.then_some(DEADLINE)
+    }
+
+    async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
+        self.limits.lock().push(limit);
+        if limit.is_zero() { Err(StoreError::Timeout { after: limit }) } else { self.check(group).await }
+    }
+
+    async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
+        self.limits.lock().push(limit);
+        self.peek(group).await
+    }
+
+    async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        self.limits.lock().push(limit);
+        self.reset(group).await
+    }
+
+    async fn refund_within(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
+        self.limits.lock().push(limit);
+        self.refund(reservation).await
+    }
+}
+
+#[test]
+fn a_custom_store_decides_without_awaiting_what_it_can() {
     let policy = Policy::new("k", 1, MINUTE);
-    assert_eq!(limiter.check_now(&policy, "a"), None);
-    assert_eq!(limiter.check_all_now(&[Check::new(&policy, "a")]), None);
-    assert!(block_on(limiter.check(&policy, "a")).unwrap().is_allowed(), "nothing was taken");
-    assert_eq!(limiter.check_now(&policy, "a"), None, "denied as it is");
+    let group = |size| vec![Check::new(&policy, "a"); size];
+    let awaits = RateLimiter::new(Custom::new(false));
+    assert_eq!(awaits.try_check(&policy, "a").unwrap(), None);
+    assert_eq!(awaits.try_check_all(&group(1)).unwrap(), None);
+    assert!(block_on(awaits.check(&policy, "a")).unwrap().is_allowed(), "nothing was charged");
+    assert_eq!(awaits.try_check(&policy, "a").unwrap(), None, "a denial is no exception");
+
+    let decides = RateLimiter::new(Custom::new(true));
+    assert!(decides.try_check(&policy, "a").unwrap().unwrap().is_allowed());
+    assert!(!decides.try_check(&policy, "a").unwrap().unwrap().is_allowed());
+    assert_eq!(decides.try_check_all(&group(3)).unwrap(), None);
+    let protocol = decides.try_check_all(&group(6));
+    assert!(matches!(protocol, Err(StoreError::Protocol { .. })), "an outcome is missing: {protocol:?}");
+}
+
+#[test]
+fn a_custom_store_reports_its_kind_readiness_and_deadline() {
+    let store = Custom::new(true);
+    let limits = Arc::clone(&store.limits);
+    let limiter = RateLimiter::new(store);
+    assert_eq!(limiter.store_kind(), "map");
+    assert!(!limiter.is_ready());
+    assert_eq!(limiter.deadline(), Some(DEADLINE));
+    assert_eq!(limiter.with_deadline(MINUTE).deadline(), Some(DEADLINE), "the store's own is shorter");
+    let rest = Duration::from_millis(30);
+    let limiter = limiter.with_deadline(rest);
+    assert_eq!(limiter.deadline(), Some(rest));
+
+    let policy = Policy::builder("k").max(1).window(MINUTE).on_error(OnError::Deny).build();
+    let group = [Check::new(&policy, "a"), Check::new(&policy, "b"), Check::new(&policy, "c")];
+    block_on(async {
+        let outcome = limiter.check_all(&group).await.unwrap();
+        let _ = limiter.peek(&policy, "a").await.unwrap();
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        limiter.reset(&policy, "a").await.unwrap();
+        let none_left = limiter.with_deadline(Duration::ZERO).check_all(&group).await;
+        assert!(matches!(none_left, Err(StoreError::Timeout { .. })), "{none_left:?}");
+    });
+    assert_eq!(*limits.lock(), [rest, rest, rest, rest, Duration::ZERO]);
+}
+
+#[test]
+fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
+    let installed = RateLimiter::new(Custom::new(true)).install().unwrap();
+    let error = RateLimiter::in_memory().install().unwrap_err();
+    assert!(std::ptr::eq(error.installed(), installed));
+    assert!(error.to_string().contains("installed already"), "{error}");
+    assert_eq!(error.into_limiter().store_kind(), "memory");
+    assert_eq!(RateLimiter::installed().unwrap().store_kind(), "map");
 }

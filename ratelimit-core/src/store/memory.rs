@@ -12,11 +12,12 @@ use smallvec::SmallVec;
 
 use self::shard::{Digest, Shard, overflow_digest, split};
 use super::Store;
-use crate::algorithm::{Member, Mode, State, decide};
+use crate::algorithm::{Mode, State, StateSlots, decide_slots};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::Policy;
 use crate::reservation::Reservation;
 
 /// Default number of callers that a [`MemoryStore`] holds.
@@ -123,9 +124,9 @@ impl MemoryStore {
             return GroupOutcome::from_one(self.decide_one(check, mode));
         }
         let now = self.clock.now();
-        let mut locked = self.lock_shards(group, now);
-        let outcome = locked.decide(group, now, mode);
-        outcome.overflowed(|index| locked.states[index].0 == locked.overflow)
+        let (mut locked, slots) = self.lock_shards(group, now);
+        let outcome = decide_slots(group, slots.iter().copied(), now, mode, &mut locked);
+        outcome.overflowed(|index| slots[index].0 == locked.overflow)
     }
 
     /// Locks the overflow counts, and drops those that have expired.
@@ -136,7 +137,8 @@ impl MemoryStore {
     }
 
     /// Locks the shards of all callers of a group, always in the same order, so that two groups never deadlock.
-    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> LockedShards<'_> {
+    /// Returns them with the slot of each check.
+    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedShards<'_>, Slots) {
         let digests = group.iter().map(|check| self.digest(check));
         let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
@@ -144,22 +146,22 @@ impl MemoryStore {
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let mut states: SmallVec<[(usize, Digest); 2]> = SmallVec::new();
+        let mut slots = Slots::new();
         for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|index| index);
             // Other callers of this group that may need room, too: a known one may be swept for the next.
-            let others = states.iter().filter(|&&(s, d)| s == shard && d != digest).count();
+            let others = slots.iter().filter(|&&(s, d)| s == shard && d != digest).count();
             if shards[shard].find(digest).is_some() || shards[shard].has_room(others, now, self.max_per_shard)
             {
-                states.push((shard, digest));
+                slots.push((shard, digest));
                 continue;
             }
             if shards.len() == order.len() {
                 shards.push(self.lock_overflow(now));
             }
-            states.push((order.len(), overflow_digest(check.policy())));
+            slots.push((order.len(), overflow_digest(check.policy())));
         }
-        LockedShards { shards, states, overflow: order.len() }
+        (LockedShards { shards, overflow: order.len() }, slots)
     }
 }
 
@@ -198,46 +200,39 @@ impl Store for MemoryStore {
         }
         Ok(())
     }
+
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        Some(self.decide(group, Mode::Check))
+    }
+
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
 }
 
-/// The locked shards of one group, and for each check the index of the shard and the digest of its state.
+/// For each check of a group the index of its locked shard, and the digest of its state.
+type Slots = SmallVec<[(usize, Digest); 2]>;
+
+/// The locked shards of one group.
 struct LockedShards<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
-    states: SmallVec<[(usize, Digest); 2]>,
     /// Index in `shards` of the overflow counts, if the group needs them.
     overflow: usize,
 }
 
-impl LockedShards<'_> {
-    fn decide(&mut self, group: &[Check<'_>], now: Timestamp, mode: Mode) -> GroupOutcome {
-        let mut states: SmallVec<[State; 2]> = SmallVec::new();
-        // Shard, digest, and whether the state was moved out of the table.
-        let mut distinct: SmallVec<[(usize, Digest, bool); 2]> = SmallVec::new();
-        let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
-        for (&(shard, digest), check) in self.states.iter().zip(group) {
-            let policy = check.policy();
-            let known = distinct.iter().position(|&(s, d, ..)| (s, d) == (shard, digest));
-            let state = known.unwrap_or_else(|| {
-                let (state, moved_out) = match self.shards[shard].find(digest) {
-                    None => (State::new(policy), false),
-                    Some(entry) if mode == Mode::Peek => (entry.state.clone(), false),
-                    // Moved, not copied: a log may be long.
-                    Some(entry) => (mem::replace(&mut entry.state, State::new(policy)), true),
-                };
-                states.push(state);
-                distinct.push((shard, digest, moved_out));
-                distinct.len() - 1
-            });
-            members.push(Member { policy, cost: check.units(), state });
-        }
-        let outcome = decide(&members, &mut states, now, mode);
-        let charged = mode == Mode::Check && outcome.is_allowed();
-        for ((shard, digest, moved_out), state) in distinct.into_iter().zip(states) {
-            // The state of a new caller is stored only if it was charged.
-            if moved_out || charged {
-                self.shards[shard].put(digest, state);
-            }
-        }
-        outcome
+impl StateSlots for LockedShards<'_> {
+    type Slot = (usize, Digest);
+
+    fn load(&mut self, (shard, digest): Self::Slot, policy: &Policy, mode: Mode) -> Option<State> {
+        let entry = self.shards[shard].find(digest)?;
+        Some(match mode {
+            // The entry stays, so that its place in the table is found again.
+            Mode::Check => mem::replace(&mut entry.state, State::new(policy)),
+            Mode::Peek => entry.state.clone(),
+        })
+    }
+
+    fn store(&mut self, (shard, digest): Self::Slot, state: State) {
+        self.shards[shard].put(digest, state);
     }
 }

@@ -5,6 +5,7 @@ mod builder;
 mod client;
 mod cluster_group;
 mod command;
+mod config_error;
 mod deadline;
 mod denial_cache;
 mod error;
@@ -23,11 +24,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::breaker::Breaker;
 pub use self::builder::{
-    DEFAULT_BACKOFF, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_HEARTBEAT, DEFAULT_LONGEST_REFUSAL,
-    DEFAULT_OPEN_AFTER, RedisStoreBuilder,
+    DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
+    DEFAULT_PING_INTERVAL, RedisStoreBuilder,
 };
 use self::client::Client;
+pub use self::config_error::RedisConfigError;
 use self::deadline::RequestDeadline;
 use self::denial_cache::DenialCache;
 use self::protocol::{Encoder, LimitArg, Request};
@@ -70,55 +73,9 @@ impl RedisStore {
         self.client.is_up()
     }
 
-    /// Longest time for a decision.
-    pub(crate) fn deadline(&self) -> Duration {
-        self.client.deadline()
-    }
-
-    /// The denial of this group, if it is in the denial cache.
-    pub(crate) fn cached_denial(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        self.denials.get(group)
-    }
-
-    /// Decides by the server within `limit` or the store's deadline, whichever is shorter, and caches a denial.
-    pub(crate) async fn check_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        let lookup = self.denials.begin_lookup(group);
-        let outcome = self.decide(group, Mode::Check, self.deadline_within(limit)).await?;
-        if outcome.is_allowed() {
-            self.denials.record_charge(group);
-        } else if let Some(lookup) = lookup {
-            self.denials.insert(group, lookup, &outcome);
-        }
-        Ok(outcome)
-    }
-
-    pub(crate) async fn peek_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Peek, self.deadline_within(limit)).await
-    }
-
-    pub(crate) async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        self.reset_each_caller(group, self.deadline_within(limit)).await
-    }
-
-    pub(crate) async fn refund_within(
-        &self,
-        reservation: &Reservation<'_>,
-        limit: Duration,
-    ) -> Result<(), StoreError> {
-        self.refund_each_caller(reservation, self.deadline_within(limit)).await
-    }
-
     /// The deadline of a request that begins now.
     fn deadline_within(&self, limit: Duration) -> RequestDeadline {
-        RequestDeadline::after(limit.min(self.deadline()))
+        RequestDeadline::after(limit.min(self.client.deadline()))
     }
 
     /// Queues a group whose keys are on one node.
@@ -130,22 +87,66 @@ impl RedisStore {
 
 impl Store for RedisStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match self.cached_denial(group) {
+        match self.try_check(group) {
             Some(denial) => Ok(denial),
-            None => self.check_within(group, self.deadline()).await,
+            None => self.check_within(group, Duration::MAX).await,
         }
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.peek_within(group, self.deadline()).await
+        self.peek_within(group, Duration::MAX).await
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        self.reset_within(group, self.deadline()).await
+        self.reset_within(group, Duration::MAX).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        self.refund_within(reservation, self.deadline()).await
+        self.refund_within(reservation, Duration::MAX).await
+    }
+
+    /// Repeats a denial from the denial cache; never admits.
+    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let denial = self.denials.get(group)?;
+        #[cfg(feature = "metrics")]
+        crate::metrics::denial_cache_hit();
+        Some(denial)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_connected()
+    }
+
+    fn kind(&self) -> &'static str {
+        "redis"
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.client.deadline())
+    }
+
+    /// Decides by the server, and caches a denial.
+    async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
+        let lookup = self.denials.begin_lookup(group);
+        let outcome = self.decide(group, Mode::Check, self.deadline_within(limit)).await?;
+        if outcome.is_allowed() {
+            self.denials.record_charge(group);
+        } else if let Some(lookup) = lookup {
+            self.denials.insert(group, lookup, &outcome);
+        }
+        Ok(outcome)
+    }
+
+    async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
+        self.decide(group, Mode::Peek, self.deadline_within(limit)).await
+    }
+
+    async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        self.reset_each_caller(group, self.deadline_within(limit)).await
+    }
+
+    async fn refund_within(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
+        self.refund_each_caller(reservation, self.deadline_within(limit)).await
     }
 }
 

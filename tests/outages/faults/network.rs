@@ -50,8 +50,8 @@ disturbed! {
 async fn replies_within_half_of_the_deadline_are_in_time() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    // The proxy holds up one answer after another, and that to the heartbeat would be one more.
-    let builder = RedisStore::builder(&proxy.url()).heartbeat(3600 * SECOND).deadline(4 * SECOND);
+    // The proxy holds up one answer after another, and that to a ping would be one more.
+    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND).deadline(4 * SECOND);
     let outage = Outage::with("answers 2 s late", builder);
     outage.until_up().await;
     proxy.set(Mode::Delay(2 * SECOND));
@@ -66,7 +66,7 @@ async fn a_missing_reply_times_out_at_the_deadline() {
     const DEADLINE: Duration = Duration::from_secs(2);
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    let builder = RedisStore::builder(&proxy.url()).heartbeat(3600 * SECOND).deadline(DEADLINE);
+    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND).deadline(DEADLINE);
     let outage = Outage::with("no answer", builder);
     outage.until_up().await;
     proxy.set(Mode::Swallow);

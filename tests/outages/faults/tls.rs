@@ -17,7 +17,7 @@ async fn limits_over_tls_and_in_plain_text_share_counts() {
     let Some(secured) = secured_server(Certificate::Good) else { return };
     let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
     let builder = builder.deadline(20 * SECOND).connect_timeout(20 * SECOND);
-    let limiter = RateLimiter::with_redis(builder.build().unwrap());
+    let limiter = RateLimiter::new(builder.build().unwrap());
     let before = PROBE.max();
     let outcome = limiter.check(&PROBE, "a").await.unwrap();
     assert!(!outcome.is_degraded());

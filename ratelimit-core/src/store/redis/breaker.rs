@@ -2,16 +2,27 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::error::ConfigError;
+use super::config_error::RedisConfigError;
 
-/// Thresholds of the circuit breaker. Each slot range has a weight of its own, which these methods take.
+/// Thresholds of the circuit breaker of a [`RedisStore`](super::RedisStore), for
+/// [`RedisStoreBuilder::breaker`](super::RedisStoreBuilder::breaker).
 ///
-/// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that both
-/// thresholds are exact and failures of both kinds add up. A reply takes back a little less than the weight of a timeout.
-/// So the breaker also opens when half of the calls time out, though never enough of them in a row: each timeout keeps a
-/// request waiting.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Breaker {
+/// By default the breaker opens after 3 timeouts in a row, or 5 error replies in a row.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::{Breaker, RedisStore};
+///
+/// let store = RedisStore::builder("redis://127.0.0.1/").breaker(Breaker::new().timeouts(5).errors(20));
+/// ```
+// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that both thresholds
+// are exact and failures of both kinds add up. A reply takes back a little less than the weight of a timeout. So the breaker
+// also opens when half of the calls time out, though never enough of them in a row: each timeout keeps a request waiting.
+// Each slot range has a weight of its own, which the methods take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "thresholds have no effect until they are passed to a builder"]
+pub struct Breaker {
     /// Timeouts in a row that open the breaker.
     timeouts: u32,
     /// Error replies in a row that open the breaker.
@@ -21,17 +32,40 @@ pub(super) struct Breaker {
 /// Largest threshold.
 const MAX_THRESHOLD: u32 = 1000;
 
+impl Default for Breaker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Breaker {
-    pub(super) const fn new(timeouts: u32, errors: u32) -> Self {
-        Self { timeouts, errors }
+    /// Creates the default thresholds: 3 timeouts, 5 error replies.
+    pub const fn new() -> Self {
+        Self { timeouts: 3, errors: 5 }
     }
 
-    pub(super) fn validate(self) -> Result<(), ConfigError> {
+    /// Sets the number of timeouts in a row that open the breaker, from 1 to 1000; by default 3.
+    ///
+    /// A timeout costs a request the [deadline](super::RedisStoreBuilder::deadline), so this bounds how many requests wait
+    /// in vain.
+    pub const fn timeouts(mut self, timeouts: u32) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Sets the number of error replies in a row that open the breaker, such as `LOADING` or `OOM`, from 1 to 1000; by
+    /// default 5.
+    pub const fn errors(mut self, errors: u32) -> Self {
+        self.errors = errors;
+        self
+    }
+
+    pub(super) fn validate(self) -> Result<(), RedisConfigError> {
         let is_valid = |threshold| (1..=MAX_THRESHOLD).contains(&threshold);
         if is_valid(self.timeouts) && is_valid(self.errors) {
             return Ok(());
         }
-        Err(ConfigError::Setting { setting: "open_after", expected: "two numbers from 1 to 1000" })
+        Err(RedisConfigError::Setting { setting: "breaker", expected: "two thresholds from 1 to 1000" })
     }
 
     /// Weight of a timeout.
@@ -96,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_breaker_opens_at_its_threshold_of_failures_in_a_row() {
-        let breaker = Breaker::new(3, 5);
+        let breaker = Breaker::new().timeouts(3).errors(5);
         assert_eq!(opens(breaker, "tt"), None);
         assert_eq!(opens(breaker, "ttt"), Some(2));
         assert_eq!(opens(breaker, "eeee"), None);
@@ -105,7 +139,7 @@ mod tests {
         assert_eq!(opens(breaker, &"aat".repeat(1000)), None, "a third of the calls");
         assert_eq!(opens(breaker, &"ea".repeat(1000)), None, "an error reply keeps no request waiting");
         for (timeouts, errors) in [(1, 1), (1, 7), (7, 1), (20, 20), (1000, 1000)] {
-            let breaker = Breaker::new(timeouts, errors);
+            let breaker = Breaker::new().timeouts(timeouts).errors(errors);
             let (timeouts, errors) = (timeouts as usize, errors as usize);
             assert_eq!(opens(breaker, &"t".repeat(2000)), Some(timeouts - 1));
             assert_eq!(opens(breaker, &"e".repeat(2000)), Some(errors - 1));
@@ -114,13 +148,13 @@ mod tests {
 
     #[test]
     fn the_breaker_opens_when_half_of_the_calls_time_out() {
-        let opened = opens(Breaker::new(3, 5), &"at".repeat(100)).unwrap();
+        let opened = opens(Breaker::new().timeouts(3).errors(5), &"at".repeat(100)).unwrap();
         assert!((10..40).contains(&opened), "after {opened}");
     }
 
     #[test]
     fn a_verified_connection_closes_the_breaker() {
-        let breaker = Breaker::new(3, 5);
+        let breaker = Breaker::new().timeouts(3).errors(5);
         for is_verified in [true, false] {
             let weight = AtomicU32::new(0);
             assert!(breaker.record_failure(&weight, breaker.threshold()));

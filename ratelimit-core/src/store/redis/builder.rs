@@ -1,19 +1,20 @@
 //! Settings of a Redis store: defaults, setters and checks.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::RedisStore;
 use super::breaker::Breaker;
 use super::client::Client;
+use super::config_error::RedisConfigError;
 use super::denial_cache::DenialCache;
 use super::key::KeyFormat;
 use super::protocol::Encoder;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SystemClock};
-use crate::error::ConfigError;
 use crate::log_limit::LogLimit;
 
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
@@ -22,20 +23,20 @@ pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 /// Default of [`RedisStoreBuilder::connect_timeout`]: 500 ms; over TLS twice as long.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Default of [`RedisStoreBuilder::longest_refusal`], the TTL of the denial cache: 1 s.
-pub const DEFAULT_LONGEST_REFUSAL: Duration = Duration::from_secs(1);
+/// Default of [`RedisStoreBuilder::denial_cache_ttl`]: 1 s.
+pub const DEFAULT_DENIAL_CACHE_TTL: Duration = Duration::from_secs(1);
 
-/// Default of [`RedisStoreBuilder::backoff`]: first pause 50 ms, longest pause 400 ms.
-pub const DEFAULT_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
+/// Default of [`RedisStoreBuilder::backoff`]: pauses from 50 ms to 400 ms.
+pub const DEFAULT_BACKOFF: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(400);
 
-/// Default of [`RedisStoreBuilder::open_after`]: 3 timeouts in a row, or 5 error replies in a row.
-pub const DEFAULT_OPEN_AFTER: (u32, u32) = (3, 5);
+/// Default of [`RedisStoreBuilder::breaker`]: 3 timeouts in a row, or 5 error replies in a row.
+pub const DEFAULT_BREAKER: Breaker = Breaker::new();
 
-/// Default of [`RedisStoreBuilder::heartbeat`]: 1 s.
-pub const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Default of [`RedisStoreBuilder::ping_interval`]: 1 s.
+pub const DEFAULT_PING_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RedisStore {
-    /// Starts a store at a URL of one of these forms:
+    /// Starts the settings of a store at a URL of one of these forms:
     ///
     /// * `redis://[user:password@]host[:port][/db]`, or `unix:///path`: a single server;
     /// * `redis-sentinel://[user:password@]host:port,host:port/service[/db]`: the present master of a service that these
@@ -43,18 +44,23 @@ impl RedisStore {
     /// * `redis-cluster://[user:password@]host:port,host:port`: a cluster, of which these nodes are known;
     /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`, `rediss-cluster://`.
     ///
+    /// The URL is checked by [`build`](RedisStoreBuilder::build). Each caller takes about 128 bytes of the server's memory
+    /// per policy until its state expires; a sliding window log takes 6 to 9 bytes more for each entry.
+    ///
     /// # Examples
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use ratelimit_core::{RateLimiter, RedisStore};
+    /// use ratelimit_core::{Breaker, RateLimiter, RedisStore};
     ///
-    /// # fn main() -> Result<(), ratelimit_core::ConfigError> {
+    /// # fn main() -> Result<(), ratelimit_core::RedisConfigError> {
     /// let store = RedisStore::builder("redis://127.0.0.1/")
-    ///     .deadline(Duration::from_millis(50))
     ///     .prefix("shop")
+    ///     .deadline(Duration::from_millis(50))
+    ///     .backoff(Duration::from_millis(100)..=Duration::from_secs(2))
+    ///     .breaker(Breaker::new().timeouts(5))
     ///     .build()?;
-    /// let limiter = RateLimiter::with_redis(store);
+    /// let limiter = RateLimiter::new(store);
     /// # Ok(())
     /// # }
     /// ```
@@ -64,14 +70,14 @@ impl RedisStore {
             timeouts: Timeouts {
                 deadline: DEFAULT_DEADLINE,
                 connect: if topology::is_tls(url) { 2 } else { 1 } * DEFAULT_CONNECT_TIMEOUT,
-                shortest_pause: DEFAULT_BACKOFF.0,
-                longest_pause: DEFAULT_BACKOFF.1,
-                heartbeat: DEFAULT_HEARTBEAT,
+                shortest_pause: *DEFAULT_BACKOFF.start(),
+                longest_pause: *DEFAULT_BACKOFF.end(),
+                ping_interval: DEFAULT_PING_INTERVAL,
             },
-            breaker: Breaker::new(DEFAULT_OPEN_AFTER.0, DEFAULT_OPEN_AFTER.1),
+            breaker: DEFAULT_BREAKER,
             prefix: "rl".to_owned(),
             secret: String::new(),
-            denial_cache_ttl: DEFAULT_LONGEST_REFUSAL,
+            denial_cache_ttl: DEFAULT_DENIAL_CACHE_TTL,
             tls_roots: TlsRoots::default(),
             #[cfg(feature = "test-util")]
             clock: None,
@@ -108,30 +114,30 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// First and longest pause between two attempts to connect, each from 1 ms to 1 h; by default 50 ms and 400 ms.
+    /// Pauses between two attempts to connect: the first is the start of the range, the longest its end. Each is from 1 ms to
+    /// 1 h; by default 50 ms to 400 ms.
     ///
     /// Pauses double up to the longest. Up to as much again is added to each at random, so that processes do not reconnect
     /// at the same time. A server that is back is used again after at most twice the longest pause.
-    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        (self.timeouts.shortest_pause, self.timeouts.longest_pause) = (first, longest);
+    pub fn backoff(mut self, pauses: RangeInclusive<Duration>) -> Self {
+        (self.timeouts.shortest_pause, self.timeouts.longest_pause) = pauses.into_inner();
         self
     }
 
-    /// Thresholds of the circuit breaker, each from 1 to 1000; by default 3 timeouts in a row, or 5 error replies in a row,
-    /// such as `LOADING` or `OOM`.
+    /// Thresholds of the circuit breaker; by default 3 timeouts in a row, or 5 error replies in a row.
     ///
     /// While the breaker is open, requests fail at once, and each limit follows its [`OnError`](crate::OnError). It closes
     /// when a new connection has been made and verified. About as many failures also open it when they are half of the
-    /// replies. A timeout costs a request the deadline, so this bounds how many requests wait in vain.
-    pub fn open_after(mut self, timeouts: u32, errors: u32) -> Self {
-        self.breaker = Breaker::new(timeouts, errors);
+    /// replies.
+    pub fn breaker(mut self, breaker: Breaker) -> Self {
+        self.breaker = breaker;
         self
     }
 
     /// Interval of pings on an idle connection, from 1 ms to 1 h; by default 1 s. A connection that a firewall has dropped
     /// is then noticed before the next request. A cluster's client pings by itself.
-    pub fn heartbeat(mut self, pause: Duration) -> Self {
-        self.timeouts.heartbeat = pause;
+    pub fn ping_interval(mut self, interval: Duration) -> Self {
+        self.timeouts.ping_interval = interval;
         self
     }
 
@@ -159,8 +165,8 @@ impl RedisStoreBuilder {
     ///
     /// An entry ends with its `retry_after` in any case. Only a reset or a refund by *another* process is seen up to this
     /// much later.
-    pub fn longest_refusal(mut self, longest: Duration) -> Self {
-        self.denial_cache_ttl = longest;
+    pub fn denial_cache_ttl(mut self, ttl: Duration) -> Self {
+        self.denial_cache_ttl = ttl;
         self
     }
 
@@ -179,17 +185,17 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Builds the store, and starts the thread that connects in the background.
+    /// Builds the store, and starts the thread that resolves the host and connects in the background. Returns at once.
     ///
-    /// Resolves the host of the URL on the calling thread, which blocks while DNS replies.
+    /// A host without an address is no error here: it may get one. Each attempt that fails is logged, the first as an error
+    /// that names the host, and decisions follow their [`OnError`](crate::OnError) meanwhile.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::RedisUrl`] or [`ConfigError::RedisHost`] if the URL is invalid or its host has no address,
-    /// [`ConfigError::Prefix`] or [`ConfigError::Setting`] if a setting is out of bounds, and [`ConfigError::Thread`] if
-    /// the thread does not start.
-    pub fn build(self) -> Result<RedisStore, ConfigError> {
-        let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(ConfigError::Prefix)?;
+    /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or [`RedisConfigError::Setting`] if a
+    /// setting is out of bounds, and [`RedisConfigError::Thread`] if the thread does not start.
+    pub fn build(self) -> Result<RedisStore, RedisConfigError> {
+        let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.tls_roots)?;

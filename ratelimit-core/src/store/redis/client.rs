@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::breaker::Breaker;
 use super::command::{Command, Keys, ScriptCall};
+use super::config_error::RedisConfigError;
 use super::deadline::RequestDeadline;
 use super::denial_cache::InvalidateOnDrop;
 use super::error::CallError;
@@ -20,7 +21,7 @@ use super::protocol::{Encoder, Request};
 use super::queue::{PendingReply, Queues};
 use super::timeouts::Timeouts;
 use super::topology::{Topology, key_in_each_range};
-use crate::error::{ConfigError, StoreError};
+use crate::error::StoreError;
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
@@ -38,8 +39,8 @@ impl Client {
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,
-    ) -> Result<Self, ConfigError> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(ConfigError::Thread)?;
+    ) -> Result<Self, RedisConfigError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
         let nodes = topology.nodes(timeouts);
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
@@ -50,7 +51,10 @@ impl Client {
         runtime.spawn(Arc::clone(&link).supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.
         let run = move || drop(runtime.block_on(stopped));
-        thread::Builder::new().name("ratelimit-redis".to_owned()).spawn(run).map_err(ConfigError::Thread)?;
+        thread::Builder::new()
+            .name("ratelimit-redis".to_owned())
+            .spawn(run)
+            .map_err(RedisConfigError::Thread)?;
         Ok(Self { link, runtime: handle, queues, _stop: stop })
     }
 

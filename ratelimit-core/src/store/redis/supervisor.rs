@@ -83,7 +83,7 @@ impl Link {
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            while timeout(self.timeouts.heartbeat, serves_no_longer.as_mut()).await.is_err() {
+            while timeout(self.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
                 self.ping(connection.clone(), generation).await;
             }
             #[cfg(feature = "metrics")]

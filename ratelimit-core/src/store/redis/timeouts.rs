@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use crate::error::ConfigError;
+use super::config_error::RedisConfigError;
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub(super) struct Timeouts {
     /// First and longest pause between two attempts to connect, before jitter, which at most doubles it.
     pub(super) shortest_pause: Duration,
     pub(super) longest_pause: Duration,
-    /// Time after which an idle connection is pinged.
-    pub(super) heartbeat: Duration,
+    /// Interval of pings on an idle connection.
+    pub(super) ping_interval: Duration,
 }
 
 /// Shortest and longest timeout. A later instant cannot be represented on every system.
@@ -25,21 +25,21 @@ const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_s
 
 impl Timeouts {
     /// Checks all bounds.
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let wrong = |setting, expected| Err(ConfigError::Setting { setting, expected });
+    pub(super) fn validate(&self) -> Result<(), RedisConfigError> {
+        let wrong = |setting, expected| Err(RedisConfigError::Setting { setting, expected });
         for (setting, time) in [
             ("deadline", self.deadline),
             ("connect_timeout", self.connect),
             ("backoff", self.shortest_pause),
             ("backoff", self.longest_pause),
-            ("heartbeat", self.heartbeat),
+            ("ping_interval", self.ping_interval),
         ] {
             if time < BOUNDS.0 || time > BOUNDS.1 {
                 return wrong(setting, "a time from 1 ms to 1 h");
             }
         }
         if self.longest_pause < self.shortest_pause {
-            return wrong("backoff", "a longest pause that is not shorter than the shortest");
+            return wrong("backoff", "a range whose start is not longer than its end");
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ mod tests {
             connect: ms(500),
             shortest_pause: ms(50),
             longest_pause: ms(400),
-            heartbeat: ms(1000),
+            ping_interval: ms(1000),
         };
         let pauses = || timeouts.pauses().take(8).collect::<Vec<_>>();
         let first = pauses();

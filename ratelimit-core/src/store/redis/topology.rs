@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connection;
+mod hosts;
 mod nodes;
 mod sentinel;
 mod slots;
@@ -17,18 +18,25 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Redis
 
 use self::cluster::RedirectingCluster;
 pub(super) use self::connection::RedisConnection;
+use self::hosts::Hosts;
 pub(super) use self::nodes::{NodeId, Nodes};
 use self::sentinel::{master, sentinel_client};
 pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
 use self::tcp::{open_client, tcp_settings};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
-use self::url::{connection_info, invalid, invalid_settings, parse_nodes, resolve};
+use self::url::{connection_info, invalid, invalid_settings, parse_nodes};
+use super::config_error::RedisConfigError;
 use super::timeouts::Timeouts;
-use crate::error::ConfigError;
 
 /// How to reach the servers.
-pub(super) enum Topology {
+pub(super) struct Topology {
+    servers: Servers,
+    /// Known hosts, which every attempt to connect resolves.
+    hosts: Hosts,
+}
+
+enum Servers {
     Single(Box<Client>),
     /// The master that Sentinel names, looked up again at every attempt to connect. One client per sentinel, because one
     /// client for all would wait at every attempt for the first sentinel that hangs.
@@ -42,8 +50,12 @@ pub(super) enum Topology {
 }
 
 impl Topology {
-    /// Parses a URL and resolves its hosts.
-    pub(super) fn parse(url: &str, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    /// Parses a URL. Resolves no host, so that no caller waits for DNS.
+    pub(super) fn parse(
+        url: &str,
+        timeouts: Timeouts,
+        tls_roots: &TlsRoots,
+    ) -> Result<Self, RedisConfigError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
@@ -57,13 +69,10 @@ impl Topology {
             install_crypto_provider()?;
         }
         match plain.as_str() {
-            "unix" | "redis+unix" | "valkey+unix" => {
-                Ok(Self::Single(Box::new(client(connection_info(url)?, tls_roots)?)))
-            }
-            "redis" | "valkey" => {
+            "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {
                 let info = connection_info(url)?;
-                resolve(info.addr())?;
-                Ok(Self::Single(Box::new(client(info, tls_roots)?)))
+                let hosts = Hosts::of([&info]);
+                Ok(Self { servers: Servers::Single(Box::new(client(info, tls_roots)?)), hosts })
             }
             "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
             "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
@@ -71,7 +80,7 @@ impl Topology {
         }
     }
 
-    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, RedisConfigError> {
         let (hosts, path) =
             rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
         let (service, db) = path.split_once('/').unwrap_or((path, ""));
@@ -80,13 +89,19 @@ impl Topology {
         }
         let nodes = parse_nodes(hosts, db, tls)?;
         let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, tls_roots));
-        Ok(Self::Sentinel(clients.collect::<RedisResult<_>>().map_err(invalid_settings)?))
+        let clients = clients.collect::<RedisResult<_>>().map_err(invalid_settings)?;
+        Ok(Self { servers: Servers::Sentinel(clients), hosts: Hosts::of(&nodes) })
     }
 
-    fn cluster(rest: &str, tls: bool, timeouts: Timeouts, tls_roots: &TlsRoots) -> Result<Self, ConfigError> {
+    fn cluster(
+        rest: &str,
+        tls: bool,
+        timeouts: Timeouts,
+        tls_roots: &TlsRoots,
+    ) -> Result<Self, RedisConfigError> {
         let hosts = rest.split('/').next().unwrap_or_default();
         let nodes = parse_nodes(hosts, "", tls)?;
-        let pattern = Box::new(nodes[0].clone());
+        let (pattern, hosts) = (Box::new(nodes[0].clone()), Hosts::of(&nodes));
         // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
         // send again might have been charged.
         let builder = ClusterClientBuilder::new(nodes)
@@ -101,12 +116,12 @@ impl Topology {
             _ => builder,
         };
         let client = Box::new(builder.build().map_err(invalid_settings)?);
-        Ok(Self::Cluster { client, pattern, tls_roots: tls_roots.clone() })
+        Ok(Self { servers: Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() }, hosts })
     }
 
     /// The masters of a cluster, without connections yet.
     pub(super) fn nodes(&self, timeouts: Timeouts) -> Option<Arc<Nodes>> {
-        let Self::Cluster { pattern, tls_roots, .. } = self else { return None };
+        let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
         let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
         let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
         Some(Arc::new(Nodes::new(Box::new(connect_to), connection_config(timeouts), timeouts)))
@@ -114,6 +129,18 @@ impl Topology {
 
     /// Connects once.
     pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
+        // At the same time, so that the reason is known when the attempt fails.
+        let lookup = self.hosts.lookup();
+        match self.servers.connect(timeouts).await {
+            // A server replied, so its host resolves.
+            Err(error) if error.code().is_none() => Err(lookup.unresolved().await.unwrap_or(error)),
+            result => result,
+        }
+    }
+}
+
+impl Servers {
+    async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
         let config = connection_config(timeouts);
         let client = match self {
             Self::Cluster { client, pattern, tls_roots } => {
@@ -153,6 +180,6 @@ fn node_client(pattern: &ConnectionInfo, host: &str, port: u16, tls_roots: &TlsR
     open_client(pattern.clone().set_addr(address), tls_roots)
 }
 
-fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, ConfigError> {
+fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
     open_client(info, tls_roots).map_err(invalid_settings)
 }

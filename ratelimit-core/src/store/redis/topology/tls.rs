@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "redis-tls"))]
 use super::url::invalid;
-use crate::error::ConfigError;
+use crate::store::redis::config_error::RedisConfigError;
 
 /// Certificates that are trusted to sign those of servers.
 #[derive(Clone, Default)]
@@ -28,13 +28,13 @@ pub(in crate::store::redis) fn is_tls(url: &str) -> bool {
 /// Makes sure that the client has a crypto provider for TLS.
 #[cfg(feature = "redis-tls")]
 #[allow(clippy::unnecessary_wraps, reason = "without TLS it is an error")]
-pub(super) fn install_crypto_provider() -> Result<(), ConfigError> {
+pub(super) fn install_crypto_provider() -> Result<(), RedisConfigError> {
     // Keeps the provider that the application has installed, if any.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(())
 }
 
 #[cfg(not(feature = "redis-tls"))]
-pub(super) fn install_crypto_provider() -> Result<(), ConfigError> {
+pub(super) fn install_crypto_provider() -> Result<(), RedisConfigError> {
     Err(invalid("TLS is not built in; turn on the feature `redis-tls`"))
 }

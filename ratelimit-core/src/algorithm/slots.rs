@@ -1,0 +1,57 @@
+//! A decision about a group over the slots of a store: loads each distinct state once, decides, and stores what changed.
+
+use smallvec::SmallVec;
+
+use super::{Member, Mode, State, decide};
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
+
+/// The places where a store keeps states.
+pub(crate) trait StateSlots {
+    /// Names the place of one state.
+    type Slot: Copy + PartialEq;
+
+    /// The state in a slot, if there is one: taken out for a check, which moves a long log instead of copying it, and copied
+    /// for a peek.
+    fn load(&mut self, slot: Self::Slot, policy: &Policy, mode: Mode) -> Option<State>;
+
+    /// Stores a state.
+    fn store(&mut self, slot: Self::Slot, state: State);
+}
+
+/// Decides about a group whose states are in `slots`, one for each check in their order. Checks with the same slot share a
+/// state.
+pub(crate) fn decide_slots<T: StateSlots>(
+    group: &[Check<'_>],
+    slots: impl Iterator<Item = T::Slot>,
+    now: Timestamp,
+    mode: Mode,
+    table: &mut T,
+) -> GroupOutcome {
+    let mut states: SmallVec<[State; 2]> = SmallVec::new();
+    // Slot of each state, and whether the state was taken out of it.
+    let mut distinct: SmallVec<[(T::Slot, bool); 2]> = SmallVec::new();
+    let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
+    for (slot, check) in slots.zip(group) {
+        let policy = check.policy();
+        let known = distinct.iter().position(|&(other, _)| other == slot);
+        let state = known.unwrap_or_else(|| {
+            let found = table.load(slot, policy, mode);
+            distinct.push((slot, found.is_some() && mode == Mode::Check));
+            states.push(found.unwrap_or_else(|| State::new(policy)));
+            distinct.len() - 1
+        });
+        members.push(Member { policy, cost: check.units(), state });
+    }
+    let outcome = decide(&members, &mut states, now, mode);
+    let charged = mode == Mode::Check && outcome.is_allowed();
+    for ((slot, taken_out), state) in distinct.into_iter().zip(states) {
+        // The state of a new caller is stored only if it was charged.
+        if taken_out || charged {
+            table.store(slot, state);
+        }
+    }
+    outcome
+}

@@ -1,0 +1,226 @@
+//! What a custom store is made of: the decision about a group, over any table of states.
+//!
+//! A store with a table of its own implements [`StateTable`], or uses a [`HashMap`], and calls [`decide_with`],
+//! [`refund_with`] and [`reset_with`] under its lock or in its transaction. The digest key is a secret of the store: see
+//! [`Check::digest`].
+//!
+//! # Examples
+//!
+//! A whole store:
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::{Mutex, MutexGuard, PoisonError};
+//! use ratelimit_core::clock::{Clock, SystemClock};
+//! use ratelimit_core::store::Store;
+//! use ratelimit_core::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
+//! use ratelimit_core::{Check, GroupOutcome, Reservation, StoreError};
+//!
+//! #[derive(Debug)]
+//! struct MapStore {
+//!     clock: SystemClock,
+//!     digest_key: [u8; 16],
+//!     states: Mutex<HashMap<u128, State>>,
+//! }
+//!
+//! impl MapStore {
+//!     fn states(&self) -> MutexGuard<'_, HashMap<u128, State>> {
+//!         self.states.lock().unwrap_or_else(PoisonError::into_inner)
+//!     }
+//! }
+//!
+//! impl Store for MapStore {
+//!     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+//!         Ok(decide_with(group, Mode::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!     }
+//!
+//!     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+//!         Ok(decide_with(group, Mode::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!     }
+//!
+//!     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+//!         reset_with(group, &self.digest_key, &mut *self.states());
+//!         Ok(())
+//!     }
+//!
+//!     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
+//!         Ok(())
+//!     }
+//! }
+//! ```
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+pub use crate::algorithm::{Mode, State};
+use crate::algorithm::{StateSlots, decide_slots};
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
+use crate::reservation::Reservation;
+
+/// A table of states by digest.
+pub trait StateTable {
+    /// A copy of the state of a digest, if there is one.
+    fn get(&mut self, digest: u128) -> Option<State>;
+
+    /// Takes the state of a digest out of the table, if there is one. A check [puts](Self::put) it back.
+    fn take(&mut self, digest: u128) -> Option<State>;
+
+    /// Stores the state of a digest, in place of the one before. The state may be dropped at
+    /// [`State::expires_at`].
+    fn put(&mut self, digest: u128, state: State);
+}
+
+/// A table without a bound: a store has to drop expired states itself.
+impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
+    fn get(&mut self, digest: u128) -> Option<State> {
+        Self::get(self, &digest).cloned()
+    }
+
+    fn take(&mut self, digest: u128) -> Option<State> {
+        self.remove(&digest)
+    }
+
+    fn put(&mut self, digest: u128, state: State) {
+        self.insert(digest, state);
+    }
+}
+
+/// Decides about a group at one instant, over the states of `table`: all limits are charged, or none is.
+///
+/// This is a whole [`Store::check`](super::Store::check) or [`Store::peek`](super::Store::peek). The store adds that no other
+/// decision about these states comes between: it calls this under its lock or in its transaction. A state that occurs twice
+/// in the group is decided and charged by the sum.
+///
+/// A check puts back every state that it has taken, and the state of a new caller only if it is charged. A peek puts nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::time::Duration;
+/// use ratelimit_core::store::toolkit::{Mode, decide_with};
+/// use ratelimit_core::{Check, Policy, Timestamp};
+///
+/// let policy = Policy::new("k", 10, Duration::from_secs(60));
+/// let group = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a")];
+/// let mut table = HashMap::new();
+/// let now = Timestamp::from_micros(1_000_000);
+/// let outcome = decide_with(&group, Mode::Check, now, b"16 random bytes.", &mut table);
+/// assert!(outcome.is_allowed());
+/// assert_eq!(outcome.outcomes()[0].remaining(), 7);
+/// assert_eq!(table.len(), 1);
+/// ```
+pub fn decide_with(
+    group: &[Check<'_>],
+    mode: Mode,
+    now: Timestamp,
+    digest_key: &[u8; 16],
+    table: &mut impl StateTable,
+) -> GroupOutcome {
+    let digests = group.iter().map(|check| check.digest(digest_key));
+    decide_slots(group, digests, now, mode, &mut TableSlots(table))
+}
+
+/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund).
+///
+/// Call it under the same lock or in a transaction as [`decide_with`], with a `now` of the same clock.
+pub fn refund_with(
+    reservation: &Reservation<'_>,
+    now: Timestamp,
+    digest_key: &[u8; 16],
+    table: &mut impl StateTable,
+) {
+    for charge in reservation.taken() {
+        let check = charge.check();
+        let digest = check.digest(digest_key);
+        if let Some(mut state) = table.take(digest) {
+            state.refund(check.policy(), now, charge.at(), charge.until(), check.units());
+            table.put(digest, state);
+        }
+    }
+}
+
+/// Drops the state of each check: a whole [`Store::reset`](super::Store::reset).
+pub fn reset_with(group: &[Check<'_>], digest_key: &[u8; 16], table: &mut impl StateTable) {
+    for check in group {
+        drop(table.take(check.digest(digest_key)));
+    }
+}
+
+/// A table as slots of a decision.
+struct TableSlots<'t, T>(&'t mut T);
+
+impl<T: StateTable> StateSlots for TableSlots<'_, T> {
+    type Slot = u128;
+
+    fn load(&mut self, digest: u128, _: &Policy, mode: Mode) -> Option<State> {
+        match mode {
+            Mode::Check => self.0.take(digest),
+            Mode::Peek => self.0.get(digest),
+        }
+    }
+
+    fn store(&mut self, digest: u128, state: State) {
+        self.0.put(digest, state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::policy::Algorithm;
+
+    const KEY: [u8; 16] = [7; 16];
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000 + seconds * 1_000_000)
+    }
+
+    fn policy(algorithm: Algorithm) -> Policy {
+        Policy::builder("k").max(3).window(Duration::from_secs(60)).algorithm(algorithm).build()
+    }
+
+    #[test]
+    fn a_denied_or_peeked_group_leaves_the_table_as_it_was() {
+        for &algorithm in Algorithm::ALL {
+            let policy = policy(algorithm);
+            let check = |partition: &'static str| Check::new(&policy, partition);
+            let mut table = HashMap::new();
+            let mut decide = |group: &[Check<'_>], mode| {
+                let outcome = decide_with(group, mode, at(0), &KEY, &mut table);
+                (outcome.is_allowed(), table.len())
+            };
+            assert_eq!(decide(&[check("a"), check("b")], Mode::Peek), (true, 0), "{algorithm}");
+            assert_eq!(decide(&[check("a").cost(3)], Mode::Check), (true, 1), "{algorithm}");
+            assert_eq!(decide(&[check("b"), check("a")], Mode::Check), (false, 1), "{algorithm}: b is new");
+            assert_eq!(decide(&[check("a")], Mode::Peek), (false, 1), "{algorithm}");
+            assert_eq!(decide(&[check("b"), check("c")], Mode::Check), (true, 3), "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn charges_are_refunded_and_states_are_reset() {
+        for &algorithm in Algorithm::ALL {
+            let policy = policy(algorithm);
+            let mut table = HashMap::new();
+            let group = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a")];
+            let remaining = |table: &mut HashMap<u128, State>| {
+                let peeked = decide_with(&group[1..], Mode::Peek, at(0), &KEY, table);
+                peeked.outcomes()[0].remaining()
+            };
+            let outcome = decide_with(&group, Mode::Check, at(0), &KEY, &mut table);
+            assert_eq!(remaining(&mut table), 0, "{algorithm}");
+            refund_with(&outcome.reservation(&group).unwrap(), at(0), &KEY, &mut table);
+            assert_eq!(remaining(&mut table), 3, "{algorithm}");
+            assert!(decide_with(&group, Mode::Check, at(0), &KEY, &mut table).is_allowed());
+            reset_with(&group, &KEY, &mut table);
+            assert!(table.is_empty(), "{algorithm}");
+        }
+    }
+}
