@@ -42,9 +42,9 @@ impl Client {
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let is_cluster = topology.is_cluster();
-        let probe_keys = if is_cluster { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let link = Arc::new(Link::new(is_cluster, timeouts, breaker, probe_keys));
+        let nodes = topology.nodes(timeouts);
+        let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
+        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
         let queues = Queues::start(&link, &handle, encoder);

@@ -45,6 +45,14 @@ impl Command {
         }
     }
 
+    /// The command as a pipeline sends it: a script by its digest.
+    pub(super) fn to_cmd(&self) -> Cmd {
+        match self {
+            Self::Run(call) => call.to_cmd("EVALSHA", &call.script.sha),
+            Self::Delete(keys) => redis::cmd("UNLINK").arg(&keys[..]).to_owned(),
+        }
+    }
+
     /// Sends the command once, and a script that the server does not know a second time, as text.
     pub(super) async fn send(&self, connection: &mut RedisConnection) -> RedisResult<Value> {
         match self {

@@ -13,6 +13,8 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use smallvec::SmallVec;
+
 use crate::check::Check;
 use crate::policy::{Algorithm, Parameter, Policy};
 
@@ -57,7 +59,7 @@ impl KeyFormat {
         name.push(':');
         key.kind.push(&mut name);
         name.push_str(":{");
-        push_base64(&mut name, &key.caller);
+        base64(&key.caller, |letter| name.push(char::from(letter)));
         name.push('}');
         name
     }
@@ -85,10 +87,10 @@ impl StateKey {
         &self.caller
     }
 
-    /// The hash tag, which decides the node of a cluster.
-    pub(super) fn hash_tag(&self) -> String {
-        let mut tag = String::with_capacity(22);
-        push_base64(&mut tag, &self.caller);
+    /// The hash tag, which decides the slot in a cluster.
+    pub(super) fn hash_tag(&self) -> SmallVec<[u8; 24]> {
+        let mut tag = SmallVec::new();
+        base64(&self.caller, |letter| tag.push(letter));
         tag
     }
 }
@@ -135,13 +137,13 @@ impl StateKind {
 }
 
 /// URL-safe base64 without padding.
-fn push_base64(name: &mut String, bytes: &[u8]) {
+fn base64(bytes: &[u8], mut push: impl FnMut(u8)) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for chunk in bytes.chunks(3) {
         let bits =
             chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for i in 0..=chunk.len() {
-            name.push(char::from(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]));
+            push(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
 use super::timeouts::Timeouts;
-use super::topology::{RedisConnection, SLOT_RANGES, slot_range};
+use super::topology::{Nodes, RedisConnection, SLOT_RANGES, slot_range};
 
 /// State that requests and the supervisor share.
 pub(super) struct Link {
@@ -31,7 +31,8 @@ pub(super) struct Link {
     pub(super) generation: AtomicU64,
     /// A key in each slot range, which the probe of a new connection writes.
     pub(super) probe_keys: Vec<String>,
-    pub(super) is_cluster: bool,
+    /// The masters of a cluster.
+    pub(super) nodes: Option<Arc<Nodes>>,
 }
 
 /// State of the connection.
@@ -55,9 +56,16 @@ pub(super) struct CallProgress {
     sent: OnceLock<(u64, Instant)>,
 }
 
+impl CallProgress {
+    /// Of a call that is sent now.
+    pub(super) fn now(generation: u64) -> Self {
+        Self { sent: OnceLock::from((generation, Instant::now())) }
+    }
+}
+
 impl Link {
     pub(super) fn new(
-        is_cluster: bool,
+        nodes: Option<Arc<Nodes>>,
         timeouts: Timeouts,
         breaker: Breaker,
         probe_keys: Vec<String>,
@@ -71,20 +79,20 @@ impl Link {
             failures: [const { AtomicU32::new(0) }; SLOT_RANGES],
             generation: AtomicU64::new(0),
             probe_keys,
-            is_cluster,
+            nodes,
         }
     }
 
     /// Whether the keys of one call must be on one node.
     pub(super) const fn is_cluster(&self) -> bool {
-        self.is_cluster
+        self.nodes.is_some()
     }
 
     /// Whether there is a connection that serves; a part of a cluster may be out.
     pub(super) fn is_up(&self) -> bool {
         match *self.state.borrow() {
             ConnectionState::Up { suspect: true, .. } => {
-                self.is_cluster && self.open_ranges().count() < SLOT_RANGES
+                self.is_cluster() && self.open_ranges().count() < SLOT_RANGES
             }
             ConnectionState::Up { suspect: false, .. } => true,
             ConnectionState::Connecting | ConnectionState::Down(_) => false,
@@ -99,7 +107,7 @@ impl Link {
     /// The slot range of a key; a single server has one.
     pub(super) fn range(&self, key: Option<&str>) -> usize {
         match key {
-            Some(key) if self.is_cluster => slot_range(key),
+            Some(key) if self.is_cluster() => slot_range(key),
             _ => 0,
         }
     }
@@ -139,8 +147,18 @@ impl Link {
         let _ = progress.sent.set((generation, Instant::now()));
         let reply = self.send_with_redirects(command, &mut connection).await;
         let value = reply.map_err(|error| self.record_error(error, generation, range))?;
-        self.breaker.record_reply(&self.failures[range]);
+        self.record_reply(range);
         Ok(value)
+    }
+
+    /// Records that a call got its reply.
+    pub(super) fn record_reply(&self, range: usize) {
+        self.breaker.record_reply(&self.failures[range]);
+    }
+
+    /// The present generation of the connection.
+    pub(super) fn present_generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// Records that a request hit its deadline. Returns true if the connection is to blame: the call had been in flight for
@@ -165,14 +183,7 @@ impl Link {
         let mut pause = Duration::from_millis(1);
         loop {
             match command.send(connection).await {
-                Err(error)
-                    if self.is_cluster
-                        && matches!(
-                            error.code(),
-                            Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY")
-                        )
-                        && Instant::now() < end =>
-                {
+                Err(error) if self.is_cluster() && is_redirect(&error) && Instant::now() < end => {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(8));
                 }
@@ -194,14 +205,14 @@ impl Link {
 
     /// The error of a call whose connection or server cannot serve.
     pub(super) const fn connection_error(&self, error: Arc<RedisError>) -> CallError {
-        CallError::Connection { error, is_cluster: self.is_cluster }
+        CallError::Connection { error, is_cluster: self.is_cluster() }
     }
 
     /// Records what an error means for the connection. Returns the error of the call.
     pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
         let weight = match ConnectionImpact::from_error(&error) {
             // A cluster's client reconnects by itself.
-            ConnectionImpact::Lost if self.is_cluster => self.breaker.error_weight(),
+            ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
             ConnectionImpact::Lost => {
                 self.mark_lost(generation);
                 return self.connection_error(Arc::new(error));
@@ -263,4 +274,9 @@ impl Link {
         self.state.send_replace(ConnectionState::Down(error));
         self.is_down.store(true, Ordering::Relaxed);
     }
+}
+
+/// Whether an error of a cluster proves that the command did not run, and that another node or a later moment may serve it.
+pub(super) fn is_redirect(error: &RedisError) -> bool {
+    matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY"))
 }

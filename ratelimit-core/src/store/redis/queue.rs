@@ -5,29 +5,31 @@
 //! the same: the script decides each request after charging those before it. Another call is sent while one is in
 //! flight if half a batch is queued, or if the call takes longer than the [send interval](MIN_SEND_INTERVAL).
 //!
-//! A cluster has one queue per slot range, and one call per caller in a batch: while a slot moves from one node to another,
-//! a call for several callers might find some of their keys here and some there.
+//! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
+//! their keys here and some there while a slot moves. The calls go to the node in one pipeline.
 
+mod dispatch;
 mod round_trip;
 
-use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::mem;
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
+use self::dispatch::dispatch;
 use self::round_trip::{MIN_SEND_INTERVAL, RoundTripEstimate};
-use super::command::Command;
 use super::deadline::RequestDeadline;
 use super::error::CallError;
 use super::key::StateKey;
-use super::link::{CallProgress, Link};
-use super::protocol::{self, Encoder, Reply, Request};
-use super::topology::{SLOT_RANGES, slot_range};
+use super::link::Link;
+use super::protocol::{Encoder, Reply, Request};
+use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
 use crate::error::StoreError;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
@@ -49,6 +51,8 @@ type ReplySender = oneshot::Sender<Result<Reply, CallError>>;
 /// A queued request.
 struct QueuedRequest {
     request: Request,
+    /// The slot of its keys in a cluster.
+    slot: u16,
     deadline: RequestDeadline,
     reply: ReplySender,
 }
@@ -80,16 +84,25 @@ impl Queues {
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
     pub(super) fn submit(&self, request: Request, deadline: RequestDeadline) -> PendingReply {
-        let range = range_of(&self.link, &request);
+        let slot = match (&self.link.nodes, first_key(&request)) {
+            (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
+            _ => 0,
+        };
         let (reply, receiver) = oneshot::channel();
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.link.fast_fail(range) {
+        if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
         } else {
             // Fails when the thread has ended; then the reply's channel is closed, too.
-            let _ = self.senders[range].send(QueuedRequest { request, deadline, reply });
+            let _ = self.senders[self.queue_of(slot)].send(QueuedRequest { request, slot, deadline, reply });
         }
         PendingReply(receiver)
+    }
+
+    /// The queue of a slot: in a cluster that of the slot's node, or of its range while the node is not known.
+    fn queue_of(&self, slot: u16) -> usize {
+        let Some(nodes) = &self.link.nodes else { return 0 };
+        nodes.owner(slot).map_or_else(|| range_of_slot(slot), |node| node.index() % SLOT_RANGES)
     }
 }
 
@@ -142,16 +155,45 @@ async fn run_queue(
         // In the order in which the requests were made, whichever thread queued first.
         waiting.sort_by_key(|request| request.deadline.since);
         let batch = take_batch(&mut waiting);
-        for requests in split_by_caller(batch, link.is_cluster()) {
-            let (link, encoder, round_trip) =
-                (Arc::clone(&link), Arc::clone(&encoder), Arc::clone(&round_trip));
-            calls.spawn(dispatch(link, requests, encoder, round_trip));
+        if batch.len() == 1 && waiting.is_empty() && calls.is_empty() {
+            let (node, requests) = (node_of(&batch[0], &link), batch);
+            let mut call = Box::pin(start(&link, node, requests, &encoder, &round_trip));
+            sent = Instant::now();
+            // A lone call needs neither a task nor the interval: it waits for its reply, or for other requests.
+            let others = poll_fn(|context| {
+                // A panic ends this call, not the queue.
+                let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
+                if !matches!(polled, Ok(Poll::Pending)) {
+                    return Poll::Ready(None);
+                }
+                queue.poll_recv_many(context, &mut waiting, MAX_BATCH_WEIGHT).map(Some)
+            });
+            match others.await {
+                None => {}
+                Some(0) => return call.await,
+                Some(_) => _ = calls.spawn(call),
+            }
+            continue;
+        }
+        for (node, requests) in split_by_node(batch, &link) {
+            calls.spawn(start(&link, node, requests, &encoder, &round_trip));
         }
         sent = Instant::now();
         // Sends the calls before the next batch is put together.
         yield_now().await;
         while calls.try_join_next().is_some() {}
     }
+}
+
+/// The dispatch of requests to one node.
+fn start(
+    link: &Arc<Link>,
+    node: Option<NodeId>,
+    requests: Vec<QueuedRequest>,
+    encoder: &Arc<Encoder>,
+    round_trip: &Arc<RoundTripEstimate>,
+) -> impl Future<Output = ()> + Send + 'static {
+    dispatch(Arc::clone(link), node, requests, Arc::clone(encoder), Arc::clone(round_trip))
 }
 
 /// Takes from the front the requests that fit into one call, at least one.
@@ -167,104 +209,30 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     }
 }
 
-/// Splits a batch into calls whose keys are certainly on one node: in a cluster one per caller. Keeps the order.
-fn split_by_caller(batch: Vec<QueuedRequest>, is_cluster: bool) -> Vec<Vec<QueuedRequest>> {
-    if !is_cluster {
-        return if batch.is_empty() { Vec::new() } else { vec![batch] };
+/// Splits a batch by the node that decides: one part on a single server. Keeps the order.
+fn split_by_node(batch: Vec<QueuedRequest>, link: &Link) -> Vec<(Option<NodeId>, Vec<QueuedRequest>)> {
+    if !link.is_cluster() {
+        return if batch.is_empty() { Vec::new() } else { vec![(None, batch)] };
     }
-    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
+    let mut parts: Vec<(Option<NodeId>, Vec<QueuedRequest>)> = Vec::with_capacity(1);
     for request in batch {
-        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
-        callers.entry(caller).or_default().push(request);
+        let node = node_of(&request, link);
+        match parts.iter_mut().find(|part| part.0 == node) {
+            Some((_, requests)) => requests.push(request),
+            None => parts.push((node, vec![request])),
+        }
     }
-    callers.into_values().collect()
+    parts
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed.
-struct RequestInFlight {
-    deadline: RequestDeadline,
-    reply: Option<ReplySender>,
-}
-
-/// Sends one call for all these requests, and sends each its reply, or an error at its deadline.
-async fn dispatch(
-    link: Arc<Link>,
-    mut requests: Vec<QueuedRequest>,
-    encoder: Arc<Encoder>,
-    round_trip: Arc<RoundTripEstimate>,
-) {
-    let start = Instant::now();
-    // A request whose reply would come too late is not sent, so that it is not charged for nothing. A request with more
-    // than half of its time left is sent in any case: otherwise one slow reply would hold back all shorter deadlines.
-    let expected = round_trip.expected(link.deadline());
-    let is_late = |deadline: RequestDeadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
-    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
-        send_reply(request.reply, Err(request.deadline.timeout_error()));
-    }
-    // A request whose future was dropped is not sent either.
-    requests.retain(|request| !request.reply.is_closed());
-    let Some(first) = requests.first() else { return };
-    let range = range_of(&link, &first.request);
-    let (mut to_send, mut waiting) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
-    for QueuedRequest { request, deadline, reply } in requests {
-        to_send.push(request);
-        waiting.push(RequestInFlight { deadline, reply: Some(reply) });
-    }
-    let (call, batch) = encoder.encode(to_send);
-    let command = Command::Run(call);
-    let progress = CallProgress::default();
-    let mut call = pin!(link.call(&command, range, &progress));
-    let mut is_recorded = false;
-    let result = loop {
-        let in_flight = waiting.iter().filter(|request| request.reply.is_some());
-        let Some(next) = in_flight.map(|request| request.deadline.instant()).min() else {
-            // All requests hit their deadline. The end of the call still shows how the server is.
-            match timeout_at(start + link.deadline(), call).await {
-                Ok(Ok(_)) => round_trip.record(start.elapsed()),
-                Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
-                _ => {}
-            }
-            return;
-        };
-        if let Ok(result) = timeout_at(next, call.as_mut()).await {
-            break result;
-        }
-        // One call is one failure, however many requests are in it.
-        is_recorded = is_recorded || link.record_timeout(range, &progress);
-        for request in waiting.iter_mut().filter(|request| request.deadline.instant() <= next) {
-            if let Some(reply) = request.reply.take() {
-                send_reply(reply, Err(request.deadline.timeout_error()));
-            }
-        }
-    };
-    if result.is_ok() {
-        round_trip.record(start.elapsed());
-    }
-    let replies = result.and_then(|value| batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED)));
-    let senders = waiting.into_iter().map(|request| request.reply);
-    match replies {
-        Ok(replies) => {
-            for (reply, sender) in replies.into_iter().zip(senders) {
-                if let Some(sender) = sender {
-                    send_reply(sender, Ok(reply));
-                }
-            }
-        }
-        Err(error) => senders.flatten().for_each(|sender| send_reply(sender, Err(error.clone()))),
-    }
+/// The node of a request's keys in a cluster, if it is known.
+fn node_of(request: &QueuedRequest, link: &Link) -> Option<NodeId> {
+    link.nodes.as_ref()?.owner(request.slot)
 }
 
 /// Sends a request its reply, unless the request's future was dropped.
 fn send_reply(sender: ReplySender, reply: Result<Reply, CallError>) {
     let _ = sender.send(reply);
-}
-
-/// The slot range of a request's keys.
-fn range_of(link: &Link, request: &Request) -> usize {
-    match first_key(request) {
-        Some(key) if link.is_cluster() => slot_range(&key.hash_tag()),
-        _ => 0,
-    }
 }
 
 /// The first key of a request, which decides the node: all keys of a request are on one.

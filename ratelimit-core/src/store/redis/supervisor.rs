@@ -61,7 +61,8 @@ impl Link {
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
             if generation == 1 {
-                server_check::warn_about_server(connection.clone()).await;
+                let _ =
+                    timeout(self.timeouts.connect, server_check::warn_about_server(connection.clone())).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
@@ -74,6 +75,9 @@ impl Link {
                 self.breaker.reset(failures, ranges.contains(&range));
             }
             self.is_down.store(false, Ordering::Relaxed);
+            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
+                nodes.start_over(cluster.client_connection());
+            }
             #[cfg(feature = "metrics")]
             crate::metrics::connected();
             let mut serves_no_longer =
@@ -95,9 +99,10 @@ impl Link {
         }
     }
 
-    /// Notices the loss of an idle connection. A cluster's client does so by itself.
+    /// Notices the loss of an idle connection. The client crate does so itself for its connections to a cluster.
     async fn ping(&self, mut connection: RedisConnection, generation: u64) {
-        if self.is_cluster {
+        if let Some(nodes) = &self.nodes {
+            nodes.ping();
             return;
         }
         match timeout(self.timeouts.deadline, connection.send(&redis::cmd("PING"))).await {
@@ -159,7 +164,7 @@ impl Link {
                 tracing::debug!(attempt, error = %ErrorChain(&cause), "cannot connect to Redis; trying again");
             }
             // The remaining parts of a cluster go on serving meanwhile.
-            if !(self.is_cluster && matches!(*self.state.borrow(), ConnectionState::Up { .. })) {
+            if !(self.is_cluster() && matches!(*self.state.borrow(), ConnectionState::Up { .. })) {
                 self.mark_down(error);
             }
             sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;

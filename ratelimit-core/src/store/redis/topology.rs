@@ -3,11 +3,14 @@
 mod cluster;
 mod connection;
 mod hosts;
+mod nodes;
 mod sentinel;
 mod slots;
 mod tcp;
 mod tls;
 mod url;
+
+use std::sync::Arc;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::sentinel::SentinelClient;
@@ -16,8 +19,9 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Redis
 use self::cluster::RedirectingCluster;
 pub(super) use self::connection::RedisConnection;
 use self::hosts::Hosts;
+pub(super) use self::nodes::{NodeId, Nodes};
 use self::sentinel::{master, sentinel_client};
-pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, slot_range};
+pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
 use self::tcp::{open_client, tcp_settings};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
@@ -115,9 +119,12 @@ impl Topology {
         Ok(Self { servers: Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() }, hosts })
     }
 
-    /// Whether the keys of one call must be on one node.
-    pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.servers, Servers::Cluster { .. })
+    /// The masters of a cluster, without connections yet.
+    pub(super) fn nodes(&self, timeouts: Timeouts) -> Option<Arc<Nodes>> {
+        let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
+        let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
+        let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
+        Some(Arc::new(Nodes::new(Box::new(connect_to), connection_config(timeouts), timeouts)))
     }
 
     /// Connects once.
@@ -134,10 +141,7 @@ impl Topology {
 
 impl Servers {
     async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(timeouts.connect))
-            // The deadline covers the reply, too; this only lets the connection forget a call that was given up.
-            .set_response_timeout(Some(timeouts.deadline.saturating_mul(2)));
+        let config = connection_config(timeouts);
         let client = match self {
             Self::Cluster { client, pattern, tls_roots } => {
                 let cluster = client.get_async_connection().await?;
@@ -154,6 +158,11 @@ impl Servers {
         };
         Ok(RedisConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
     }
+}
+
+fn connection_config(timeouts: Timeouts) -> AsyncConnectionConfig {
+    // Every call has a deadline of its own, so the client crate needs no timer for it.
+    AsyncConnectionConfig::new().set_connection_timeout(Some(timeouts.connect)).set_response_timeout(None)
 }
 
 /// A client of another node, with the settings of a known one.

@@ -39,6 +39,11 @@ impl RedirectingCluster {
         Self { cluster, targets: Arc::new(MigrationTargets { connect_to, open: Mutex::default(), config }) }
     }
 
+    /// The client crate's connection.
+    pub(in crate::store::redis) fn client_connection(&self) -> ClusterConnection {
+        self.cluster.clone()
+    }
+
     /// Sends one command to the node of its key.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         let reply = self.cluster.req_packed_command(command).await.and_then(Value::extract_error);

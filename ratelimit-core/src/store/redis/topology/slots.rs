@@ -5,17 +5,26 @@
 pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 
 /// Number of slots in a cluster.
-const SLOTS: u16 = 16_384;
+pub(super) const SLOTS: u16 = 16_384;
 
 /// The hash tag of a key, which decides its slot.
 fn hash_tag(key: &str) -> &str {
     key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
 }
 
+/// The slot of a hash tag.
+pub(in crate::store::redis) fn slot_of_tag(tag: &[u8]) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag) % SLOTS
+}
+
+/// The range of a slot.
+pub(in crate::store::redis) fn range_of_slot(slot: u16) -> usize {
+    usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
+}
+
 /// The slot range of a key.
 pub(in crate::store::redis) fn slot_range(key: &str) -> usize {
-    let slot = crc16::State::<crc16::XMODEM>::calculate(hash_tag(key).as_bytes()) % SLOTS;
-    usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
+    range_of_slot(slot_of_tag(hash_tag(key).as_bytes()))
 }
 
 /// One key in each slot range, found among `key(0)`, `key(1)` and so on.

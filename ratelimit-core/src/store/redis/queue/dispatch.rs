@@ -1,0 +1,273 @@
+//! Sends the requests of a batch, and each request its reply.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use redis::{Pipeline, RedisResult, Value};
+use smallvec::SmallVec;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::round_trip::RoundTripEstimate;
+use super::{QueuedRequest, ReplySender, first_key, send_reply};
+use crate::store::redis::command::Command;
+use crate::store::redis::deadline::RequestDeadline;
+use crate::store::redis::error::CallError;
+use crate::store::redis::link::{CallProgress, Link, is_redirect};
+use crate::store::redis::protocol::{self, Batch, Encoder};
+use crate::store::redis::topology::{NodeId, SLOT_RANGES, range_of_slot};
+
+/// A call, and its requests.
+struct Call {
+    command: Command,
+    batch: Batch,
+    /// Slot range of the keys.
+    range: usize,
+    requests: Vec<RequestInFlight>,
+}
+
+/// A request whose call is in flight; without a channel once its deadline has passed.
+struct RequestInFlight {
+    deadline: RequestDeadline,
+    reply: Option<ReplySender>,
+}
+
+impl Call {
+    /// Encodes one call for all these requests.
+    fn new(requests: Vec<QueuedRequest>, encoder: &Encoder) -> Self {
+        let range = requests.first().map_or(0, |request| range_of_slot(request.slot));
+        let mut to_encode = Vec::with_capacity(requests.len());
+        let mut in_flight = Vec::with_capacity(requests.len());
+        for QueuedRequest { request, deadline, reply, .. } in requests {
+            to_encode.push(request);
+            in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
+        }
+        let (call, batch) = encoder.encode(to_encode);
+        Self { command: Command::Run(call), batch, range, requests: in_flight }
+    }
+
+    /// The next deadline of a request; `None` when all have passed.
+    fn next_deadline(&self) -> Option<Instant> {
+        let open = self.requests.iter().filter(|request| request.reply.is_some());
+        open.map(|request| request.deadline.instant()).min()
+    }
+
+    /// Sends the requests whose deadline has passed at `now` their error.
+    fn expire(&mut self, now: Instant) {
+        for request in self.requests.iter_mut().filter(|request| request.deadline.instant() <= now) {
+            if let Some(reply) = request.reply.take() {
+                send_reply(reply, Err(request.deadline.timeout_error()));
+            }
+        }
+    }
+
+    /// Sends each request its reply.
+    fn finish(self, result: Result<Value, CallError>) {
+        let decode = |value| self.batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
+        let senders = self.requests.into_iter().map(|request| request.reply);
+        match result.and_then(decode) {
+            Ok(replies) => {
+                for (reply, sender) in replies.into_iter().zip(senders) {
+                    if let Some(sender) = sender {
+                        send_reply(sender, Ok(reply));
+                    }
+                }
+            }
+            Err(error) => senders.flatten().for_each(|sender| send_reply(sender, Err(error.clone()))),
+        }
+    }
+}
+
+/// Sends the requests of one node, and each request its reply, or an error at its deadline.
+pub(super) async fn dispatch(
+    link: Arc<Link>,
+    node: Option<NodeId>,
+    mut requests: Vec<QueuedRequest>,
+    encoder: Arc<Encoder>,
+    round_trip: Arc<RoundTripEstimate>,
+) {
+    let start = Instant::now();
+    // A request whose reply would come too late is not sent, so that it is not charged for nothing. A request with more
+    // than half of its time left is sent in any case: otherwise one slow reply would hold back all shorter deadlines.
+    let expected = round_trip.expected(link.deadline());
+    let is_late = |deadline: RequestDeadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
+        send_reply(request.reply, Err(request.deadline.timeout_error()));
+    }
+    // A request whose future was dropped is not sent either.
+    requests.retain(|request| !request.reply.is_closed());
+    if requests.is_empty() {
+        return;
+    }
+    let mut calls: Vec<Call> = if link.is_cluster() {
+        by_caller(requests).map(|requests| Call::new(requests, &encoder)).collect()
+    } else {
+        vec![Call::new(requests, &encoder)]
+    };
+    if let Some(node) = node {
+        calls = send_pipeline(&link, node, calls, start, &round_trip).await;
+    }
+    if calls.len() == 1
+        && let Some(call) = calls.pop()
+    {
+        return send_alone(&link, call, start, &round_trip).await;
+    }
+    let mut alone = JoinSet::new();
+    for call in calls {
+        let (link, round_trip) = (Arc::clone(&link), Arc::clone(&round_trip));
+        alone.spawn(async move { send_alone(&link, call, start, &round_trip).await });
+    }
+    while alone.join_next().await.is_some() {}
+}
+
+/// The requests of each caller, in their order.
+fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
+    for request in requests {
+        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
+        callers.entry(caller).or_default().push(request);
+    }
+    callers.into_values()
+}
+
+/// Sends a call over the connection for single commands, which follows redirects.
+async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &RoundTripEstimate) {
+    let (range, progress) = (call.range, CallProgress::default());
+    // The requests are borrowed while the command is in flight.
+    let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
+    let mut sending = pin!(link.call(&command, range, &progress));
+    let mut is_recorded = false;
+    let result = loop {
+        let Some(next) = call.next_deadline() else {
+            // All requests hit their deadline. The end of the call still shows how the server is.
+            match timeout_at(start + link.deadline(), sending).await {
+                Ok(Ok(_)) => round_trip.record(start.elapsed()),
+                Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
+                _ => {}
+            }
+            return;
+        };
+        if let Ok(result) = timeout_at(next, sending.as_mut()).await {
+            break result;
+        }
+        // One call is one failure, however many requests are in it.
+        is_recorded = is_recorded || link.record_timeout(range, &progress);
+        call.expire(next);
+    };
+    if result.is_ok() {
+        round_trip.record(start.elapsed());
+    }
+    call.finish(result);
+}
+
+/// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
+/// not run: the node rejected them because their slot has moved or it does not know the script, or it has no connection.
+async fn send_pipeline(
+    link: &Link,
+    node: NodeId,
+    calls: Vec<Call>,
+    start: Instant,
+    round_trip: &RoundTripEstimate,
+) -> Vec<Call> {
+    let Some(nodes) = &link.nodes else { return calls };
+    let Some(mut connection) = nodes.connection(node) else { return calls };
+    let mut sent = Vec::with_capacity(calls.len());
+    let mut pipeline = Pipeline::with_capacity(calls.len());
+    for call in calls {
+        if let Some(error) = link.fast_fail(call.range) {
+            call.finish(Err(error));
+            continue;
+        }
+        pipeline.add_command(call.command.to_cmd());
+        sent.push(call);
+    }
+    if sent.is_empty() {
+        return sent;
+    }
+    let generation = link.present_generation();
+    let progress = CallProgress::now(generation);
+    let mut sending = pin!(nodes.send(node, &mut connection, &pipeline));
+    let mut is_recorded = false;
+    let replies = loop {
+        let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
+            match timeout_at(start + link.deadline(), sending).await {
+                Ok(Ok(_)) => round_trip.record(start.elapsed()),
+                Err(_) if !is_recorded => _ = record_timeouts(link, &sent, &progress),
+                _ => {}
+            }
+            return Vec::new();
+        };
+        if let Ok(replies) = timeout_at(next, sending.as_mut()).await {
+            break replies;
+        }
+        is_recorded = is_recorded || record_timeouts(link, &sent, &progress);
+        for call in &mut sent {
+            call.expire(next);
+        }
+    };
+    if replies.is_ok() {
+        round_trip.record(start.elapsed());
+    }
+    finish_pipeline(link, sent, replies, generation)
+}
+
+/// Gives each call its reply. Returns the calls that certainly did not run.
+fn finish_pipeline(
+    link: &Link,
+    calls: Vec<Call>,
+    replies: RedisResult<Vec<Value>>,
+    generation: u64,
+) -> Vec<Call> {
+    let mut not_run = Vec::new();
+    match replies {
+        Ok(replies) if replies.len() == calls.len() => {
+            for (call, reply) in calls.into_iter().zip(replies) {
+                match reply.extract_error() {
+                    Ok(value) => {
+                        link.record_reply(call.range);
+                        call.finish(Ok(value));
+                    }
+                    Err(error) if is_redirect(&error) || error.code() == Some("NOSCRIPT") => {
+                        if error.code() != Some("NOSCRIPT")
+                            && let Some(nodes) = &link.nodes
+                        {
+                            nodes.refresh();
+                        }
+                        not_run.push(call);
+                    }
+                    Err(error) => {
+                        let error = link.record_error(error, generation, call.range);
+                        call.finish(Err(error));
+                    }
+                }
+            }
+        }
+        Ok(_) => calls.into_iter().for_each(|call| call.finish(Err(CallError::Protocol(protocol::EXPECTED)))),
+        Err(error) => {
+            // One failure per slot range: the calls failed together.
+            let mut recorded = [false; SLOT_RANGES];
+            for call in calls {
+                let error = if std::mem::replace(&mut recorded[call.range], true) {
+                    link.connection_error(Arc::new(error.clone()))
+                } else {
+                    link.record_error(error.clone(), generation, call.range)
+                };
+                call.finish(Err(error));
+            }
+        }
+    }
+    not_run
+}
+
+/// Records for each slot range that requests hit their deadline. Returns true if the connection is to blame.
+fn record_timeouts(link: &Link, calls: &[Call], progress: &CallProgress) -> bool {
+    let mut ranges: Vec<usize> = calls.iter().map(|call| call.range).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    let mut is_to_blame = false;
+    for range in ranges {
+        is_to_blame |= link.record_timeout(range, progress);
+    }
+    is_to_blame
+}
