@@ -205,11 +205,13 @@ impl Nodes {
 /// First slot, last slot, and the master's host and port. `None` for a master that does not say its host.
 fn parse_entry(entry: Value) -> Option<(u16, u16, String, u16)> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
-    let first = u16::from_redis_value(parts.next()?).ok()?;
-    let last = u16::from_redis_value(parts.next()?).ok()?;
+    // Read as i64, because the client crate cuts a number that does not fit.
+    let number = |value| u16::try_from(i64::from_redis_value(value).ok()?).ok();
+    let first = number(parts.next()?)?;
+    let last = number(parts.next()?)?;
     let mut master = Vec::<Value>::from_redis_value(parts.next()?).ok()?.into_iter();
     let host = String::from_redis_value(master.next()?).ok()?;
-    let port = u16::from_redis_value(master.next()?).ok()?;
+    let port = number(master.next()?)?;
     let is_known = !host.is_empty() && host != "?";
     (is_known && first <= last).then_some((first, last, host, port))
 }
