@@ -38,7 +38,7 @@ impl<C: Clock> MapStore<C> {
                 states.push(kept.get(&digest).cloned().unwrap_or_else(|| State::new(check.policy())));
                 states.len() - 1
             });
-            members.push(Member { policy: check.policy(), cost: check.units(), state });
+            members.push(Member { policy: check.policy(), cost: check.cost(), state });
         }
         let outcome = decide(&members, &mut states, self.clock.now(), mode);
         if mode == Mode::Check {
@@ -68,10 +68,10 @@ impl<C: Clock> Store for MapStore<C> {
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut kept = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        for taken in reservation.taken() {
-            let check = taken.check();
+        for charge in reservation.charges() {
+            let check = charge.check();
             if let Some(state) = kept.get_mut(&check.digest(&self.digest_key)) {
-                state.refund(check.policy(), now, taken.at(), taken.until(), check.units());
+                state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
             }
         }
         Ok(())

@@ -94,8 +94,9 @@ mod unlimited;
 /// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the root as well.
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
-    Algorithm, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
-    PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
+    Algorithm, Charge, Check, ConfigError, Decision, GroupOutcome, MAX_GROUP, MemoryStore, OnError, Outcome,
+    OwnedReservation, Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation,
+    StoreError, Timestamp,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{RedisStore, RedisStoreBuilder};

@@ -59,11 +59,11 @@ pub mod store;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
-pub use error::{ConfigError, StoreError};
+pub use error::{Cause, ConfigError, StoreError};
 pub use limiter::{RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
-pub use reservation::{Reservation, Taken};
+pub use reservation::{Charge, OwnedReservation, Reservation};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{RedisStore, RedisStoreBuilder};

@@ -132,13 +132,13 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        if let Some(outcome) = self.try_one(&Check::new(policy, &partition).cost(cost)) {
+        if let Some(outcome) = self.try_one(&Check::new(policy, &partition).with_cost(cost)) {
             return Ok(outcome);
         }
         // Boxed so that the in-memory future stays small: a future is copied until it is polled, and copying a large one
         // takes longer than a decision in memory.
         let check = async move {
-            let group = [Check::new(policy, &partition).cost(cost)];
+            let group = [Check::new(policy, &partition).with_cost(cost)];
             only(self.check_store(&group).await?)
         };
         Box::pin(check).await
@@ -163,7 +163,7 @@ impl RateLimiter {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let limiter = RateLimiter::in_memory();
-    /// let group = [Check::new(&BURST, "tenant-42"), Check::new(&DAILY, "tenant-42").cost(5)];
+    /// let group = [Check::new(&BURST, "tenant-42"), Check::new(&DAILY, "tenant-42").with_cost(5)];
     /// let outcome = limiter.check_all(&group).await?;
     /// assert!(outcome.is_allowed());
     /// assert_eq!(outcome.outcomes()[1].remaining(), 995);
@@ -225,7 +225,7 @@ impl RateLimiter {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let limiter = RateLimiter::in_memory();
-    /// let group = [Check::new(&BYTES, "tenant-42").cost(600_000)];
+    /// let group = [Check::new(&BYTES, "tenant-42").with_cost(600_000)];
     /// let outcome = match limiter.check_all_now(&group) {
     ///     Some(outcome) => outcome,
     ///     None => limiter.check_all(&group).await?,

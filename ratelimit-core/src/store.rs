@@ -12,7 +12,7 @@ pub(crate) use self::erased::ErasedStore;
 pub use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-pub use crate::reservation::{Reservation, Taken};
+pub use crate::reservation::{Charge, Reservation};
 
 /// Keeps counts, and changes them atomically.
 ///

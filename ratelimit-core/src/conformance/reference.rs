@@ -38,7 +38,7 @@ impl Reference {
                 distinct.push((digest, state));
                 distinct.len() - 1
             });
-            members.push(Member { policy: check.policy(), cost: check.units(), state });
+            members.push(Member { policy: check.policy(), cost: check.cost(), state });
         }
         let (digests, mut states): (Vec<_>, Vec<_>) = distinct.into_iter().unzip();
         let outcome = decide(&members, &mut states, self.clock.now(), mode);
@@ -66,10 +66,10 @@ impl Store for Reference {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        for taken in reservation.taken() {
-            let check = taken.check();
+        for charge in reservation.charges() {
+            let check = charge.check();
             if let Some(state) = self.states.lock().get_mut(&check.digest(&[0; 16])) {
-                state.refund(check.policy(), self.clock.now(), taken.at(), taken.until(), check.units());
+                state.refund(check.policy(), self.clock.now(), charge.at(), charge.until(), check.cost());
             }
         }
         Ok(())
