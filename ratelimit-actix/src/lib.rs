@@ -74,6 +74,7 @@
 //! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
+//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs

@@ -39,8 +39,12 @@
 //! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
+//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`OnError`] and [`policy::Window`] |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private_0_1;
 pub mod algorithm;
 mod check;
 pub mod clock;

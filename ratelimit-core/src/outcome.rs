@@ -213,6 +213,7 @@ impl Outcome {
 }
 
 /// Numbers of a decision about one limit.
+#[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     /// Full quota, in units.
     pub(crate) limit: u64,

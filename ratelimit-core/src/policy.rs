@@ -3,11 +3,14 @@
 mod algorithm;
 mod builder;
 mod error;
-mod name;
+pub(crate) mod name;
 mod on_error;
-mod state_id;
+pub(crate) mod state_id;
+mod suggest;
 #[cfg(test)]
 mod tests;
+mod unknown_value;
+mod window;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -22,6 +25,8 @@ pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
 use self::state_id::state_id;
+pub use self::unknown_value::UnknownValueError;
+pub use self::window::{Window, WindowError};
 
 /// Largest `max`, `burst` and cost: 10^12.
 ///
@@ -143,7 +148,7 @@ impl Policy {
         self.max
     }
 
-    /// Length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
+    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
