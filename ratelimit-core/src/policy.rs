@@ -5,6 +5,8 @@ mod builder;
 mod error;
 pub(crate) mod name;
 mod on_error;
+#[cfg(feature = "serde")]
+mod serde;
 pub(crate) mod state_id;
 mod suggest;
 #[cfg(test)]
@@ -72,6 +74,7 @@ pub const MAX_SUB_WINDOWS: u64 = 60;
 /// # use ratelimit_core::Policy;
 /// static NEVER: Policy = Policy::new("never", 0, Duration::from_secs(60)); // max must be from 1 to 10^12
 /// ```
+#[cfg_attr(feature = "serde", doc = include_str!("policy/serde.md"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     key: Cow<'static, str>,
