@@ -16,7 +16,7 @@ use std::{env, fmt};
 
 use actix_web::middleware::Logger;
 use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
-use ratelimit_actix::{Caller, IntoCaller, RateLimiter, caller, rate_limit};
+use ratelimit_actix::{Algorithm, Caller, IntoCaller, RateLimiter, caller, rate_limit};
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------
 
@@ -75,10 +75,10 @@ async fn status() -> impl Responder {
     "up\n"
 }
 
-/// The handler of `/api/public` with this algorithm, or `None` for an unknown name.
+/// The handler of `/api/public` with this algorithm, or `None` for one that later versions add.
 ///
 /// An attribute is fixed at compile time, but configuration can choose which handler is mounted.
-fn public(algorithm: &str) -> Option<fn() -> Route> {
+fn public(algorithm: Algorithm) -> Option<fn() -> Route> {
     #[rate_limit(max = 10, window = "60s", algorithm = "fixed_window")]
     async fn fixed_window() -> impl Responder {
         "public data\n"
@@ -100,10 +100,10 @@ fn public(algorithm: &str) -> Option<fn() -> Route> {
     }
 
     Some(match algorithm {
-        "fixed_window" => || web::get().to(fixed_window),
-        "sliding_window_counter" => || web::get().to(sliding_window_counter),
-        "sliding_window_log" => || web::get().to(sliding_window_log),
-        "token_bucket" => || web::get().to(token_bucket),
+        Algorithm::FixedWindow => || web::get().to(fixed_window),
+        Algorithm::SlidingWindowCounter => || web::get().to(sliding_window_counter),
+        Algorithm::SlidingWindowLog => || web::get().to(sliding_window_log),
+        Algorithm::TokenBucket => || web::get().to(token_bucket),
         _ => return None,
     })
 }
@@ -191,13 +191,10 @@ fn shared(_: &str) -> Result<RateLimiter, Box<dyn Error>> {
 }
 
 fn algorithm() -> Result<fn() -> Route, Fault> {
-    let name = variable("ALGORITHM")?;
-    let name = name.as_deref().unwrap_or("sliding_window_counter");
-    public(name).ok_or_else(|| Fault {
-        what: "ALGORITHM must be fixed_window, sliding_window_counter, sliding_window_log or token_bucket"
-            .into(),
-        source: None,
-    })
+    let algorithm =
+        parsed("ALGORITHM", "the name of an algorithm")?.unwrap_or(Algorithm::SlidingWindowCounter);
+    public(algorithm)
+        .ok_or_else(|| Fault { what: format!("this service has no handler for {algorithm}"), source: None })
 }
 
 fn address() -> Result<SocketAddr, Fault> {

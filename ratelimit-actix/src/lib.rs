@@ -74,6 +74,7 @@
 //! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
+//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -94,8 +95,9 @@ mod unlimited;
 /// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the root as well.
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
-    Algorithm, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome, Policy,
-    PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Taken, Timestamp,
+    Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
+    OwnedReservation, Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation,
+    StoreError, Timestamp,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

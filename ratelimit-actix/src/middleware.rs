@@ -175,7 +175,7 @@ struct Callers<'s>(SmallVec<[(&'s Limit, Caller); 2]>);
 impl RequestChecks for Callers<'_> {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
         let checks = self.0.iter().filter_map(|(limit, caller)| {
-            Some(Check::new(limit.policy(), caller.partition()?).cost(limit.cost_units()))
+            Some(Check::new(limit.policy(), caller.partition()?).with_cost(limit.cost_units()))
         });
         checks.collect()
     }

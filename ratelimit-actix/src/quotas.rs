@@ -142,7 +142,7 @@ impl DecidedGroup {
         let mut attempt = 1;
         loop {
             let checks: SmallVec<[Check<'_>; 2]> =
-                self.quotas.iter().map(|quota| quota.check().cost(units)).collect();
+                self.quotas.iter().map(|quota| quota.check().with_cost(units)).collect();
             let outcome =
                 deadline.run(&self.limiter, async |limiter| limiter.check_all(&checks).await).await?;
             // A cost of 0 charges nothing; its outcome reports what is left, allowed or not.

@@ -22,9 +22,9 @@ impl Unlimited {
     fn admit(group: &[Check<'_>]) -> GroupOutcome {
         let outcome = |check: &Check<'_>| {
             let limit = check.policy().capacity();
-            Outcome::new(limit, check.units(), limit, 0, Decision::Allowed)
+            Outcome::new(limit, Decision::Allowed).with_cost(check.cost()).with_remaining(limit)
         };
-        GroupOutcome::new(SystemClock::new().now(), true, group.iter().map(outcome).collect())
+        GroupOutcome::new(SystemClock::new().now(), group.iter().map(outcome))
     }
 }
 

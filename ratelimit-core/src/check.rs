@@ -28,14 +28,14 @@ impl<'a> Check<'a> {
         Self { policy, partition: partition.as_ref(), cost: 1 }
     }
 
-    /// Sets the cost, by default 1 unit. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
+    /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
     #[must_use]
-    pub const fn cost(mut self, cost: u64) -> Self {
+    pub const fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Policy by which units are counted.
+    /// Policy of the check: the limit, its window, and the algorithm by which units are counted.
     pub const fn policy(&self) -> &'a Policy {
         self.policy
     }
@@ -46,7 +46,7 @@ impl<'a> Check<'a> {
     }
 
     /// Cost in units.
-    pub const fn units(&self) -> u64 {
+    pub const fn cost(&self) -> u64 {
         self.cost
     }
 

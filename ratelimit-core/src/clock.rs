@@ -18,16 +18,10 @@ impl Timestamp {
         self.0
     }
 
-    /// The instant `wait` later.
-    #[cfg(feature = "redis")]
-    pub(crate) fn after(self, wait: Duration) -> Self {
+    /// The instant `wait` later, in whole microseconds; at most the last instant that can be represented.
+    #[must_use]
+    pub fn saturating_add(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(micros(wait)))
-    }
-
-    /// The instant `after` later, in whole Unix seconds, rounded up.
-    pub fn unix_seconds_after(self, after: Duration) -> u64 {
-        let micros = u128::from(self.0) + after.as_micros();
-        u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 }
 
@@ -71,7 +65,7 @@ impl Clock for SystemClock {
 }
 
 /// Whole microseconds; saturates after 584,000 years.
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -114,13 +108,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unix_seconds_are_rounded_up() {
-        let at = Timestamp::from_micros(10_000_000);
-        assert_eq!(at.unix_seconds_after(Duration::ZERO), 10);
-        assert_eq!(at.unix_seconds_after(Duration::from_micros(1)), 11);
-        assert_eq!(at.unix_seconds_after(Duration::from_secs(1)), 11);
-        assert_eq!(Timestamp::from_micros(9_999_999).unix_seconds_after(Duration::from_micros(2)), 11);
-        assert_eq!(Timestamp::from_micros(u64::MAX).unix_seconds_after(Duration::MAX), u64::MAX);
+    fn the_sum_of_an_instant_and_a_wait_stops_at_the_last_instant() {
+        let at = Timestamp::from_micros(10);
+        assert_eq!(at.saturating_add(Duration::from_nanos(2_999)), Timestamp::from_micros(12));
+        assert_eq!(at.saturating_add(Duration::MAX), Timestamp::from_micros(u64::MAX));
     }
 
     #[test]

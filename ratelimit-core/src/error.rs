@@ -5,37 +5,50 @@ use std::fmt;
 use std::time::Duration;
 
 /// Error of a store that could not decide.
+///
+/// Authors of stores make errors by the functions below; the variants cannot be constructed outside of this crate, so that
+/// they can gain fields.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no connection to the store, or it cannot serve at the moment, or the circuit breaker is open.
     #[error("the store cannot be reached")]
-    Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
+    #[non_exhaustive]
+    Unavailable {
+        /// Error of the connection or the store. `None` if no request was sent.
+        source: Option<Cause>,
+    },
 
     /// The store, or this application, is set up wrongly, which does not pass by itself: a password, permissions, a database
     /// that does not exist.
     #[error("the store is not set up for this application: {remedy}")]
+    #[non_exhaustive]
     Misconfigured {
         /// Cause, and how to correct it.
         remedy: &'static str,
         /// Error of the store.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
+        source: Cause,
     },
 
     /// The store did not reply in time. It is unknown whether the request was charged, so it must not be sent again.
     #[error("the store did not answer within {} ms", .after.as_millis())]
+    #[non_exhaustive]
     Timeout {
         /// The deadline that passed.
         after: Duration,
     },
 
     /// The store replied with an error.
-    #[error("the store refused the request")]
-    Refused(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the store rejected the request")]
+    #[non_exhaustive]
+    Rejected {
+        /// Error of the store.
+        source: Cause,
+    },
 
     /// The store's reply does not have the expected shape.
     #[error("unexpected reply from the store: expected {expected}")]
+    #[non_exhaustive]
     Protocol {
         /// Expected shape.
         expected: &'static str,
@@ -46,13 +59,15 @@ pub enum StoreError {
     #[error(
         "corrupt state stored for a caller of policy `{policy}`; the key expires within one window and one second"
     )]
-    ForeignState {
+    #[non_exhaustive]
+    CorruptState {
         /// Key of the policy.
         policy: String,
     },
 
     /// The group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     #[error("a group can have at most {} limits, not {size}", crate::check::MAX_GROUP)]
+    #[non_exhaustive]
     GroupTooLarge {
         /// Number of limits of the group.
         size: usize,
@@ -60,10 +75,88 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the error passes by itself: true for [`Unavailable`](Self::Unavailable), [`Timeout`](Self::Timeout) and
-    /// [`ForeignState`](Self::ForeignState). A later check may succeed; the others need a change of the set-up or the code.
+    /// [`Unavailable`](Self::Unavailable), caused by `source`: an error, or a text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    /// use ratelimit_core::StoreError;
+    ///
+    /// let error = StoreError::unavailable(io::Error::from(io::ErrorKind::ConnectionReset));
+    /// assert!(error.is_transient());
+    /// ```
+    pub fn unavailable(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable { source: Some(Cause(source.into())) }
+    }
+
+    /// [`Misconfigured`](Self::Misconfigured), caused by `source`; `remedy` says how to correct it.
+    pub fn misconfigured(remedy: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Misconfigured { remedy, source: Cause(source.into()) }
+    }
+
+    /// [`Timeout`](Self::Timeout): there was no reply within the deadline `after`.
+    pub const fn timeout(after: Duration) -> Self {
+        Self::Timeout { after }
+    }
+
+    /// [`Rejected`](Self::Rejected): the store replied with the error `source`.
+    pub fn rejected(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Rejected { source: Cause(source.into()) }
+    }
+
+    /// [`Protocol`](Self::Protocol): the reply does not have the shape `expected`.
+    pub const fn protocol(expected: &'static str) -> Self {
+        Self::Protocol { expected }
+    }
+
+    /// [`CorruptState`](Self::CorruptState), stored for a caller of the policy with this key.
+    pub fn corrupt_state(policy: impl Into<String>) -> Self {
+        Self::CorruptState { policy: policy.into() }
+    }
+
+    /// Whether the error passes by itself, so that a later check may succeed without a change of the set-up or the code.
+    ///
+    /// | variant | transient | what to do |
+    /// |---|---|---|
+    /// | [`Unavailable`](Self::Unavailable) | yes | check again later |
+    /// | [`Timeout`](Self::Timeout) | yes | check again later; the request may have been charged, so a retry may charge it twice |
+    /// | [`CorruptState`](Self::CorruptState) | yes | check again after the window, or [reset](crate::RateLimiter::reset) the caller |
+    /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
+    /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
+    /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Timeout { .. } | Self::ForeignState { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
+    }
+}
+
+/// Error behind a [`StoreError`], of a type that depends on the store.
+///
+/// Its text, causes and `Debug` output are those of the error inside.
+pub struct Cause(Box<dyn Error + Send + Sync>);
+
+impl Cause {
+    /// The error inside, for `is` and `downcast_ref`.
+    pub fn get_ref(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
     }
 }
 
@@ -85,5 +178,40 @@ impl fmt::Display for ErrorChain<'_> {
             cause = error.source();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_the_error_inside() {
+        let error = StoreError::rejected(io::Error::other("out of memory"));
+        assert_eq!(ErrorChain(&error).to_string(), "the store rejected the request: out of memory");
+        let StoreError::Rejected { source } = &error else { panic!("{error:?}") };
+        assert!(source.get_ref().is::<io::Error>());
+        let error = StoreError::unavailable("no connection");
+        assert_eq!(ErrorChain(&error).to_string(), "the store cannot be reached: no connection");
+        assert!(StoreError::Unavailable { source: None }.source().is_none());
+    }
+
+    #[test]
+    fn errors_that_pass_by_themselves_are_transient() {
+        let passing = [
+            StoreError::unavailable("x"),
+            StoreError::timeout(Duration::ZERO),
+            StoreError::corrupt_state("k"),
+        ];
+        assert!(passing.iter().all(StoreError::is_transient));
+        let lasting = [
+            StoreError::misconfigured("set a password", "x"),
+            StoreError::rejected("x"),
+            StoreError::protocol("a number"),
+            StoreError::GroupTooLarge { size: 65 },
+        ];
+        assert!(!lasting.iter().any(StoreError::is_transient));
     }
 }

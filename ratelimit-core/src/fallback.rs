@@ -78,7 +78,7 @@ impl Fallback {
         // A state that occurs twice is decided by the sum.
         let cost = |check: &Check<'_>| {
             let same = group.iter().filter(|other| other.shares_count_with(check));
-            same.fold(0, |sum: u64, other| sum.saturating_add(other.units()))
+            same.fold(0, |sum: u64, other| sum.saturating_add(other.cost()))
         };
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
@@ -94,19 +94,19 @@ impl Fallback {
             // Reports the limit as configured, not the part of this process.
             match counted {
                 Some(counted) => counted.clone().with_limit(limit),
-                None => Outcome::new(limit, check.units(), limit, 0, Decision::Allowed),
+                None => Outcome::new(limit, Decision::Allowed).with_cost(check.cost()).with_remaining(limit),
             }
         });
-        Ok(GroupOutcome::new(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
+        Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }
 
     /// Refunds charges of this process, made during an outage.
     pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        for taken in reservation.taken() {
-            let check = taken.check();
+        for charge in reservation.charges() {
+            let check = charge.check();
             if let Some(policy) = self.local_policy(&check, 0) {
-                let check = Check::new(&policy, check.partition()).cost(check.units());
-                self.local.refund(&Reservation::single(taken.with_check(check))).await?;
+                let check = Check::new(&policy, check.partition()).with_cost(check.cost());
+                self.local.refund(&Reservation::single(charge.with_check(check))).await?;
             }
         }
         Ok(())
@@ -136,5 +136,5 @@ impl Fallback {
 /// The checks under their local policies, without those of limits that fail open.
 fn local_checks<'a>(group: &[Check<'a>], policies: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
     let local = group.iter().zip(policies).filter_map(|(check, policy)| Some((check, policy.as_ref()?)));
-    local.map(|(check, policy)| Check::new(policy, check.partition()).cost(check.units())).collect()
+    local.map(|(check, policy)| Check::new(policy, check.partition()).with_cost(check.cost())).collect()
 }

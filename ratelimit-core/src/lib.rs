@@ -39,8 +39,12 @@
 //! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
+//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`OnError`] and [`policy::Window`] |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private_0_1;
 mod algorithm;
 mod check;
 pub mod clock;
@@ -59,11 +63,11 @@ pub mod store;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
-pub use error::StoreError;
+pub use error::{Cause, StoreError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
-pub use reservation::{Reservation, Taken};
+pub use reservation::{Charge, OwnedReservation, Reservation};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

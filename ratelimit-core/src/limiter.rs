@@ -141,16 +141,16 @@ impl RateLimiter {
     ) -> Result<Outcome, StoreError> {
         let store = match &self.inner.store {
             Backend::Memory(store) => {
-                return Ok(decide_in_memory(store, &Check::new(policy, &partition).cost(cost)));
+                return Ok(decide_in_memory(store, &Check::new(policy, &partition).with_cost(cost)));
             }
             Backend::Dyn(store) => store,
         };
-        if let Some(outcome) = try_one(&**store, &Check::new(policy, &partition).cost(cost))? {
+        if let Some(outcome) = try_one(&**store, &Check::new(policy, &partition).with_cost(cost))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.check_one(Check::new(policy, &partition).cost(cost), self.context()).await
+        store.check_one(Check::new(policy, &partition).with_cost(cost), self.context()).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -172,7 +172,7 @@ impl RateLimiter {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let limiter = RateLimiter::in_memory();
-    /// let group = [Check::new(&BURST, "tenant-42"), Check::new(&DAILY, "tenant-42").cost(5)];
+    /// let group = [Check::new(&BURST, "tenant-42"), Check::new(&DAILY, "tenant-42").with_cost(5)];
     /// let outcome = limiter.check_all(&group).await?;
     /// assert!(outcome.is_allowed());
     /// assert_eq!(outcome.outcomes()[1].remaining(), 995);
@@ -263,7 +263,7 @@ impl RateLimiter {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let limiter = RateLimiter::in_memory();
-    /// let group = [Check::new(&BYTES, "tenant-42").cost(600_000)];
+    /// let group = [Check::new(&BYTES, "tenant-42").with_cost(600_000)];
     /// let outcome = match limiter.try_check_all(&group)? {
     ///     Some(outcome) => outcome,
     ///     None => limiter.check_all(&group).await?,

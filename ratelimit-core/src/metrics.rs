@@ -42,7 +42,7 @@ pub const STORE_SECONDS: &str = "ratelimit_store_seconds";
 
 /// Counter of calls of the store without a decision. Label `class`: `unavailable` (no connection, or it cannot serve),
 /// `misconfigured` (a password, permissions, a database: does not pass by itself), `timeout` (of the store's whole deadline;
-/// not of a request with less time), `refused`, `protocol` or `foreign_state`.
+/// not of a request with less time), `rejected`, `protocol` or `corrupt_state`.
 pub const STORE_FAILURES: &str = "ratelimit_store_failures_total";
 
 /// Gauge: 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
@@ -107,12 +107,12 @@ pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome]) {
 /// Records an error of the store.
 pub(crate) fn failed(error: &StoreError) {
     let class = match error {
-        StoreError::Unavailable(_) => "unavailable",
+        StoreError::Unavailable { .. } => "unavailable",
         StoreError::Misconfigured { .. } => "misconfigured",
         StoreError::Timeout { .. } => "timeout",
-        StoreError::Refused(_) => "refused",
+        StoreError::Rejected { .. } => "rejected",
         StoreError::Protocol { .. } => "protocol",
-        StoreError::ForeignState { .. } => "foreign_state",
+        StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
         StoreError::GroupTooLarge { .. } => return,
     };

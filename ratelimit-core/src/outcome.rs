@@ -1,5 +1,6 @@
 //! Outcomes of decisions: admitted or denied, what remains, and when to retry.
 
+mod decision;
 #[cfg(test)]
 mod tests;
 
@@ -7,19 +8,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::clock::Timestamp;
-
-/// Whether one limit admits a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decision {
-    /// The request is admitted.
-    Allowed,
-    /// Denied. The same request is admitted after exactly this wait, in microseconds, if no other request is charged
-    /// meanwhile.
-    RetryAfterMicros(u64),
-    /// Denied for ever: the cost exceeds the limit.
-    Never,
-}
+pub use self::decision::Decision;
+pub(crate) use self::decision::Verdict;
+use crate::clock::{Timestamp, micros};
 
 /// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +23,7 @@ pub struct Outcome {
     reset_after_us: u64,
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
-    decision: Decision,
+    verdict: Verdict,
     degraded: bool,
     overflowed: bool,
 }
@@ -40,12 +31,32 @@ pub struct Outcome {
 impl Outcome {
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
-    /// Creates an outcome from a store's numbers.
+    /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
     ///
-    /// `limit`, `cost` and `remaining` are units, `reset_after_us` is in microseconds from the decision. The instant is that
-    /// of the [group](GroupOutcome::new). If nothing remains, add
-    /// [`with_next_unit_after`](Self::with_next_unit_after), which headers report to clients.
-    pub const fn new(limit: u64, cost: u64, remaining: u64, reset_after_us: u64, decision: Decision) -> Self {
+    /// The other methods `with_..` set the other numbers. The instant is that of the [group](GroupOutcome::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Decision, Outcome};
+    ///
+    /// let wait = Duration::from_secs(7);
+    /// let denial = Outcome::new(10, Decision::Denied { retry_after: Some(wait) })
+    ///     .with_reset_after(Duration::from_secs(60))
+    ///     .with_next_unit_after(wait);
+    /// assert_eq!((denial.limit(), denial.cost(), denial.remaining()), (10, 1, 0));
+    /// assert_eq!(denial.retry_after(), Some(wait));
+    /// ```
+    pub fn new(limit: u64, decision: Decision) -> Self {
+        let verdict = Verdict::from_decision(decision);
+        Self::from_numbers(Numbers { limit, cost: 1, remaining: 0, reset_after_us: 0, verdict })
+    }
+
+    /// Creates an outcome from the numbers of an algorithm. If nothing remains, add
+    /// [`with_next_unit_after_us`](Self::with_next_unit_after_us).
+    pub(crate) const fn from_numbers(numbers: Numbers) -> Self {
+        let Numbers { limit, cost, remaining, reset_after_us, verdict } = numbers;
         Self {
             at: Timestamp::from_micros(0),
             limit,
@@ -53,15 +64,41 @@ impl Outcome {
             remaining,
             reset_after_us,
             next_unit_after_us: Self::UNKNOWN_WAIT,
-            decision,
+            verdict,
             degraded: false,
             overflowed: false,
         }
     }
 
-    /// Adds the smallest wait, in microseconds from the decision, after which one more unit passes. Has no effect while
-    /// something remains.
-    pub const fn with_next_unit_after(mut self, next_unit_after_us: u64) -> Self {
+    /// Sets the cost of the request, in units; by default 1.
+    pub const fn with_cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Sets how many units remain after the decision; by default 0.
+    pub const fn with_remaining(mut self, remaining: u64) -> Self {
+        self.remaining = remaining;
+        if remaining > 0 {
+            self.next_unit_after_us = Self::UNKNOWN_WAIT;
+        }
+        self
+    }
+
+    /// Sets the time from the decision until the full quota is available, in whole microseconds; by default 0.
+    pub fn with_reset_after(mut self, reset_after: Duration) -> Self {
+        self.reset_after_us = micros(reset_after);
+        self
+    }
+
+    /// Sets the smallest wait from the decision, in whole microseconds, after which one more unit passes. Header fields report
+    /// it. Has no effect while something remains.
+    pub fn with_next_unit_after(self, next_unit_after: Duration) -> Self {
+        self.with_next_unit_after_us(micros(next_unit_after))
+    }
+
+    /// Sets the smallest wait, in microseconds, after which one more unit passes. Has no effect while something remains.
+    pub(crate) const fn with_next_unit_after_us(mut self, next_unit_after_us: u64) -> Self {
         if self.remaining == 0 {
             self.next_unit_after_us = next_unit_after_us;
         }
@@ -106,14 +143,19 @@ impl Outcome {
         self.at
     }
 
-    /// Whether this limit admitted the request, and if not, when it does.
+    /// Whether this limit admitted the request, and if not, after which wait it does.
     pub const fn decision(&self) -> Decision {
-        self.decision
+        self.verdict.decision()
+    }
+
+    /// The decision in its packed form.
+    pub(crate) const fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
     /// Whether this limit admitted the request. A group passes only if every limit does.
     pub const fn is_allowed(&self) -> bool {
-        matches!(self.decision, Decision::Allowed)
+        matches!(self.verdict, Verdict::Allowed)
     }
 
     /// Full quota in units: `max`, or the burst of a token bucket.
@@ -163,11 +205,25 @@ impl Outcome {
     /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, and if
     /// the request never passes because its cost exceeds the limit.
     pub const fn retry_after(&self) -> Option<Duration> {
-        match self.decision {
-            Decision::RetryAfterMicros(micros) => Some(Duration::from_micros(micros)),
-            Decision::Allowed | Decision::Never => None,
+        match self.verdict {
+            Verdict::RetryAfterMicros(micros) => Some(Duration::from_micros(micros)),
+            Verdict::Allowed | Verdict::Never => None,
         }
     }
+}
+
+/// Numbers of a decision about one limit.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbers {
+    /// Full quota, in units.
+    pub(crate) limit: u64,
+    /// Cost of the request, in units.
+    pub(crate) cost: u64,
+    /// Units that remain after the decision.
+    pub(crate) remaining: u64,
+    /// Time until the full quota is available, in microseconds.
+    pub(crate) reset_after_us: u64,
+    pub(crate) verdict: Verdict,
 }
 
 /// Outcome of a decision about a group of limits: all are charged, or none is.
@@ -182,7 +238,15 @@ pub struct GroupOutcome {
 
 impl GroupOutcome {
     /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to `at`.
-    pub fn new(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
+    ///
+    /// The group is admitted if every limit admits it.
+    pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
+        Self::decided(at, outcomes.iter().all(Outcome::is_allowed), outcomes)
+    }
+
+    /// The outcome of a group that is known to be admitted or denied.
+    pub(crate) fn decided(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
         for outcome in &mut outcomes {
             outcome.at = at;
         }
@@ -225,7 +289,7 @@ impl GroupOutcome {
             if outcome.next_unit_after_us != Outcome::UNKNOWN_WAIT {
                 outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);
             }
-            if let Decision::RetryAfterMicros(wait) = &mut outcome.decision {
+            if let Verdict::RetryAfterMicros(wait) = &mut outcome.verdict {
                 *wait = wait.saturating_sub(elapsed);
             }
         }
@@ -239,7 +303,7 @@ impl GroupOutcome {
         allowed: bool,
         parts: impl Iterator<Item = (&'p [usize], &'p Self)>,
     ) -> Self {
-        let nothing = Outcome::new(0, 0, 0, 0, Decision::Allowed);
+        let nothing = Outcome::new(0, Decision::Allowed);
         let mut outcomes = SmallVec::from_elem(nothing, size);
         let mut at = Timestamp::default();
         for (indices, part) in parts {
@@ -293,7 +357,7 @@ impl GroupOutcome {
     /// group.
     pub fn tightest(&self) -> Option<usize> {
         let rank =
-            |outcome: &Outcome| (outcome.decision, u64::MAX - outcome.remaining, outcome.available_after());
+            |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
         // `max_by_key` takes the last of equals; reversed, the limit that was written first.
         (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
     }

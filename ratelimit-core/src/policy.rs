@@ -3,11 +3,16 @@
 mod algorithm;
 mod builder;
 mod error;
-mod name;
+pub(crate) mod name;
 mod on_error;
-mod state_id;
+#[cfg(feature = "serde")]
+mod serde;
+pub(crate) mod state_id;
+mod suggest;
 #[cfg(test)]
 mod tests;
+mod unknown_value;
+mod window;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -24,6 +29,8 @@ pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
 use self::state_id::state_id;
+pub use self::unknown_value::UnknownValueError;
+pub use self::window::{Window, WindowError};
 
 /// Largest `max`, `burst` and cost: 10^12.
 ///
@@ -69,6 +76,7 @@ pub const MAX_SUB_WINDOWS: u64 = 60;
 /// # use ratelimit_core::Policy;
 /// static NEVER: Policy = Policy::new("never", 0, Duration::from_secs(60)); // max must be from 1 to 10^12
 /// ```
+#[cfg_attr(feature = "serde", doc = include_str!("policy/serde.md"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     key: Cow<'static, str>,
@@ -145,7 +153,7 @@ impl Policy {
         self.max
     }
 
-    /// Length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
+    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }

@@ -1,14 +1,18 @@
 //! Reservations: what an admitted group was charged, for a refund.
 
+mod owned;
+
 use smallvec::SmallVec;
 
+pub use self::owned::OwnedReservation;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
 
 /// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be needed.
 ///
-/// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks. Dropping it keeps the
+/// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks, so that it takes no
+/// allocation; [`into_owned`](Self::into_owned) copies them, for a refund after the request. Dropping a reservation keeps the
 /// charges.
 ///
 /// # Examples
@@ -21,7 +25,7 @@ use crate::outcome::GroupOutcome;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let limiter = RateLimiter::in_memory();
-/// let group = [Check::new(&UPLOADS, "tenant-42").cost(4)];
+/// let group = [Check::new(&UPLOADS, "tenant-42").with_cost(4)];
 /// let outcome = limiter.check_all(&group).await?;
 /// if let Some(reservation) = outcome.reservation(&group) {
 ///     limiter.refund(reservation).await?;
@@ -31,19 +35,20 @@ use crate::outcome::GroupOutcome;
 /// # }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "dropping a reservation keeps the charges; pass it to `RateLimiter::refund` to return them"]
 pub struct Reservation<'a> {
-    taken: SmallVec<[Taken<'a>; 2]>,
+    charges: SmallVec<[Charge<'a>; 2]>,
     degraded: bool,
 }
 
 impl<'a> Reservation<'a> {
-    pub(crate) fn new(taken: SmallVec<[Taken<'a>; 2]>, degraded: bool) -> Self {
-        Self { taken, degraded }
+    pub(crate) fn new(charges: SmallVec<[Charge<'a>; 2]>, degraded: bool) -> Self {
+        Self { charges, degraded }
     }
 
     /// A reservation of one charge.
-    pub(crate) fn single(taken: Taken<'a>) -> Self {
-        Self { taken: smallvec::smallvec![taken], degraded: false }
+    pub(crate) fn single(charge: Charge<'a>) -> Self {
+        Self { charges: smallvec::smallvec![charge], degraded: false }
     }
 
     /// Whether this process counted by itself, during an outage of the store.
@@ -51,30 +56,66 @@ impl<'a> Reservation<'a> {
         self.degraded
     }
 
-    /// Charges, one per state, in the order of the group.
-    pub fn taken(&self) -> impl ExactSizeIterator<Item = Taken<'a>> + '_ {
-        self.taken.iter().copied()
+    /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one charge with the sum
+    /// of the costs.
+    pub fn charges(&self) -> impl ExactSizeIterator<Item = Charge<'a>> + '_ {
+        self.charges.iter().copied()
+    }
+
+    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a spawned job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Check, Policy, RateLimiter};
+    ///
+    /// static EXPORTS: Policy = Policy::new("exports", 10, Duration::from_secs(3600));
+    ///
+    /// # fn export() -> Result<(), ()> { Err(()) }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let reservation = {
+    ///     let caller = String::from("tenant-42");
+    ///     let group = [Check::new(&EXPORTS, &caller)];
+    ///     limiter.check_all(&group).await?.reservation(&group).map(|reservation| reservation.into_owned())
+    /// };
+    /// // The request is over; a job does the work, and a failed export does not count.
+    /// let refunds = limiter.clone();
+    /// let job = tokio::spawn(async move {
+    ///     match (export(), &reservation) {
+    ///         (Err(()), Some(reservation)) => refunds.refund(reservation.as_reservation()).await,
+    ///         _ => Ok(()),
+    ///     }
+    /// });
+    /// job.await.unwrap()?;
+    /// assert_eq!(limiter.peek(&EXPORTS, "tenant-42").await?.remaining(), 10);
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn into_owned(self) -> OwnedReservation {
+        OwnedReservation::new(&self)
     }
 }
 
-/// Charge of one limit.
+/// Charge of one limit: the units that an admitted request took from one state, and how long they count.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
+pub struct Charge<'a> {
     check: Check<'a>,
     at: Timestamp,
     until: Timestamp,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> Charge<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
         Self { check, at, until }
     }
 
-    pub(crate) const fn with_check(self, check: Check<'_>) -> Taken<'_> {
-        Taken { check, at: self.at, until: self.until }
+    pub(crate) const fn with_check(self, check: Check<'_>) -> Charge<'_> {
+        Charge { check, at: self.at, until: self.until }
     }
 
-    /// Policy, caller and units of the charge.
+    /// Policy and partition of the charge, and as cost the charged units.
     pub const fn check(&self) -> Check<'a> {
         self.check
     }
@@ -96,21 +137,21 @@ impl GroupOutcome {
     /// [refund]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         (self.is_allowed() && checks.len() == self.outcomes().len()).then(|| {
-            let mut taken: SmallVec<[Taken<'a>; 2]> = SmallVec::new();
+            let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
             for (check, outcome) in checks.iter().zip(self.outcomes()) {
                 let until = outcome.resets_at();
                 // A state that occurs twice was charged the sum, and is refunded the sum.
                 // An overflow count is not refunded: its units may be those of other callers by then.
-                let units = if outcome.is_overflowed() { 0 } else { check.units() };
-                match taken.iter_mut().find(|other| other.check().shares_count_with(check)) {
+                let units = if outcome.is_overflowed() { 0 } else { check.cost() };
+                match charges.iter_mut().find(|other| other.check().shares_count_with(check)) {
                     Some(other) => {
-                        let sum = other.check().units().saturating_add(units);
-                        *other = Taken::new(check.cost(sum), outcome.at(), until);
+                        let sum = other.check().cost().saturating_add(units);
+                        *other = Charge::new(check.with_cost(sum), outcome.at(), until);
                     }
-                    None => taken.push(Taken::new(check.cost(units), outcome.at(), until)),
+                    None => charges.push(Charge::new(check.with_cost(units), outcome.at(), until)),
                 }
             }
-            Reservation::new(taken, self.is_degraded())
+            Reservation::new(charges, self.is_degraded())
         })
     }
 }
@@ -124,29 +165,29 @@ mod tests {
     use crate::policy::Policy;
 
     fn allowed(remaining: u64, reset_after: u64) -> Outcome {
-        Outcome::new(10, 1, remaining, reset_after, Decision::Allowed)
+        let reset_after = Duration::from_micros(reset_after);
+        Outcome::new(10, Decision::Allowed).with_remaining(remaining).with_reset_after(reset_after)
     }
 
     fn denied(wait: u64) -> Outcome {
-        Outcome::new(10, 1, 0, 60, Decision::RetryAfterMicros(wait))
+        Outcome::new(10, Decision::Denied { retry_after: Some(Duration::from_micros(wait)) })
     }
 
     fn group<const N: usize>(outcomes: [Outcome; N]) -> GroupOutcome {
-        let allowed = outcomes.iter().all(Outcome::is_allowed);
-        GroupOutcome::new(Timestamp::from_micros(1_000), allowed, outcomes.into_iter().collect())
+        GroupOutcome::new(Timestamp::from_micros(1_000), outcomes)
     }
 
     #[test]
     fn only_charges_are_reserved() {
         let policy = Policy::new("k", 10, Duration::from_secs(60));
-        let checks = [Check::new(&policy, "a").cost(2), Check::new(&policy, "b")];
+        let checks = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "b")];
         assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
         assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
-        let taken = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
-        assert!(taken.taken().all(|taken| taken.at() == Timestamp::from_micros(1_000)));
-        let taken: Vec<(u64, u64)> =
-            taken.taken().map(|taken| (taken.check().units(), taken.until().as_micros())).collect();
-        assert_eq!(taken, [(2, 1_060), (1, 1_070)]);
+        let reservation = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
+        assert!(reservation.charges().all(|charge| charge.at() == Timestamp::from_micros(1_000)));
+        let charges: Vec<(u64, u64)> =
+            reservation.charges().map(|charge| (charge.check().cost(), charge.until().as_micros())).collect();
+        assert_eq!(charges, [(2, 1_060), (1, 1_070)]);
     }
 
     #[test]
@@ -157,15 +198,42 @@ mod tests {
         );
         let same_count = Policy::new("k", 99, Duration::from_secs(60));
         let checks = [
-            Check::new(&policy, "a").cost(2),
+            Check::new(&policy, "a").with_cost(2),
             Check::new(&other, "a"),
-            Check::new(&same_count, "a").cost(3),
+            Check::new(&same_count, "a").with_cost(3),
             Check::new(&policy, "b"),
         ];
         let outcome = group([0; 4].map(|_| allowed(5, 60)));
-        let taken = outcome.reservation(&checks).unwrap();
-        let taken: Vec<(&str, u64)> =
-            taken.taken().map(|taken| (taken.check().policy().key(), taken.check().units())).collect();
-        assert_eq!(taken, [("k", 5), ("other", 1), ("k", 1)]);
+        let reservation = outcome.reservation(&checks).unwrap();
+        let charges: Vec<(&str, u64)> = reservation
+            .charges()
+            .map(|charge| (charge.check().policy().key(), charge.check().cost()))
+            .collect();
+        assert_eq!(charges, [("k", 5), ("other", 1), ("k", 1)]);
+    }
+
+    #[test]
+    fn an_owned_reservation_has_the_same_charges() {
+        let policy = Policy::new("k", 10, Duration::from_secs(60));
+        let checks = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "b")];
+        let reservation = group([allowed(1, 60), allowed(2, 70)]).degraded().reservation(&checks).unwrap();
+        let owned = reservation.clone().into_owned();
+        let borrowed = owned.as_reservation();
+        assert!(borrowed.is_degraded());
+        assert_eq!(borrowed.charges().len(), 2);
+        for (left, right) in reservation.charges().zip(borrowed.charges()) {
+            assert_eq!((left.at(), left.until()), (right.at(), right.until()));
+            let (left, right) = (left.check(), right.check());
+            assert_eq!((left.policy(), left.cost()), (right.policy(), right.cost()));
+            assert_eq!(left.partition(), right.partition());
+        }
+    }
+
+    #[test]
+    fn debug_of_an_owned_reservation_does_not_show_the_caller() {
+        let policy = Policy::new("k", 10, Duration::from_secs(60));
+        let checks = [Check::new(&policy, "AAAA")];
+        let shown = format!("{:?}", group([allowed(1, 60)]).reservation(&checks).unwrap().into_owned());
+        assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
     }
 }

@@ -6,6 +6,7 @@
 mod tests;
 
 mod attribute;
+mod bounds;
 mod diagnostics;
 mod expand;
 mod fallback;

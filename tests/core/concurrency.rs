@@ -83,7 +83,7 @@ async fn take_groups(limiter: RateLimiter, policies: [Policy; 5], mut random: Ra
             (0..=random.index(5)).map(|_| (random.index(5), random.index(4), random.below(3))).collect();
         let callers = ["a", "b", "c", "d"];
         let checks =
-            limits.iter().map(|&(policy, c, cost)| Check::new(&policies[policy], callers[c]).cost(cost));
+            limits.iter().map(|&(policy, c, cost)| Check::new(&policies[policy], callers[c]).with_cost(cost));
         let group: Vec<Check<'_>> = checks.collect();
         let outcome = limiter.check_all(&group).await.unwrap();
         if let Some(reservation) = outcome.reservation(&group) {
@@ -138,7 +138,7 @@ tests::on_both_stores! {
     fn requests_pass_exactly_up_to_what_the_previous_window_leaves(store: &Timed) {
         for policy in every_algorithm("previous", 1_000) {
             store.set(MIDNIGHT.as_micros());
-            assert!(store.check_all(&[Check::new(&policy, "a").cost(600)]).is_allowed());
+            assert!(store.check_all(&[Check::new(&policy, "a").with_cost(600)]).is_allowed());
             // A day later, 600 of the previous window weigh 450 in the counter and nothing in the others.
             store.advance(DAY);
             let (due, length) = (if policy.algorithm() == Algorithm::SlidingWindowCounter { 550 } else { 1_000 },

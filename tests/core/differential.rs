@@ -92,7 +92,7 @@ async fn compare_history(
             event.group.iter().map(|(_, caller, _)| format!("{id}/{caller}")).collect();
         let checks = event.group.iter().zip(&callers);
         let group: Vec<Check<'_>> = checks
-            .map(|(&(policy, _, cost), caller)| Check::new(&policies[policy], caller).cost(cost))
+            .map(|(&(policy, _, cost), caller)| Check::new(&policies[policy], caller).with_cost(cost))
             .collect();
         match event.action {
             Action::Peek => {
@@ -225,7 +225,7 @@ async fn compare_rushes(
             .map(|(group, _)| {
                 let checks = group.iter();
                 let check = |&(policy, caller, cost): &(usize, u8, u64)| {
-                    Check::new(&policies[policy], &callers[usize::from(caller)]).cost(cost)
+                    Check::new(&policies[policy], &callers[usize::from(caller)]).with_cost(cost)
                 };
                 checks.map(check).collect()
             })

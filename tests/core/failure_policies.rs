@@ -55,13 +55,14 @@ async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
             [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)]
         {
             let limiter = one_of_four();
-            let group: Vec<Check<'_>> = costs.iter().map(|cost| Check::new(&ten, "a").cost(*cost)).collect();
+            let group: Vec<Check<'_>> =
+                costs.iter().map(|cost| Check::new(&ten, "a").with_cost(*cost)).collect();
             let first = limiter.check_all(&group).await.unwrap();
             assert_eq!(first.is_allowed(), passes, "{algorithm} {costs:?}");
             let again = limiter.check_all(&group).await.unwrap();
             assert!(!again.is_allowed(), "{algorithm} {costs:?}");
             assert_eq!(again.retry_after().is_some(), passes, "{algorithm} {costs:?}");
-            let never = again.outcomes()[0].decision() == Decision::Never;
+            let never = again.outcomes()[0].decision() == Decision::Denied { retry_after: None };
             assert_eq!(never, !passes, "{algorithm} {costs:?}");
             // All costs are charged to one count.
             let unit = limiter.check(&ten, "a").await.unwrap();
@@ -74,7 +75,7 @@ async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
 async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
     for algorithm in ALGORITHMS {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
-        let group = [Check::new(&ten, "a").cost(5)];
+        let group = [Check::new(&ten, "a").with_cost(5)];
         let taken = limiter.check_all(&group).await.unwrap();
         limiter.refund(taken.reservation(&group).unwrap()).await.unwrap();
         assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 3, "{algorithm}");

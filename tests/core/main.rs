@@ -1,9 +1,18 @@
 //! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on every store.
 
+// The bounds of the attribute: files of a crate that exports macros only.
+#[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
+#[path = "../../ratelimit-macros/src/bounds.rs"]
+mod attribute_bounds;
+#[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
+#[path = "../../ratelimit-macros/src/parse/window/grammar.rs"]
+mod attribute_window;
+mod bounds;
 mod concurrency;
 mod conformance;
 mod differential;
 mod failure_policies;
 mod oracle;
+mod reservations;
 mod stories;
 mod vectors;

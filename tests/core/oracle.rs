@@ -100,7 +100,7 @@ impl Trial<'_> {
                 Cost::Units(units) => units,
                 Cost::Share(percent, more) => policy.capacity() * percent / 100 + more,
             };
-            Check::new(policy, &callers[caller]).cost(units)
+            Check::new(policy, &callers[caller]).with_cost(units)
         };
         group.iter().map(check).collect()
     }
@@ -369,7 +369,7 @@ tests::on_both_stores! {
                     assert!(trial.check(&event.group, &twin).is_allowed(), "the twin has more left");
                 }
             }
-            let over = reservation.taken().map(|taken| taken.until().as_micros()).max();
+            let over = reservation.charges().map(|taken| taken.until().as_micros()).max();
             // In every third case at the very instant at which it is over, or a microsecond before.
             match (over, trial.id % 6) {
                 (Some(over), early @ 0..=1) if over - early >= trial.now.get() => trial.go(over - early),
@@ -406,7 +406,7 @@ tests::on_both_stores! {
             let before = trial.peek(&everything, &callers);
             trial.store.refund(reservation);
             let after = trial.peek(&everything, &callers);
-            let taken: u64 = group.iter().map(Check::units).sum();
+            let taken: u64 = group.iter().map(Check::cost).sum();
             for (before, after) in before.outcomes().iter().zip(after.outcomes()) {
                 assert!((before.remaining()..=before.remaining() + taken).contains(&after.remaining()));
                 assert!(after.remaining() <= after.limit());
@@ -418,11 +418,11 @@ tests::on_both_stores! {
     fn a_refund_adds_no_tokens_that_were_already_refilled(store: &Timed) {
         let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
         let policy = builder.window(Duration::from_secs(1)).burst(10).build();
-        let group = [Check::new(&policy, "a").cost(5)];
+        let group = [Check::new(&policy, "a").with_cost(5)];
         let reservation = store.check_all(&group).reservation(&group).unwrap();
         store.advance(Duration::from_secs(4));
         // Four of the five have refilled; had they never been taken, the bucket would have been full all along.
-        assert!(store.check_all(&[Check::new(&policy, "a").cost(9)]).is_allowed());
+        assert!(store.check_all(&[Check::new(&policy, "a").with_cost(9)]).is_allowed());
         store.refund(reservation);
         assert!(store.peek(&policy, "a").remaining() <= 1, "ten in all at one instant");
     }
@@ -436,7 +436,7 @@ tests::on_both_stores! {
                 let caller = format!("{place}, {later} later");
                 let start = MIDNIGHT.as_micros() + (i as u64 * 10 + later) * 3_600_000_000;
                 store.set(start + place);
-                let group = [Check::new(&policy, &caller).cost(7)];
+                let group = [Check::new(&policy, &caller).with_cost(7)];
                 let reservation = store.check_all(&group).reservation(&group).unwrap();
                 // The first instant of a later sub-window, up to the one in which it is the oldest with all its weight.
                 store.set(start + place.max(later * length));
@@ -451,9 +451,9 @@ tests::on_both_stores! {
     fn a_group_that_charged_a_count_twice_refunds_it_exactly(store: &Timed) {
         let builder = Policy::builder("refund").algorithm(Algorithm::TokenBucket).max(1);
         let policy = builder.window(Duration::from_secs(1)).burst(10).build();
-        let group = [Check::new(&policy, "a").cost(3), Check::new(&policy, "a").cost(3)];
+        let group = [Check::new(&policy, "a").with_cost(3), Check::new(&policy, "a").with_cost(3)];
         let reservation = store.check_all(&group).reservation(&group).unwrap();
-        assert_eq!(reservation.taken().len(), 1);
+        assert_eq!(reservation.charges().len(), 1);
         assert_eq!(store.peek(&policy, "a").remaining(), 4);
         store.refund(reservation);
         assert_eq!(store.peek(&policy, "a").remaining(), 10);
@@ -472,7 +472,7 @@ tests::on_both_stores! {
         }
         let wait = |now, cost| {
             store.set(now);
-            let outcome = store.peek_all(&[Check::new(&policy, "a").cost(cost)]);
+            let outcome = store.peek_all(&[Check::new(&policy, "a").with_cost(cost)]);
             outcome.retry_after().map(|wait| now + u64::try_from(wait.as_micros()).unwrap())
         };
         for cost in 1..=max {
@@ -486,7 +486,7 @@ tests::on_both_stores! {
             assert_eq!(store.peek(&policy, "a").remaining(), gone - 1);
             store.set(leaves);
             // A check that takes nothing: it drops them for good.
-            let outcome = store.check_all(&[Check::new(&policy, "a").cost(0)]);
+            let outcome = store.check_all(&[Check::new(&policy, "a").with_cost(0)]);
             assert_eq!(outcome.outcomes()[0].remaining(), gone);
             assert_eq!(wait(leaves, gone + 1), Some(start + gone.pow(2) + life));
         }
@@ -497,7 +497,7 @@ tests::on_both_stores! {
             drain(rate, u64::MAX, 1_000, |policy, cost, now| {
                 store.set(now);
                 let caller = i.to_string();
-                store.check_all(&[Check::new(policy, &caller).cost(cost)]).outcomes()[0].clone()
+                store.check_all(&[Check::new(policy, &caller).with_cost(cost)]).outcomes()[0].clone()
             });
         }
     }
@@ -653,7 +653,7 @@ fn the_servers_own_clock_decides_and_keys_expire_by_it() {
                 seconds * 1_000_000 + micros
             };
             let before = time(&mut connection).await;
-            let group = [Check::new(&policy, "a").cost(3)];
+            let group = [Check::new(&policy, "a").with_cost(3)];
             let outcome = limiter.check_all(&group).await.unwrap();
             let ttl = ttl(&mut connection).await.unwrap();
             let after = time(&mut connection).await;

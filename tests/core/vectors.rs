@@ -114,7 +114,7 @@ impl Wait {
     }
 
     fn decision(self) -> Decision {
-        self.micros().map_or(Decision::Never, Decision::RetryAfterMicros)
+        Decision::Denied { retry_after: self.micros().map(Duration::from_micros) }
     }
 }
 
@@ -256,7 +256,7 @@ fn check_vectors(on: &str, store: &Timed) {
                     row.checks.iter().map(|e| format!("{file}/{}/{}", vector.name, e.caller)).collect();
                 let checks = row.checks.iter().zip(&callers);
                 let group: Vec<Check<'_>> = checks
-                    .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).cost(e.cost))
+                    .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).with_cost(e.cost))
                     .collect();
                 let [outcome, model_outcome] = [store, &model].map(|subject| {
                     subject.set(now.as_micros());
@@ -279,17 +279,15 @@ fn check_vectors(on: &str, store: &Timed) {
 fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
     let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, actual)| {
         let limit = vector.policies[e.policy].capacity();
-        let expected = Outcome::new(
-            limit,
-            e.cost,
-            e.remaining,
-            e.reset_after,
-            e.retry_after.map_or(Decision::Allowed, Wait::decision),
-        );
-        let wait = actual.next_unit_after().map(|wait| u64::try_from(wait.as_micros()).unwrap());
-        wait.map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
+        let expected = Outcome::new(limit, e.retry_after.map_or(Decision::Allowed, Wait::decision))
+            .with_cost(e.cost)
+            .with_remaining(e.remaining)
+            .with_reset_after(Duration::from_micros(e.reset_after));
+        actual.next_unit_after().map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
-    GroupOutcome::new(outcome.at(), row.allowed, outcomes.collect())
+    let expected = GroupOutcome::new(outcome.at(), outcomes);
+    assert_eq!(expected.is_allowed(), row.allowed, "the row contradicts itself");
+    expected
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn the_demo_prints_its_address_and_its_store() {
 }
 
 #[test]
-fn an_invalid_setting_is_named_without_its_value() {
+fn an_invalid_setting_is_named_and_a_url_is_not_shown() {
     let cases = [
         ("PORT", "80a", "error: PORT must be a number from 0 to 65535: invalid digit found in string\n"),
         (
@@ -182,7 +182,8 @@ fn an_invalid_setting_is_named_without_its_value() {
         (
             "ALGORITHM",
             "leaky",
-            "error: ALGORITHM must be fixed_window, sliding_window_counter, sliding_window_log or token_bucket\n",
+            "error: ALGORITHM must be the name of an algorithm: unknown value \"leaky\" for `algorithm`: expected one of \
+             \"fixed_window\", \"sliding_window_counter\", \"sliding_window_log\", \"token_bucket\"\n",
         ),
     ];
     for (variable, value, expected) in cases {

@@ -327,12 +327,16 @@ struct Contended(Arc<AtomicUsize>);
 impl Store for Contended {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         let checks = self.0.fetch_add(1, SeqCst);
-        let units = group[0].units();
+        let units = group[0].cost();
         let passes = checks == 0 || units == 0;
-        let decision = if passes { Decision::Allowed } else { Decision::RetryAfterMicros(1) };
-        let outcome = Outcome::new(1_000_000, units, units.saturating_sub(1), 1, decision);
-        let outcomes = group.iter().map(|_| outcome.clone()).collect();
-        Ok(GroupOutcome::new(Timestamp::from_micros(1), passes, outcomes))
+        let wait = Duration::from_micros(1);
+        let decision = if passes { Decision::Allowed } else { Decision::Denied { retry_after: Some(wait) } };
+        let outcome = Outcome::new(1_000_000, decision)
+            .with_cost(units)
+            .with_remaining(units.saturating_sub(1))
+            .with_reset_after(wait);
+        let outcomes = group.iter().map(|_| outcome.clone());
+        Ok(GroupOutcome::new(Timestamp::from_micros(1), outcomes))
     }
 
     async fn peek(&self, _: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {

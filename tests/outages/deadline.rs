@@ -115,7 +115,7 @@ async fn a_shorter_deadline_bounds_the_wait() {
     assert_eq!(hasty.with_deadline(30 * SECOND).deadline(), Some(SECOND / 2), "time is not given back");
     assert_eq!(RateLimiter::in_memory().with_deadline(SECOND).deadline(), None);
     let policy = policy("p".to_owned());
-    let group = [Check::new(&policy, "caller").cost(5)];
+    let group = [Check::new(&policy, "caller").with_cost(5)];
     let taken = hasty.check_all(&group).await.unwrap();
     assert!(hasty.refund(taken.reservation(&group).unwrap()).await.is_ok());
     let taken = hasty.check_all(&group).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_refund_goes_on_when_the_request_has_no_time_left() {
     let proxy = Proxy::before(server.port());
     let limiter = connected(RedisStore::builder(&proxy.url()).deadline(30 * SECOND)).await;
     let policy = policy("p".to_owned());
-    let group = [Check::new(&policy, "caller").cost(5)];
+    let group = [Check::new(&policy, "caller").with_cost(5)];
     let taken = limiter.check_all(&group).await.unwrap();
     let hasty = limiter.with_deadline(Duration::from_millis(1));
     proxy.set(Mode::Delay(SECOND / 5));
@@ -237,7 +237,7 @@ async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
     assert_eq!(log.at(Level::ERROR), [] as [String; 0]);
     let strict = Policy::builder("strict").on_error(OnError::Deny).build();
     match hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await {
-        Err(StoreError::Timeout { after }) => assert_eq!(after, Duration::ZERO),
+        Err(StoreError::Timeout { after, .. }) => assert_eq!(after, Duration::ZERO),
         other => panic!("{other:?}"),
     }
 }

@@ -79,7 +79,7 @@ async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, 
 async fn works(limiter: &RateLimiter) {
     until_all_decide(limiter, 20 * LONGEST).await;
     for caller in callers() {
-        let group = [Check::new(&MINUTE, &caller).cost(2)];
+        let group = [Check::new(&MINUTE, &caller).with_cost(2)];
         let outcome = limiter.check_all(&group).await.unwrap();
         limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
         limiter.reset(&MINUTE, &caller).await.unwrap();

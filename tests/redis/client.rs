@@ -105,7 +105,7 @@ async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
     let started = Instant::now();
     let limiter = RateLimiter::redis(&url).unwrap();
     let error = limiter.check(&MINUTE, "a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(error.is_transient());
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     server.restart();
@@ -170,7 +170,7 @@ async fn a_user_with_few_permissions_is_enough() {
     assert!(decides(&limiter).await);
     for algorithm in ALGORITHMS {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
-        let group = [Check::new(&policy, "a").cost(2)];
+        let group = [Check::new(&policy, "a").with_cost(2)];
         let outcome = limiter.check_all(&group).await.unwrap();
         assert!(outcome.is_allowed());
         assert!(!limiter.check_all(&group).await.unwrap().is_allowed());

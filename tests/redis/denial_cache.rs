@@ -144,8 +144,10 @@ async fn a_denial_of_any_cost_is_cached() {
         let ten = policy(algorithm, 10, 60_000);
         let caller = algorithm.as_str();
         assert!(limiter.check_n(&ten, caller, 6).await.unwrap().is_allowed());
-        let twice = [Check::new(&ten, caller).cost(3), Check::new(&ten, caller).cost(2)];
-        for group in [&[Check::new(&ten, caller).cost(5)][..], &[Check::new(&ten, caller).cost(11)], &twice] {
+        let twice = [Check::new(&ten, caller).with_cost(3), Check::new(&ten, caller).with_cost(2)];
+        for group in
+            [&[Check::new(&ten, caller).with_cost(5)][..], &[Check::new(&ten, caller).with_cost(11)], &twice]
+        {
             let denied = limiter.check_all(group).await.unwrap();
             assert!(!denied.is_allowed(), "{algorithm}");
             let before = script_calls(&server).await;

@@ -63,7 +63,7 @@ async fn every_key_expires_soon_after_it_stops_counting() {
         // A single limit may be decided at once; a group is decided step by step.
         for in_group in [false, true] {
             let case = format!("{policy:?}, in a group: {in_group}");
-            let checks = [Check::new(&policy, "a").cost(200_000), Check::new(&companion, "other")];
+            let checks = [Check::new(&policy, "a").with_cost(200_000), Check::new(&companion, "other")];
             let group = if in_group { &checks[..] } else { &checks[..1] };
             for step in 0..4 {
                 let since = Instant::now();

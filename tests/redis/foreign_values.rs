@@ -27,7 +27,7 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
     let _: redis::Value = command.query_async(&mut raw).await.unwrap();
 
     let error = limiter.check(policy, "a").await.expect_err(case);
-    assert!(matches!(&error, StoreError::ForeignState { policy } if policy == "k"), "{case}: {error:?}");
+    assert!(matches!(&error, StoreError::CorruptState { policy, .. } if policy == "k"), "{case}: {error:?}");
     assert!(error.is_transient());
     let ttl: i64 = raw.pttl(&key).await.unwrap();
     assert!((1..=61_000).contains(&ttl), "{case}: lives {ttl} ms");
@@ -125,7 +125,7 @@ async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
         match answer {
             Ok(outcome) => assert!(outcome.is_allowed(), "{caller}"),
             Err(error) => {
-                assert!(matches!(error, StoreError::ForeignState { .. }) && *caller == "bad", "{error}");
+                assert!(matches!(error, StoreError::CorruptState { .. }) && *caller == "bad", "{error}");
             }
         }
     }

@@ -81,12 +81,12 @@ impl Twins {
             self.go(self.now + 1 + random.below(STEP));
             let cost =
                 if policy.max() > 1_000_000 { random.pick(&[1, 1, 300, 70_000, 20_000_000]) } else { 1 };
-            taken.extend(self.check(&[vec![Check::new(policy, "a").cost(cost)]]).await);
+            taken.extend(self.check(&[vec![Check::new(policy, "a").with_cost(cost)]]).await);
         }
     }
 
     async fn peek(&self, policy: &Policy, cost: u64) {
-        let group = [Check::new(policy, "a").cost(cost)];
+        let group = [Check::new(policy, "a").with_cost(cost)];
         let answer = self.redis.peek_all(&group).await.unwrap();
         assert_eq!(answer, self.model.peek_all(&group).await.unwrap(), "cost {cost} at {}", self.now);
     }
@@ -108,7 +108,7 @@ async fn a_log_decides_as_the_model_at_every_edge_of_a_node() {
     for entry in 1..=edges[4] + 2 {
         twins.go(START + entry * STEP);
         let cost = if entry % 50 == 0 { 7 } else { 1 };
-        twins.check(&[vec![Check::new(&policy, "a").cost(cost)]]).await;
+        twins.check(&[vec![Check::new(&policy, "a").with_cost(cost)]]).await;
         units += cost;
         if edges.iter().any(|edge| entry.abs_diff(*edge) <= 2) {
             let end = twins.now;
@@ -175,9 +175,9 @@ async fn a_long_log_decides_as_the_model_after_random_operations() {
                     let groups: Vec<Vec<Check<'_>>> = (0..rush)
                         .map(|_| {
                             let cost = random.pick(&[1, 1, 1, 2, 0, 300, max / 3, max - 1, max, max + 1]);
-                            let check = Check::new(&one, random.pick(&["a", "a", "a", "b"])).cost(cost);
+                            let check = Check::new(&one, random.pick(&["a", "a", "a", "b"])).with_cost(cost);
                             if random.below(5) == 0 {
-                                vec![check, Check::new(&other, "a").cost(random.below(3)), check]
+                                vec![check, Check::new(&other, "a").with_cost(random.below(3)), check]
                             } else {
                                 vec![check]
                             }
@@ -444,7 +444,7 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
             6 => (entry(entries), &roomy, 70_000),
             _ => (entry(entries + 1) + WINDOW, &full, 1),
         };
-        let group = [Check::new(policy, "a").cost(cost)];
+        let group = [Check::new(policy, "a").with_cost(cost)];
         let reservation = if random.below(4) == 0 {
             let at = entry(random.pick(&[1, ENTRIES, ENTRIES + 1, entries / 2, entries]));
             clock.set(Timestamp::from_micros(at));
@@ -466,7 +466,7 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
         assert!(reads <= 60, "{case}: {reads} nodes of {field}");
         match answer {
             Ok(_) => decided += 1,
-            Err(StoreError::ForeignState { .. }) => {
+            Err(StoreError::CorruptState { .. }) => {
                 failed += 1;
                 assert_eq!(dump(&mut raw).await, before, "{case}: {field} {value:?}");
             }

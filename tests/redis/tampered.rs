@@ -186,7 +186,7 @@ async fn check_or_peek(limiter: &RateLimiter, group: &[Check<'_>], peek: bool) -
 fn outcome_or_policy(answer: &Answer) -> Result<&GroupOutcome, String> {
     match answer {
         Ok(outcome) => Ok(outcome),
-        Err(error @ StoreError::ForeignState { .. }) => Err(error.to_string()),
+        Err(error @ StoreError::CorruptState { .. }) => Err(error.to_string()),
         Err(error) => panic!("{error:?}"),
     }
 }
@@ -220,7 +220,7 @@ async fn compare_batches(
             .iter()
             .map(|(group, _)| {
                 let check = |&(policy, caller, cost): &(usize, usize, u64)| {
-                    Check::new(&policies[policy], callers[caller]).cost(cost)
+                    Check::new(&policies[policy], callers[caller]).with_cost(cost)
                 };
                 group.iter().map(check).collect()
             })

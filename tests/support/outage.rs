@@ -88,7 +88,9 @@ impl Outage {
                 true
             }
             Err(
-                StoreError::Unavailable(_) | StoreError::Misconfigured { .. } | StoreError::Timeout { .. },
+                StoreError::Unavailable { .. }
+                | StoreError::Misconfigured { .. }
+                | StoreError::Timeout { .. },
             ) => false,
             Err(error) => panic!("{}: {error:?}", self.name),
         };

@@ -94,7 +94,7 @@ impl Watch {
     fn answer(&self) -> Result<(), StoreError> {
         if self.fails.load(Ordering::SeqCst) {
             let cause = io::Error::other(SECRET);
-            return Err(StoreError::Unavailable(Some(cause.into())));
+            return Err(StoreError::unavailable(cause));
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ fn instants(outcomes_now: &[GroupOutcome], check: &Check<'_>, now: Timestamp) ->
 /// What would be decided about costs of 0, 1, and all that the limit admits.
 fn peeked(store: &Timed, check: &Check<'_>, at: Timestamp) -> Vec<GroupOutcome> {
     store.clock.set(at);
-    let groups = [0, 1, check.policy().capacity()].map(|cost| [check.cost(cost)]);
+    let groups = [0, 1, check.policy().capacity()].map(|cost| [check.with_cost(cost)]);
     let outcomes_now = store.run(join_all(groups.iter().map(|group| store.limiter.peek_all(group))));
     outcomes_now.into_iter().map(Result::unwrap).collect()
 }

@@ -120,7 +120,7 @@ impl Stage<'_> {
         // Copying a long log has driven everything else out of the processor's caches, also what every call needs.
         self.bench.runtime.block_on(async {
             for _ in 0..WARM_UP {
-                let _ = self.limiter.peek_all(&[Check::new(policy, "0").cost(cost)]).await.unwrap();
+                let _ = self.limiter.peek_all(&[Check::new(policy, "0").with_cost(cost)]).await.unwrap();
             }
         });
         let before = self.busy();

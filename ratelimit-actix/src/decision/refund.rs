@@ -21,7 +21,7 @@ pub(crate) struct EffectiveLimit {
 
 impl EffectiveLimit {
     pub(crate) fn check(&self) -> Check<'_> {
-        Check::new(self.policy.policy(), self.caller.partition().unwrap_or_default()).cost(self.cost)
+        Check::new(self.policy.policy(), self.caller.partition().unwrap_or_default()).with_cost(self.cost)
     }
 }
 
@@ -59,13 +59,13 @@ impl Charge {
         let refunds: SmallVec<[Check<'_>; 2]> = self
             .limits
             .iter()
-            .map(|limit| if counts(limit) { limit.check().cost(0) } else { limit.check() })
+            .map(|limit| if counts(limit) { limit.check().with_cost(0) } else { limit.check() })
             .collect();
         let Some(reservation) = self.outcome.reservation(&refunds) else {
             return RefundResult::Unchanged;
         };
         let limiter = nearest_limiter::nearest(req);
-        let peeks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.cost(0)).collect();
+        let peeks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.with_cost(0)).collect();
         // The limiter logs failures.
         if run_within(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
             return RefundResult::Unchanged;

@@ -1,5 +1,6 @@
 //! The key of a limit without `key`: the path of its handler, made to fit the rules of keys.
 
+use ratelimit_core::__private_0_1::{FNV_OFFSET, fnv1a, is_name_byte};
 use ratelimit_core::policy::MAX_NAME_LEN;
 
 /// The path of a handler as a key.
@@ -34,14 +35,14 @@ impl DefaultKey {
         while from < bytes.len() {
             // One `_` for a character of several bytes.
             if !is_continuation(bytes[from]) {
-                key.fitted[key.length] = if is_allowed(bytes[from]) { bytes[from] } else { b'_' };
+                key.fitted[key.length] = if is_name_byte(bytes[from]) { bytes[from] } else { b'_' };
                 key.length += 1;
             }
             from += 1;
         }
         key.fitted[key.length] = b'~';
         key.length += 1;
-        let hash = fnv1a(bytes).to_be_bytes();
+        let hash = fnv1a(FNV_OFFSET, bytes).to_be_bytes();
         let mut digit = 0;
         while digit < HASH_DIGITS {
             let byte = hash[digit / 2];
@@ -73,7 +74,7 @@ impl DefaultKey {
 const fn fits(path: &[u8]) -> bool {
     let mut at = 0;
     while at < path.len() {
-        if !is_allowed(path[at]) {
+        if !is_name_byte(path[at]) {
             return false;
         }
         at += 1;
@@ -81,23 +82,9 @@ const fn fits(path: &[u8]) -> bool {
     path.len() <= MAX_NAME_LEN
 }
 
-const fn is_allowed(byte: u8) -> bool {
-    byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}' | b'"' | b'\\')
-}
-
 /// Whether this is a byte of a UTF-8 character other than its first.
 const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
-}
-
-const fn fnv1a(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut at = 0;
-    while at < bytes.len() {
-        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
-        at += 1;
-    }
-    hash
 }
 
 #[cfg(test)]

@@ -173,8 +173,8 @@ fn deny_all(
     limit: &'static HandlerLimit,
     cost: u64,
 ) -> Box<Rejection> {
-    let outcome = Outcome::new(0, cost, 0, 0, Decision::Never);
-    let outcome = GroupOutcome::new(SystemClock::new().now(), false, iter::once(outcome).collect());
+    let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(cost);
+    let outcome = GroupOutcome::new(SystemClock::new().now(), iter::once(outcome));
     let policy = PolicyRef::Static(limit.named_policy());
     Quotas::add(req, iter::once(policy), &[limit.check(&[])], &outcome);
     denied(req, config, outcome)

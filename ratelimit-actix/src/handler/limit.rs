@@ -165,7 +165,7 @@ impl HandlerLimit {
 
     /// A check for the caller with this partition.
     pub(crate) fn check<'a>(&'a self, partition: &'a [u8]) -> Check<'a> {
-        Check::new(self.policy(), partition).cost(self.cost)
+        Check::new(self.policy(), partition).with_cost(self.cost)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_core::{Check, Decision, Outcome, Policy};
+use ratelimit_core::{Check, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
 use super::policy_ref::PolicyRef;
@@ -61,19 +61,14 @@ impl Quota {
         Check::new(self.policy(), &self.partition.0[..])
     }
 
-    /// The end of the wait that `Reset` announces, in Unix seconds, rounded up.
-    pub(crate) fn reset_unix_seconds(&self) -> u64 {
-        self.outcome.at().unix_seconds_after(self.outcome.available_after())
-    }
-
     /// Whether this request, or another one of cost 1, has to wait.
     pub(crate) fn is_exhausted(&self) -> bool {
         !self.outcome.is_allowed() || self.outcome.remaining() == 0
     }
 
-    /// The instant from which at least one unit is available, in microseconds since the Unix epoch.
-    pub(crate) fn available_at(&self) -> u64 {
-        self.outcome.at().as_micros().saturating_add(micros(self.outcome.available_after()))
+    /// The instant from which at least one unit is available.
+    pub(crate) fn available_at(&self) -> Timestamp {
+        self.outcome.at().saturating_add(self.outcome.available_after())
     }
 
     /// Time in which the whole quota comes back: the window, or for a token bucket the time to fill it.
@@ -85,15 +80,11 @@ impl Quota {
     }
 
     /// Larger for the longer wait; without a wait, larger for fewer units left.
-    fn tightness(&self) -> (bool, bool, u64, u64) {
-        let is_never = self.outcome.decision() == Decision::Never;
+    fn tightness(&self) -> (bool, bool, u64, Timestamp) {
+        let is_never = !self.outcome.is_allowed() && self.outcome.retry_after().is_none();
         let left = if self.is_exhausted() { 0 } else { self.outcome.remaining() };
         (is_never, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The quota that matters most to a client.
@@ -109,10 +100,12 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 mod tests {
     use std::sync::Arc;
 
+    use ratelimit_core::Decision;
+
     use super::*;
 
     fn quota(policy: Policy, partition: &str) -> Quota {
-        let outcome = Outcome::new(1, 1, 0, 0, Decision::Allowed);
+        let outcome = Outcome::new(1, Decision::Allowed);
         let policy = Arc::new(policy);
         Quota::new(PolicyRef::Shared(Arc::clone(&policy)), &Check::new(&policy, partition), outcome)
     }

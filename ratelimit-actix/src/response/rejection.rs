@@ -242,9 +242,10 @@ mod tests {
 
     use super::*;
 
-    fn limited(decision: Decision) -> RateLimited {
-        let outcome = Outcome::new(10, 1, 0, 60_000_000, decision);
-        let outcome = GroupOutcome::new(Timestamp::from_micros(0), false, [outcome].as_slice().into());
+    fn limited(retry_after_us: Option<u64>) -> RateLimited {
+        let decision = Decision::Denied { retry_after: retry_after_us.map(Duration::from_micros) };
+        let outcome = Outcome::new(10, decision).with_reset_after(Duration::from_secs(60));
+        let outcome = GroupOutcome::new(Timestamp::from_micros(0), [outcome]);
         RateLimited::new(outcome, Vec::new(), RequestStyle::default())
     }
 
@@ -266,19 +267,19 @@ mod tests {
     fn a_denial_reports_when_to_retry() {
         let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}"#;
         let expected = (429, Some("42".into()), body.into());
-        assert_eq!(response(&limited(Decision::RetryAfterMicros(41_000_001))), expected);
+        assert_eq!(response(&limited(Some(41_000_001))), expected);
     }
 
     #[test]
     fn one_second_is_singular() {
         let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 1 second.","retryAfter":1}"#;
         let expected = (429, Some("1".into()), body.into());
-        assert_eq!(response(&limited(Decision::RetryAfterMicros(1))), expected);
+        assert_eq!(response(&limited(Some(1))), expected);
     }
 
     #[test]
     fn a_request_that_can_never_pass_gets_no_retry_after() {
-        let (status, retry_after, body) = response(&limited(Decision::Never));
+        let (status, retry_after, body) = response(&limited(None));
         assert_eq!((status, retry_after), (429, None));
         assert!(!body.contains("retryAfter") && !body.contains("again"), "{body}");
     }

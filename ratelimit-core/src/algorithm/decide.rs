@@ -5,11 +5,12 @@ use smallvec::SmallVec;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
-use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::Policy;
 
 /// Whether a decision charges what it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// An admitted group is charged.
     Check,
@@ -86,17 +87,19 @@ pub(crate) fn decide(
     }
     let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
         let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
-        let decision = if fits(*available, cost) {
-            Decision::Allowed
+        let verdict = if fits(*available, cost) {
+            Verdict::Allowed
         } else {
-            step.retry_after(member.policy, at, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+            Verdict::denied(step.retry_after(member.policy, at, cost))
         };
         let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
-        let reset_after = step.resets_at().saturating_sub(at);
-        let outcome = Outcome::new(member.policy.capacity(), member.cost, remaining, reset_after, decision);
+        let reset_after_us = step.resets_at().saturating_sub(at);
+        let limit = member.policy.capacity();
+        let outcome =
+            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict });
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
     });
-    let outcome = GroupOutcome::new(now, allowed, outcomes.collect());
+    let outcome = GroupOutcome::decided(now, allowed, outcomes.collect());
     for state in distinct {
         if state.dirty {
             states[state.index].pack(state.unpacked);
@@ -139,18 +142,19 @@ fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode
     let mut dirty = state.advance(policy, now);
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
-    let decision = if available.is_some_and(|available| cost <= available) {
+    let verdict = if available.is_some_and(|available| cost <= available) {
         if mode == Mode::Check {
             state.charge(policy, now, cost);
             remaining -= cost;
             dirty = true;
         }
-        Decision::Allowed
+        Verdict::Allowed
     } else {
-        state.retry_after(policy, now, cost).map_or(Decision::Never, Decision::RetryAfterMicros)
+        Verdict::denied(state.retry_after(policy, now, cost))
     };
-    let reset_after = state.resets_at().saturating_sub(now);
-    let mut outcome = Outcome::new(policy.capacity(), cost, remaining, reset_after, decision);
+    let reset_after_us = state.resets_at().saturating_sub(now);
+    let limit = policy.capacity();
+    let mut outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict });
     if remaining == 0 {
         outcome = with_next_unit(outcome, state, policy, now, cost);
     }
@@ -160,15 +164,13 @@ fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode
 /// Adds the wait for one more unit to an outcome of which nothing remains, after a decision about `cost`.
 #[cold]
 fn with_next_unit(outcome: Outcome, state: &dyn Step, policy: &Policy, now: u64, cost: u64) -> Outcome {
-    let wait = match outcome.decision() {
+    let wait = match outcome.verdict() {
         // This wait is known already.
-        Decision::RetryAfterMicros(wait) if cost == 1 => Some(wait),
-        Decision::RetryAfterMicros(_) | Decision::Allowed | Decision::Never => {
-            state.retry_after(policy, now, 1)
-        }
+        Verdict::RetryAfterMicros(wait) if cost == 1 => Some(wait),
+        Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => state.retry_after(policy, now, 1),
     };
     match wait {
-        Some(wait) => outcome.with_next_unit_after(wait),
+        Some(wait) => outcome.with_next_unit_after_us(wait),
         // Does not happen: every policy admits one unit at some time.
         None => outcome,
     }

@@ -43,7 +43,7 @@ pub(crate) fn decide_slots<T: StateSlots>(
             states.push(found.unwrap_or_else(|| State::new(policy)));
             distinct.len() - 1
         });
-        members.push(Member { policy, cost: check.units(), state });
+        members.push(Member { policy, cost: check.cost(), state });
     }
     let outcome = decide(&members, &mut states, now, mode);
     let charged = mode == Mode::Check && outcome.is_allowed();

@@ -71,14 +71,14 @@ pub fn a_count_that_occurs_twice_is_charged_the_sum(
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
             let policy = policy("twice", algorithm, 5);
-            let twice = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a").cost(1)];
+            let twice = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a").with_cost(1)];
             let outcome = store.check(&twice).await.unwrap();
             assert!(outcome.is_allowed(), "{algorithm}");
             assert_eq!(outcome.outcomes()[0].remaining(), 2, "{algorithm}");
             assert_eq!(outcome.outcomes()[1].remaining(), 2, "{algorithm}");
             assert!(!store.check(&twice).await.unwrap().is_allowed(), "{algorithm}");
             assert!(
-                store.check(&[Check::new(&policy, "a").cost(2)]).await.unwrap().is_allowed(),
+                store.check(&[Check::new(&policy, "a").with_cost(2)]).await.unwrap().is_allowed(),
                 "{algorithm}"
             );
         }
@@ -164,7 +164,8 @@ pub fn refund_gives_back_what_was_taken(store: &impl Store, clock: &FakeClock, r
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
             let policy = policy("refund", algorithm, 10);
-            let (group, other) = ([Check::new(&policy, "a").cost(4)], [Check::new(&policy, "a").cost(3)]);
+            let (group, other) =
+                ([Check::new(&policy, "a").with_cost(4)], [Check::new(&policy, "a").with_cost(3)]);
             let outcome = store.check(&group).await.unwrap();
             clock.advance(Duration::from_micros(1));
             assert!(store.check(&other).await.unwrap().is_allowed());
@@ -189,7 +190,7 @@ pub fn refund_does_not_reach_into_a_later_window(
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
             let policy = policy("late", algorithm, 10);
-            let group = [Check::new(&policy, "a").cost(4)];
+            let group = [Check::new(&policy, "a").with_cost(4)];
             let early = store.check(&group).await.unwrap();
             clock.advance(MINUTE * 2 + Duration::from_micros(1));
             assert!(store.check(&group).await.unwrap().is_allowed());
@@ -208,7 +209,7 @@ pub fn cost_zero_takes_nothing_and_too_high_a_cost_never_passes(
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
             let policy = policy("cost", algorithm, 3);
-            let cost = |cost| [Check::new(&policy, "a").cost(cost)];
+            let cost = |cost| [Check::new(&policy, "a").with_cost(cost)];
             for too_high in [4, 1 << 40, u64::MAX] {
                 let outcome = store.check(&cost(too_high)).await.unwrap();
                 assert!(!outcome.is_allowed(), "{algorithm}");

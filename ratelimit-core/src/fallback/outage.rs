@@ -64,7 +64,7 @@ impl Outage {
     #[cold]
     pub(super) fn record_failure(&self, error: &StoreError) {
         // An error about one caller is no outage of the store.
-        if let StoreError::ForeignState { .. } = error {
+        if let StoreError::CorruptState { .. } = error {
             if self.corrupt_state.may_log() {
                 tracing::error!(error = %error, "a rate limit's value in the store is unusable");
             }

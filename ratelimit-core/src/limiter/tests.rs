@@ -60,7 +60,7 @@ fn in_memory_every_decision_is_the_same_without_awaiting() {
             let cost = step as u64 % 3;
             let group = [
                 Check::new(policy, caller),
-                Check::new(other, "d").cost(cost),
+                Check::new(other, "d").with_cost(cost),
                 Check::new(other, "d"),
                 Check::new(policy, "e"),
             ];

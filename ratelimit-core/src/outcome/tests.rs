@@ -3,20 +3,21 @@
 use super::*;
 
 fn allowed(remaining: u64, reset_after: u64) -> Outcome {
-    Outcome::new(10, 1, remaining, reset_after, Decision::Allowed)
+    let reset_after = Duration::from_micros(reset_after);
+    Outcome::new(10, Decision::Allowed).with_remaining(remaining).with_reset_after(reset_after)
 }
 
 fn denied(wait: u64) -> Outcome {
-    Outcome::new(10, 1, 0, 60, Decision::RetryAfterMicros(wait))
+    let retry_after = Some(Duration::from_micros(wait));
+    Outcome::new(10, Decision::Denied { retry_after }).with_reset_after(Duration::from_micros(60))
 }
 
 fn never() -> Outcome {
-    Outcome::new(10, 11, 10, 0, Decision::Never)
+    Outcome::new(10, Decision::Denied { retry_after: None }).with_cost(11).with_remaining(10)
 }
 
 fn group<const N: usize>(outcomes: [Outcome; N]) -> GroupOutcome {
-    let allowed = outcomes.iter().all(Outcome::is_allowed);
-    GroupOutcome::new(Timestamp::from_micros(1_000), allowed, outcomes.into_iter().collect())
+    GroupOutcome::new(Timestamp::from_micros(1_000), outcomes)
 }
 
 #[test]
@@ -56,22 +57,23 @@ fn the_tightest_of_passed_limits_has_the_least_remaining_then_the_latest_reset()
     assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
     assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
     assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
-    let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after(next_unit_after);
+    let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after_us(next_unit_after);
     assert_eq!(group([empty(5, 90), empty(6, 60)]).tightest(), Some(1), "the later unit");
 }
 
 #[test]
 fn available_after_is_the_wait_for_the_request_or_one_unit_or_the_full_quota() {
     let after = |outcome: Outcome| outcome.available_after().as_micros();
-    assert_eq!(after(allowed(3, 60).with_next_unit_after(7)), 60, "something remains");
-    assert_eq!(after(allowed(0, 60).with_next_unit_after(7)), 7);
+    assert_eq!(after(allowed(3, 60).with_next_unit_after_us(7)), 60, "something remains");
+    assert_eq!(after(allowed(0, 60).with_next_unit_after_us(7)), 7);
     assert_eq!(after(allowed(0, 60)), 60, "the store does not report it");
     assert_eq!(after(denied(9)), 9);
-    assert_eq!(after(denied(9).with_next_unit_after(7)), 9, "a request of several units");
-    assert_eq!(after(denied(7).with_next_unit_after(9)), 9, "a request of no units");
-    assert_eq!(after(Outcome::new(10, 5, 3, 60, Decision::RetryAfterMicros(9))), 9);
+    assert_eq!(after(denied(9).with_next_unit_after_us(7)), 9, "a request of several units");
+    assert_eq!(after(denied(7).with_next_unit_after_us(9)), 9, "a request of no units");
+    assert_eq!(after(denied(9).with_cost(5).with_remaining(3)), 9);
     assert_eq!(after(never()), 0, "the full quota is there");
-    assert_eq!(after(Outcome::new(10, 11, 0, 60, Decision::Never).with_next_unit_after(7)), 7);
+    let full = never().with_remaining(0).with_reset_after(Duration::from_micros(60));
+    assert_eq!(after(full.with_next_unit_after_us(7)), 7);
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn available_after_is_the_wait_for_the_request_or_one_unit_or_the_full_quota() {
 fn an_aged_denial_has_shorter_waits() {
     let at = Timestamp::from_micros;
     let denial =
-        group([denied(9).with_next_unit_after(7), denied(20), allowed(0, 60).with_next_unit_after(3)]);
+        group([denied(9).with_next_unit_after_us(7), denied(20), allowed(0, 60).with_next_unit_after_us(3)]);
     let denial = denial.aged(at(500), at(505));
     let waits = denial.outcomes().iter().map(|outcome| {
         let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
@@ -87,4 +89,28 @@ fn an_aged_denial_has_shorter_waits() {
     });
     let waits: Vec<_> = waits.collect();
     assert_eq!(waits, [(Some(2), Some(4), 55), (None, Some(15), 55), (Some(0), None, 55)]);
+}
+
+#[test]
+fn a_decision_carries_the_wait_of_its_outcome() {
+    let wait = Duration::from_micros(7);
+    assert_eq!(allowed(3, 60).decision(), Decision::Allowed);
+    assert_eq!(denied(7).decision(), Decision::Denied { retry_after: Some(wait) });
+    assert_eq!(never().decision(), Decision::Denied { retry_after: None });
+}
+
+#[test]
+fn the_order_of_the_setters_does_not_matter() {
+    let wait = Duration::from_micros(7);
+    let blank = || Outcome::new(10, Decision::Allowed);
+    let (early, late) = (blank().with_next_unit_after(wait), blank().with_remaining(3));
+    assert_eq!(early.with_remaining(3), late.clone().with_next_unit_after(wait));
+    assert_eq!(late.with_next_unit_after(wait).next_unit_after(), None, "something remains");
+    assert_eq!(blank().with_next_unit_after(wait).next_unit_after(), Some(wait));
+}
+
+#[test]
+fn an_outcome_and_a_verdict_stay_small() {
+    assert_eq!(size_of::<Verdict>(), 16);
+    assert!(size_of::<Outcome>() <= 72);
 }

@@ -1,5 +1,10 @@
 //! The algorithms: what each admits, and the one table of what the rest of the crate needs to know of it.
 
+use std::fmt;
+use std::str::FromStr;
+
+use super::unknown_value::UnknownValueError;
+
 /// Algorithm by which units are counted.
 ///
 /// # Choosing
@@ -158,8 +163,9 @@ impl Algorithm {
     /// ```
     /// use ratelimit_core::Algorithm;
     ///
-    /// let found = Algorithm::ALL.iter().find(|algorithm| algorithm.as_str() == "token_bucket");
-    /// assert_eq!(found, Some(&Algorithm::TokenBucket));
+    /// for algorithm in Algorithm::ALL {
+    ///     assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
+    /// }
     /// ```
     pub const ALL: &'static [Self] =
         &[Self::FixedWindow, Self::SlidingWindowCounter, Self::SlidingWindowLog, Self::TokenBucket];
@@ -240,9 +246,25 @@ const _: () = {
     }
 };
 
-impl std::fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownValueError;
+
+    /// Reads the name that [`as_str`](Self::as_str) has.
+    fn from_str(text: &str) -> Result<Self, UnknownValueError> {
+        let found = Self::ALL.iter().find(|algorithm| algorithm.as_str() == text).copied();
+        found.ok_or_else(|| {
+            UnknownValueError::new(
+                "algorithm",
+                text,
+                Self::ALL.iter().map(|algorithm| algorithm.as_str()).collect(),
+            )
+        })
     }
 }
 
@@ -268,6 +290,22 @@ mod tests {
     fn names_are_shown_and_told_apart() {
         let names = ["fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"];
         assert_eq!(Algorithm::ALL.iter().map(ToString::to_string).collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn a_name_is_read_and_a_misspelled_one_is_corrected() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
+        }
+        let error = "TokenBucket".parse::<Algorithm>().unwrap_err();
+        assert_eq!((error.setting(), error.suggestion()), ("algorithm", Some("token_bucket")));
+        assert_eq!(
+            error.to_string(),
+            "unknown value \"TokenBucket\" for `algorithm`: expected one of \"fixed_window\", \
+             \"sliding_window_counter\", \"sliding_window_log\", \"token_bucket\"; did you mean \"token_bucket\"?"
+        );
+        assert_eq!("".parse::<Algorithm>().unwrap_err().suggestion(), None);
+        assert_eq!("leaky".parse::<Algorithm>().unwrap_err().suggestion(), None);
     }
 
     #[cfg(feature = "redis")]

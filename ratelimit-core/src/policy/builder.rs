@@ -21,8 +21,9 @@ impl Policy {
 
     /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
-    /// Policies with the same key, algorithm, window and sub-windows share their counts; for token buckets also `max` and
-    /// burst must be the same.
+    /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and
+    /// backslashes. Policies with the same key, algorithm, window and sub-windows share their counts; for token buckets also
+    /// `max` and burst must be the same.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder {
             key,
@@ -52,25 +53,33 @@ pub struct PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// Units allowed per window, from 1 to [`MAX_UNITS`]; for a token bucket, the units refilled per window. By default 100.
+    /// Sets the units allowed per window, from 1 to [`MAX_UNITS`]; for a token bucket, the units refilled per window. By
+    /// default 100.
+    ///
+    /// Another `max` keeps the counts, except for a token bucket, which starts full.
     pub const fn max(mut self, max: u64) -> Self {
         self.max = max;
         self
     }
 
-    /// Length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. By default 60 s.
+    /// Sets the length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. By default 60 s.
+    ///
+    /// Another window starts new counts. [`Window`](super::Window) reads a text such as `"1h30m"`.
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Algorithm by which units are counted. Another algorithm starts new counts; see [`Algorithm`] for how to choose.
+    /// Sets the algorithm by which units are counted. By default a sliding window counter, which admits fewer than 2 × `max`
+    /// units within one window's length.
+    ///
+    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose.
     pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// Number of parts into which a sliding window counter divides its window, from 1 to [`MAX_SUB_WINDOWS`]; by default 1.
+    /// Sets the number of parts into which a sliding window counter divides its window, from 1 to [`MAX_SUB_WINDOWS`]; by default 1.
     ///
     /// With 1 it weighs two whole windows; with more it comes nearer to the exact log. The window must be a whole multiple
     /// of this number, in microseconds.
@@ -79,19 +88,31 @@ impl PolicyBuilder {
         self
     }
 
-    /// Units that a full token bucket holds, from 1 to [`MAX_UNITS`]; by default `max`.
+    /// Sets the units that a full token bucket holds, from 1 to [`MAX_UNITS`]; by default `max`. They can pass at one instant.
+    ///
+    /// Only for [`Algorithm::TokenBucket`]. The time to refill a full bucket, `burst * window / max`, is at most
+    /// [`MAX_WINDOW`].
     pub const fn burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);
         self
     }
 
-    /// Failure policy for an outage of the store: count in this process (the default), fail closed, or fail open.
+    /// Sets the failure policy for an outage of the store: fall back to counts of this process (the default), fail closed, or
+    /// fail open.
+    ///
+    /// [`OnError::Local`] admits up to `max` units more per process, [`OnError::Deny`] turns an outage of the store into
+    /// errors for every request under this limit, and [`OnError::Allow`] removes the limit for that time. In a group, one
+    /// limit that fails closed is enough for the error.
     pub const fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Name of the policy in headers and metrics; by default its key. Policies with different names may share a key.
+    /// Sets the name of the policy in headers and metrics; by default its key. Policies with different names may share a key,
+    /// and then share their counts.
+    ///
+    /// 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and backslashes, as
+    /// for a key.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self

@@ -11,10 +11,15 @@ pub(super) const fn is_name(name: &str) -> bool {
     }
     let mut i = 0;
     while i < bytes.len() {
-        if !bytes[i].is_ascii_graphic() || matches!(bytes[i], b'{' | b'}' | b'"' | b'\\') {
+        if !is_name_byte(bytes[i]) {
             return false;
         }
         i += 1;
     }
     true
+}
+
+/// Whether a key or a name may have this byte.
+pub const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}' | b'"' | b'\\')
 }

@@ -13,7 +13,7 @@ pub(super) const fn state_id(
     sub_windows: u64,
     burst: u64,
 ) -> u64 {
-    let mut hash = fnv1a(0xcbf2_9ce4_8422_2325, key.as_bytes());
+    let mut hash = fnv1a(FNV_OFFSET, key.as_bytes());
     hash = fnv1a(hash, &[0, algorithm as u8]);
     hash = fnv1a(hash, &window_us.to_le_bytes());
     hash = fnv1a(hash, &sub_windows.to_le_bytes());
@@ -24,7 +24,11 @@ pub(super) const fn state_id(
     hash
 }
 
-const fn fnv1a(mut hash: u64, bytes: &[u8]) -> u64 {
+/// Start value of [`fnv1a`].
+pub const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues the FNV-1a `hash` over `bytes`.
+pub const fn fnv1a(mut hash: u64, bytes: &[u8]) -> u64 {
     let mut i = 0;
     while i < bytes.len() {
         hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);

@@ -190,12 +190,12 @@ impl Store for MemoryStore {
 
     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let now = self.clock.now();
-        for taken in reservation.taken() {
-            let check = taken.check();
+        for charge in reservation.charges() {
+            let check = charge.check();
             let digest = self.digest(&check);
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry.state.refund(check.policy(), now, taken.at(), taken.until(), check.units());
+                entry.state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
             }
         }
         Ok(())

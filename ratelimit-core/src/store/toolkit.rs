@@ -106,7 +106,7 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 /// use ratelimit_core::{Check, Policy, Timestamp};
 ///
 /// let policy = Policy::new("k", 10, Duration::from_secs(60));
-/// let group = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a")];
+/// let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
 /// let mut table = HashMap::new();
 /// let now = Timestamp::from_micros(1_000_000);
 /// let outcome = decide_with(&group, Mode::Check, now, b"16 random bytes.", &mut table);
@@ -134,11 +134,11 @@ pub fn refund_with(
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
 ) {
-    for charge in reservation.taken() {
+    for charge in reservation.charges() {
         let check = charge.check();
         let digest = check.digest(digest_key);
         if let Some(mut state) = table.take(digest) {
-            state.refund(check.policy(), now, charge.at(), charge.until(), check.units());
+            state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
             table.put(digest, state);
         }
     }
@@ -197,7 +197,7 @@ mod tests {
                 (outcome.is_allowed(), table.len())
             };
             assert_eq!(decide(&[check("a"), check("b")], Mode::Peek), (true, 0), "{algorithm}");
-            assert_eq!(decide(&[check("a").cost(3)], Mode::Check), (true, 1), "{algorithm}");
+            assert_eq!(decide(&[check("a").with_cost(3)], Mode::Check), (true, 1), "{algorithm}");
             assert_eq!(decide(&[check("b"), check("a")], Mode::Check), (false, 1), "{algorithm}: b is new");
             assert_eq!(decide(&[check("a")], Mode::Peek), (false, 1), "{algorithm}");
             assert_eq!(decide(&[check("b"), check("c")], Mode::Check), (true, 3), "{algorithm}");
@@ -209,7 +209,7 @@ mod tests {
         for &algorithm in Algorithm::ALL {
             let policy = policy(algorithm);
             let mut table = HashMap::new();
-            let group = [Check::new(&policy, "a").cost(2), Check::new(&policy, "a")];
+            let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
             let remaining = |table: &mut HashMap<u128, State>| {
                 let peeked = decide_with(&group[1..], Mode::Peek, at(0), &KEY, table);
                 peeked.outcomes()[0].remaining()

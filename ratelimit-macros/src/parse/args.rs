@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Expr, ExprPath, Meta, Token};
 
+use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
@@ -123,11 +124,11 @@ impl Args {
             "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
             "sub_windows" => {
                 set(&mut self.sub_windows, keyword, diagnostics, |d| {
-                    number::number(name, example, value?, number::SUB_WINDOWS, d)
+                    number::number(name, example, value?, SUB_WINDOWS, d)
                 });
             }
             "burst" => set(&mut self.burst, keyword, diagnostics, |d| {
-                number::number(name, example, value?, number::UNITS, d)
+                number::number(name, example, value?, UNITS, d)
             }),
             "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),

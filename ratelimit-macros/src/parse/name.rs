@@ -3,13 +3,11 @@
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
+use crate::bounds::{MAX_NAME, is_name_char};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::by::By;
 use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::parse::template;
-
-/// Maximum length of a key or name, in bytes.
-const MAX_NAME: usize = 128;
 
 /// A key or the name of a policy.
 pub(crate) struct Name {
@@ -52,7 +50,7 @@ pub(crate) fn read(
 
 /// The fault in a key or name, if there is one.
 fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
-    let wrong = text.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '{' | '}' | '"' | '\\'));
+    let wrong = text.chars().find(|c| !is_name_char(*c));
     Some(match wrong {
         _ if text.is_empty() => {
             format!("`{name}` must not be empty: write for example `{example}`")

@@ -6,15 +6,10 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, Lit, UnOp};
 
+use crate::bounds::UNITS;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, describe_literal, ungrouped};
 use crate::parse::request_fn::{self, RequestFn};
-
-/// Bounds of `max`, `burst` and `cost`.
-pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
-
-/// Bounds of `sub_windows`.
-pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
 
 /// A whole number: a literal, or an expression that the compiler evaluates.
 pub(crate) enum Number {

@@ -7,6 +7,7 @@ use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::window::grammar::{EXPECTED, Fault};
 
 /// The length of a window.
 pub(crate) struct Window {
@@ -22,7 +23,7 @@ pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Window,
             Ok(micros) => {
                 return Ok(Window { micros, span: text.span() });
             }
-            Err(fault) => fault,
+            Err(fault) => message(&fault),
         },
         Some(Lit::Int(integer)) => {
             let unit = if integer.suffix().is_empty() { "s" } else { integer.suffix() };
@@ -36,4 +37,12 @@ pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Window,
         ),
     };
     Err(diagnostics.error(value, fault))
+}
+
+/// The fault, and the argument that was probably meant.
+pub(crate) fn message(Fault { text, meant }: &Fault) -> String {
+    match meant {
+        Some(meant) => format!("{text}; did you mean `window = \"{meant}\"`?"),
+        None => format!("{text}: {EXPECTED}, such as `window = \"60s\"`"),
+    }
 }

@@ -2,21 +2,16 @@
 
 use proc_macro2::TokenStream;
 
+use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
 use crate::parse::choice::Count;
 use crate::parse::name::Key;
-use crate::parse::number::{Number, SUB_WINDOWS, Units};
+use crate::parse::number::{Number, Units};
 use crate::parse::tokens::find_self;
 use crate::parse::window::grammar;
-
-/// Units per window by default.
-const DEFAULT_MAX: u64 = 100;
-
-/// Default window, in microseconds.
-const DEFAULT_MICROS: u64 = 60_000_000;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {

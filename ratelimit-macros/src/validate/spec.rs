@@ -4,6 +4,7 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 use syn::ExprPath;
 
+use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
@@ -48,9 +49,6 @@ pub(crate) enum PolicyKey {
     /// The module path is prepended at compile time.
     Default(String),
 }
-
-/// Maximum number of limits in a group.
-const MAX_GROUP: usize = 64;
 
 /// Joins the arguments of all attributes with the handler.
 pub(crate) fn validate(

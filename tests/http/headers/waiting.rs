@@ -121,7 +121,7 @@ proptest! {
             let (limiter, clock) = clocked();
             for (pause, cost) in steps {
                 clock.advance(Duration::from_micros(pause));
-                let outcome = limiter.check_all(&[Check::new(&policy, "a").cost(cost)]).await.unwrap();
+                let outcome = limiter.check_all(&[Check::new(&policy, "a").with_cost(cost)]).await.unwrap();
                 let outcome = &outcome.outcomes()[0];
                 let Some(wait) = outcome.next_unit_after() else {
                     assert!(outcome.remaining() > 0, "{outcome:?}");

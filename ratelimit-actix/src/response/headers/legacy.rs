@@ -3,7 +3,7 @@
 use actix_web::http::header::{HeaderName, HeaderValue};
 
 use super::number::{self, number};
-use super::wait::seconds;
+use super::wait::{seconds, unix_seconds};
 use crate::quotas::{Quota, tightest};
 
 /// The quota of the tightest limit, what is left of it, and when more is available.
@@ -25,7 +25,7 @@ pub(super) fn fields(quotas: &[&Quota], reset: Reset, set: &mut impl FnMut(Heade
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();
     let reset = match reset {
-        Reset::UnixSeconds => quota.reset_unix_seconds(),
+        Reset::UnixSeconds => unix_seconds(quota.available_at()),
         Reset::DeltaSeconds => seconds(outcome.available_after()),
     };
     let (limit, remaining, reset) =

@@ -49,16 +49,18 @@ impl Limit {
         }
         let policy = policy.build().with_name(&*self.name).unwrap();
         let decision = match self.retry_after_us {
-            _ if self.never => Decision::Never,
-            Some(micros) => Decision::RetryAfterMicros(micros),
+            _ if self.never => Decision::Denied { retry_after: None },
+            Some(micros) => Decision::Denied { retry_after: Some(Duration::from_micros(micros)) },
             None => Decision::Allowed,
         };
-        let outcome = Outcome::new(policy.capacity(), 1, self.remaining, self.reset_after_us, decision);
-        let next_unit_after = self.next_unit_after_us;
-        let outcome = next_unit_after.map_or(outcome.clone(), |micros| outcome.with_next_unit_after(micros));
+        let outcome = Outcome::new(policy.capacity(), decision)
+            .with_remaining(self.remaining)
+            .with_reset_after(Duration::from_micros(self.reset_after_us));
+        let next_unit_after = self.next_unit_after_us.map(Duration::from_micros);
+        let outcome = next_unit_after.map_or(outcome.clone(), |wait| outcome.with_next_unit_after(wait));
         // The instant comes from the group.
         let at = Timestamp::from_micros(self.at_us);
-        let outcome = GroupOutcome::new(at, true, [outcome].as_slice().into()).outcomes()[0].clone();
+        let outcome = GroupOutcome::new(at, [outcome]).outcomes()[0].clone();
         Quota::new(PolicyRef::Shared(Arc::new(policy.clone())), &Check::new(&policy, ""), outcome)
     }
 }

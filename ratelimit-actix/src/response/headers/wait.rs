@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::Outcome;
+use ratelimit_core::{Outcome, Timestamp};
 
 use crate::quotas::Quota;
 
@@ -15,7 +15,7 @@ pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
         return None;
     }
     let ends = quotas.iter().filter(|quota| quota.is_exhausted()).map(|quota| quota.available_at());
-    Some(Duration::from_micros(ends.max()?.saturating_sub(denied_at)))
+    Some(Duration::from_micros(ends.max()?.as_micros().saturating_sub(denied_at)))
 }
 
 /// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, and at least 1.
@@ -29,8 +29,28 @@ pub(super) fn seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(started)
 }
 
+/// An instant in whole Unix seconds, rounded up.
+pub(super) fn unix_seconds(at: Timestamp) -> u64 {
+    at.as_micros().div_ceil(1_000_000)
+}
+
 /// The window in whole seconds, rounded up. `None` below one second, which the drafts cannot express.
 pub(super) fn window_seconds(quota: &Quota) -> Option<u64> {
     let window = quota.effective_window();
     (window >= Duration::from_secs(1)).then(|| seconds(window))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unix_seconds_are_rounded_up() {
+        let rounded = |micros| unix_seconds(Timestamp::from_micros(micros));
+        let cases = [(0, 0), (1, 1), (9_999_999, 10), (10_000_000, 10), (10_000_001, 11)];
+        for (micros, expected) in cases {
+            assert_eq!(rounded(micros), expected, "{micros}");
+        }
+        assert_eq!(rounded(u64::MAX), 18_446_744_073_710);
+    }
 }

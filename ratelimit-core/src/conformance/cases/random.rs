@@ -36,7 +36,7 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
         let everything = |cost: u64| -> Vec<Check<'_>> {
             let checks =
                 policies.iter().flat_map(|policy| callers.iter().map(move |c| Check::new(policy, c)));
-            checks.map(|check| check.cost(cost)).collect()
+            checks.map(|check| check.with_cost(cost)).collect()
         };
         // Reservations to refund at once or later.
         let mut reservations = Vec::new();
@@ -53,7 +53,7 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
             let group: Vec<Check<'_>> = (0..=random(3))
                 .map(|_| {
                     let policy = &policies[usize::try_from(random(policies.len() as u64)).unwrap()];
-                    Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).cost(random(4))
+                    Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).with_cost(random(4))
                 })
                 .collect();
             let expected = reference.check(&group).await.unwrap();
@@ -83,7 +83,7 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                 assert_eq!(stored, model, "step {step}: after a refund");
             }
             if reservations.len() > 3 {
-                reservations.remove(0);
+                drop(reservations.remove(0));
             }
         }
     }));

@@ -27,8 +27,8 @@ impl Entry {
     #[inline]
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
         match mode {
-            Mode::Check => decide_one(check.policy(), check.units(), &mut self.state, now, mode),
-            Mode::Peek => decide_one(check.policy(), check.units(), &mut self.state.clone(), now, mode),
+            Mode::Check => decide_one(check.policy(), check.cost(), &mut self.state, now, mode),
+            Mode::Peek => decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, mode),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Shard {
         mode: Mode,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_one(check.policy(), check.units(), &mut state, now, mode);
+        let outcome = decide_one(check.policy(), check.cost(), &mut state, now, mode);
         if mode == Mode::Check && outcome.is_allowed() {
             self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
         }

@@ -18,7 +18,7 @@ fn store(max_callers: usize) -> (MemoryStore, FakeClock) {
 }
 
 fn check_n(store: &MemoryStore, policy: &Policy, caller: &str, cost: u64) -> Outcome {
-    store.decide(&[Check::new(policy, caller).cost(cost)], Mode::Check).outcomes()[0].clone()
+    store.decide(&[Check::new(policy, caller).with_cost(cost)], Mode::Check).outcomes()[0].clone()
 }
 
 fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
@@ -52,7 +52,7 @@ fn groups_keep_to_the_bound_as_well() {
             let group: Vec<Check<'_>> = callers
                 .iter()
                 .enumerate()
-                .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).cost(0))
+                .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).with_cost(0))
                 .collect();
             let _ = store.decide(&group, Mode::Check);
             assert!(store.len() <= max + 2, "{} for {max}", store.len());
@@ -110,7 +110,8 @@ fn callers_without_room_share_one_limited_count() {
         assert_eq!((0..1_000).filter(|&i| passes(&store, &policy, &late(i))).count(), 0, "all denied");
         assert_eq!((0..1_000).filter(|&i| passes(&store, &other, &late(i))).count(), 3, "its own count");
         let callers: Vec<String> = (0..4).map(late).collect();
-        let group: Vec<Check<'_>> = callers.iter().map(|caller| Check::new(&other, caller).cost(0)).collect();
+        let group: Vec<Check<'_>> =
+            callers.iter().map(|caller| Check::new(&other, caller).with_cost(0)).collect();
         let outcome = store.decide(&group, Mode::Peek);
         assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
         assert_eq!(store.len(), held + 1);
@@ -137,7 +138,7 @@ fn a_denied_new_caller_and_a_peek_take_no_room() {
     let (store, _) = store(100);
     assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
     let _ = store.decide(&[Check::new(&policy, "curious")], Mode::Peek);
-    let group = [Check::new(&policy, "greedy").cost(4), Check::new(&policy, "companion")];
+    let group = [Check::new(&policy, "greedy").with_cost(4), Check::new(&policy, "companion")];
     assert!(!store.decide(&group, Mode::Check).is_allowed());
     assert!(store.is_empty());
 }

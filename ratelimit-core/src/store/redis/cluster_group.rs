@@ -13,7 +13,7 @@ use crate::algorithm::Mode;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-use crate::reservation::{Reservation, Taken};
+use crate::reservation::{Charge, Reservation};
 
 /// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
 struct CallerChecks<'a> {
@@ -142,18 +142,18 @@ impl RedisStore {
         deadline: RequestDeadline,
     ) -> SmallVec<[SentCommand; 2]> {
         let key_format = &self.encoder.key_format;
-        let taken: SmallVec<[Taken<'_>; 2]> = reservation.taken().collect();
-        taken
+        let charges: SmallVec<[Charge<'_>; 2]> = reservation.charges().collect();
+        charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| {
                 let mut keys = Keys::new();
                 let mut arguments = RefundArgs::new((self.encoder.now)());
-                for taken in caller {
-                    keys.push(key_format.redis_key(&key_format.key(&taken.check())));
-                    arguments.push(taken);
+                for charge in caller {
+                    keys.push(key_format.redis_key(&key_format.key(&charge.check())));
+                    arguments.push(charge);
                 }
-                let script = script::refund(caller.iter().map(|taken| taken.check().policy().algorithm()));
-                let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Taken::check).collect();
+                let script = script::refund(caller.iter().map(|charge| charge.check().policy().algorithm()));
+                let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Charge::check).collect();
                 let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
                 self.client.run(call, deadline, self.denials.invalidate_on_drop(&checks))
             })

@@ -95,7 +95,7 @@ struct Denial {
 fn has_single_units(group: &[Check<'_>]) -> bool {
     let mut rest = group;
     while let [check, others @ ..] = rest {
-        if check.units() != 1 || others.iter().any(|other| other.shares_count_with(check)) {
+        if check.cost() != 1 || others.iter().any(|other| other.shares_count_with(check)) {
             return false;
         }
         rest = others;
@@ -136,7 +136,7 @@ impl DenialCache {
 
     /// Records that this process charged the group, which ends denials of larger costs.
     pub(super) fn record_charge(&self, group: &[Check<'_>]) {
-        for check in group.iter().filter(|check| check.units() > 0) {
+        for check in group.iter().filter(|check| check.cost() > 0) {
             self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
         }
     }
@@ -189,7 +189,7 @@ impl DenialCache {
         // A cost above the limit has no wait; where nothing remains, the outcome changes with the next unit.
         let waits = violated().flat_map(|(_, outcome)| [outcome.retry_after(), outcome.next_unit_after()]);
         let wait = waits.flatten().fold(self.ttl, Duration::min);
-        let (now, until) = (self.clock.now(), lookup.sent_at.after(wait));
+        let (now, until) = (self.clock.now(), lookup.sent_at.saturating_add(wait));
         if until <= now {
             return;
         }

@@ -31,11 +31,11 @@ pub(super) enum CallError {
 impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Unavailable => Self::Unavailable(None),
+            CallError::Unavailable => Self::Unavailable { source: None },
             CallError::Connection { error, is_cluster } => unavailable(error, is_cluster),
-            CallError::Timeout(after) => Self::Timeout { after },
-            CallError::Rejected(error) => Self::Refused(Box::new(error)),
-            CallError::Protocol(expected) => Self::Protocol { expected },
+            CallError::Timeout(after) => Self::timeout(after),
+            CallError::Rejected(error) => Self::rejected(error),
+            CallError::Protocol(expected) => Self::protocol(expected),
         }
     }
 }
@@ -78,8 +78,8 @@ impl ConnectionImpact {
 /// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise unavailable.
 fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
     match remedy(&error, is_cluster) {
-        Some(remedy) => StoreError::Misconfigured { remedy, source: Box::new(RedactedError(error)) },
-        None => StoreError::Unavailable(Some(Box::new(RedactedError(error)))),
+        Some(remedy) => StoreError::misconfigured(remedy, RedactedError(error)),
+        None => StoreError::unavailable(RedactedError(error)),
     }
 }
 

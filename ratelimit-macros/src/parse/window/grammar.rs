@@ -1,4 +1,7 @@
 //! The grammar of `window`: whole numbers with units, from large to small, such as "60s" or "1h30m".
+//!
+//! `ratelimit-core/src/policy/window/grammar.rs` and `ratelimit-macros/src/parse/window/grammar.rs` are the same file, because
+//! the attribute's crate does not depend on the core. A test of the workspace compares them.
 
 /// Units from large to small, with their length in microseconds.
 const UNITS: [(&str, u64); 5] =
@@ -25,18 +28,24 @@ struct Term<'a> {
     unit: &'a str,
 }
 
+/// Why a text is no window.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) text: String,
+    /// The window that was probably meant.
+    pub(crate) meant: Option<String>,
+}
+
+/// What a window looks like.
+pub(crate) const EXPECTED: &str = "expected whole numbers with units `d`, `h`, `m`, `s` or `ms`";
+
 /// The length of a window in microseconds.
 ///
 /// # Errors
 ///
 /// The fault in `text`, with the corrected spelling if there is one.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
-    parse_strict(text).map_err(|fault| match repair(text) {
-        Some(repaired) => format!("{fault}; did you mean `window = \"{repaired}\"`?"),
-        None => format!(
-            "{fault}: expected whole numbers with units `d`, `h`, `m`, `s` or `ms`, such as `window = \"60s\"`"
-        ),
-    })
+pub(crate) fn parse(text: &str) -> Result<u64, Fault> {
+    parse_strict(text).map_err(|fault| Fault { text: fault, meant: repair(text) })
 }
 
 fn parse_strict(text: &str) -> Result<u64, String> {
@@ -151,7 +160,7 @@ fn scaled(whole: &str, fraction: &str, micros: u64) -> Option<u64> {
 }
 
 /// The usual spelling of a length.
-fn format(mut micros: u64) -> String {
+pub(crate) fn format(mut micros: u64) -> String {
     let parts = UNITS.into_iter().map(|(name, length)| {
         let number = micros / length;
         micros %= length;
@@ -166,8 +175,7 @@ mod tests {
 
     #[test]
     fn a_unit_that_cannot_be_printed_is_escaped() {
-        let fault = parse("1\u{0}").unwrap_err();
-        assert!(fault.starts_with("unknown unit `\\0` in \"1\\0\": "), "{fault}");
+        assert_eq!(parse("1\u{0}").unwrap_err().text, "unknown unit `\\0` in \"1\\0\"");
     }
 
     #[test]

@@ -35,12 +35,12 @@ fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
     ] {
         let found = unavailable(Arc::new(error(line)), false);
         assert!(
-            matches!(found, StoreError::Unavailable(Some(_))) && found.is_transient(),
+            matches!(found, StoreError::Unavailable { source: Some(_) }) && found.is_transient(),
             "{line}: {found:?}"
         );
     }
     let moved = unavailable(Arc::new(error("MOVED 1 192.0.2.7:6379")), true);
-    assert!(matches!(moved, StoreError::Unavailable(_)), "{moved:?}");
+    assert!(matches!(moved, StoreError::Unavailable { .. }), "{moved:?}");
 }
 
 #[test]

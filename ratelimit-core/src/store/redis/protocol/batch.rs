@@ -54,7 +54,7 @@ pub(in crate::store::redis) struct LimitArg {
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
-        Self { key, policy: PolicyArg::new(check.policy()), cost: check.units().min(MAX_UNITS + 1) }
+        Self { key, policy: PolicyArg::new(check.policy()), cost: check.cost().min(MAX_UNITS + 1) }
     }
 }
 

@@ -106,7 +106,7 @@ impl Reply {
         let at = self.states.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
-            GroupOutcome::from_one(decide_one(check.policy(), check.units(), &mut state, at, self.mode))
+            GroupOutcome::from_one(decide_one(check.policy(), check.cost(), &mut state, at, self.mode))
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
@@ -118,7 +118,7 @@ impl Reply {
                     states.push(self.state(check, *limit)?);
                     states.len() - 1
                 };
-                members.push(Member { policy: check.policy(), cost: check.units(), state });
+                members.push(Member { policy: check.policy(), cost: check.cost(), state });
             }
             decide(&members, &mut states, at, self.mode)
         };
@@ -134,6 +134,6 @@ impl Reply {
         let policy = check.policy();
         let bytes = &self.states.bytes[self.states.ranges[usize::from(key)].clone()];
         let state = State::decode(policy, bytes, self.states.at, charged);
-        state.ok_or_else(|| StoreError::ForeignState { policy: policy.key().to_owned() })
+        state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
     }
 }

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
 use crate::algorithm::Mode;
 use crate::policy::MAX_UNITS;
-use crate::reservation::Taken;
+use crate::reservation::Charge;
 use crate::store::redis::command::{Keys, ScriptCall};
 use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::script;
@@ -118,11 +118,11 @@ impl RefundArgs {
         Self(bytes)
     }
 
-    pub(in crate::store::redis) fn push(&mut self, taken: &Taken<'_>) {
-        PolicyArg::new(taken.check().policy()).push(&mut self.0);
-        push(&mut self.0, taken.check().units().min(MAX_UNITS + 1));
-        push(&mut self.0, taken.at().as_micros());
-        push(&mut self.0, taken.until().as_micros());
+    pub(in crate::store::redis) fn push(&mut self, charge: &Charge<'_>) {
+        PolicyArg::new(charge.check().policy()).push(&mut self.0);
+        push(&mut self.0, charge.check().cost().min(MAX_UNITS + 1));
+        push(&mut self.0, charge.at().as_micros());
+        push(&mut self.0, charge.until().as_micros());
     }
 
     pub(in crate::store::redis) fn into_bytes(self) -> Vec<u8> {

@@ -23,7 +23,7 @@ fn encoder(now: u64) -> Encoder {
 fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
     let key_format = encoder(0).key_format;
     let limits = limits.iter().map(|&(policy, caller, cost)| {
-        let check = Check::new(policy, caller).cost(cost);
+        let check = Check::new(policy, caller).with_cost(cost);
         LimitArg::new(key_format.key(&check), &check)
     });
     Request { mode, limits: limits.collect() }
@@ -137,7 +137,7 @@ fn each_reply_accounts_for_the_requests_before_it() {
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
     let report = |reply: Reply, group: &[(&str, u64)]| {
         let group: Vec<_> =
-            group.iter().map(|(caller, cost)| Check::new(&policy, *caller).cost(*cost)).collect();
+            group.iter().map(|(caller, cost)| Check::new(&policy, *caller).with_cost(*cost)).collect();
         let outcome = reply.into_outcome(&group).unwrap();
         assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
         outcome.outcomes().iter().map(|one| (one.is_allowed(), one.remaining())).collect::<Vec<_>>()
@@ -201,7 +201,7 @@ fn the_error_of_a_corrupt_state_names_the_policy() {
     for found in [&other[..], b"!"] {
         for verdict in ["", "-"] {
             let error = decode(reply(&[found], 1.0, verdict)).unwrap_err();
-            assert!(matches!(error, StoreError::ForeignState { policy } if policy == "user-api"));
+            assert!(matches!(error, StoreError::CorruptState { policy } if policy == "user-api"));
         }
     }
 }

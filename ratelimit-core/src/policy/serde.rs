@@ -1,0 +1,278 @@
+//! Policies in configuration files, with the feature `serde`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Algorithm, OnError, Policy, Window};
+
+/// The fields of a policy. Only `key` is required; the others have the defaults of the builder.
+///
+/// Each field is read by a function of its own, so that an error names it in every format.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "Policy", deny_unknown_fields)]
+struct Fields {
+    #[serde(deserialize_with = "key")]
+    key: String,
+    #[serde(default, deserialize_with = "name", skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "max", skip_serializing_if = "Option::is_none")]
+    max: Option<u64>,
+    #[serde(default, deserialize_with = "window", skip_serializing_if = "Option::is_none")]
+    window: Option<Window>,
+    #[serde(default)]
+    algorithm: Algorithm,
+    #[serde(default, deserialize_with = "sub_windows", skip_serializing_if = "Option::is_none")]
+    sub_windows: Option<u64>,
+    #[serde(default, deserialize_with = "burst", skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+    #[serde(default)]
+    on_error: OnError,
+}
+
+fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_str(Text("a string for `key`", PhantomData))
+}
+
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    deserializer.deserialize_str(Text("a string for `name`", PhantomData)).map(Some)
+}
+
+fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
+    Window::deserialize(deserializer).map(Some)
+}
+
+fn max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_u64(Number("a whole number for `max`")).map(Some)
+}
+
+fn sub_windows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_u64(Number("a whole number for `sub_windows`")).map(Some)
+}
+
+fn burst<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_u64(Number("a whole number for `burst`")).map(Some)
+}
+
+/// Reads a number of units or parts.
+struct Number(&'static str);
+
+impl Visitor<'_> for Number {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+    }
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = Fields {
+            key: self.key().to_owned(),
+            name: self.name.as_deref().map(str::to_owned),
+            max: Some(self.max()),
+            window: Some(Window::try_from(self.window()).map_err(S::Error::custom)?),
+            algorithm: self.algorithm(),
+            sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
+            burst: self.algorithm().has_burst().then(|| self.capacity()),
+            on_error: self.on_error(),
+        };
+        fields.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error } =
+            Fields::deserialize(deserializer)?;
+        // The real key is owned, and the builder borrows.
+        let mut builder = Self::builder("key").algorithm(algorithm).on_error(on_error);
+        if let Some(max) = max {
+            builder = builder.max(max);
+        }
+        if let Some(window) = window {
+            builder = builder.window(window.duration());
+        }
+        if let Some(sub_windows) = sub_windows {
+            builder = builder.sub_windows(sub_windows);
+        }
+        if let Some(burst) = burst {
+            builder = builder.burst(burst);
+        }
+        let named = |policy: Self| match name {
+            Some(name) => policy.with_name(name),
+            None => Ok(policy),
+        };
+        builder.try_build().and_then(|policy| policy.with_key(key)).and_then(named).map_err(D::Error::custom)
+    }
+}
+
+/// Reads a value from its text.
+struct Text<T>(&'static str, PhantomData<T>);
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+impl Serialize for Algorithm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Algorithm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("the name of an `algorithm`", PhantomData))
+    }
+}
+
+impl Serialize for OnError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for OnError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("the name of a failure policy for `on_error`", PhantomData))
+    }
+}
+
+impl Serialize for Window {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Window {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("a `window` such as \"60s\"", PhantomData))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Policy, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn a_key_alone_is_a_policy_with_the_defaults_of_the_builder() {
+        assert_eq!(read("key = 'k'").unwrap(), Policy::builder("k").build());
+    }
+
+    #[test]
+    fn every_field_is_read() {
+        let bucket = "key = 'k'\nname = 'n'\nmax = 5\nwindow = '1h30m'\nalgorithm = 'token_bucket'\nburst = 9\n\
+                      on_error = 'deny'";
+        let expected = Policy::builder("k")
+            .name("n")
+            .max(5)
+            .window(Duration::from_secs(5400))
+            .algorithm(Algorithm::TokenBucket)
+            .burst(9)
+            .on_error(OnError::Deny);
+        assert_eq!(read(bucket).unwrap(), expected.build());
+        assert_eq!(read("key = 'k'\nsub_windows = 6").unwrap(), Policy::builder("k").sub_windows(6).build());
+    }
+
+    #[test]
+    fn every_policy_is_written_as_it_is_read() {
+        for &algorithm in Algorithm::ALL {
+            for &on_error in OnError::ALL {
+                let plain = Policy::builder("k").algorithm(algorithm).on_error(on_error);
+                let numbers = match algorithm {
+                    Algorithm::TokenBucket => plain.burst(7),
+                    Algorithm::SlidingWindowCounter => plain.sub_windows(6),
+                    Algorithm::FixedWindow | Algorithm::SlidingWindowLog => plain,
+                };
+                for policy in [plain.build(), numbers.name("n").max(3).build()] {
+                    assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
+                }
+            }
+        }
+        let written = toml::to_string(&Policy::new("k", 10, Duration::from_secs(90))).unwrap();
+        let expected = "key = \"k\"\nmax = 10\nwindow = \"1m30s\"\nalgorithm = \"sliding_window_counter\"\n\
+                        sub_windows = 1\non_error = \"local\"\n";
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_window_with_a_part_of_a_millisecond_cannot_be_written() {
+        let error = toml::to_string(&Policy::new("k", 1, Duration::from_micros(1_500))).unwrap_err();
+        assert!(
+            error.to_string().contains("`window` must be from 1ms to 366d in whole milliseconds"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_field_and_what_is_expected() {
+        for (fields, expected) in [
+            ("max = 1", "missing field `key`"),
+            ("key = ''", "key must be 1 to 128"),
+            ("key = 'a b'", "key must be 1 to 128"),
+            ("key = 5", "expected a string for `key`"),
+            ("key = 'k'\nname = '{'", "name must be 1 to 128"),
+            ("key = 'k'\nmax = 0", "max must be from 1 to 1000000000000"),
+            ("key = 'k'\nmax = 1000000000001", "max must be from 1 to 1000000000000"),
+            ("key = 'k'\nmax = -1", "expected a whole number for `max`"),
+            ("key = 'k'\nmax = 1.5", "expected a whole number for `max`"),
+            ("key = 'k'\nmax = '5'", "expected a whole number for `max`"),
+            ("key = 'k'\nsub_windows = '5'", "expected a whole number for `sub_windows`"),
+            ("key = 'k'\nburst = [1]", "expected a whole number for `burst`"),
+            ("key = 'k'\nname = 1", "expected a string for `name`"),
+            ("key = 'k'\nwindow = '60'", "`window` needs a unit, found \"60\"; did you mean \"60s\"?"),
+            ("key = 'k'\nwindow = '0s'", "`window` must be at least 1ms"),
+            ("key = 'k'\nwindow = '367d'", "`window` must be at most 366d"),
+            ("key = 'k'\nwindow = 60", "expected a `window` such as \"60s\""),
+            ("key = 'k'\nalgorithm = 'tokenbucket'", "for `algorithm`: expected one of \"fixed_window\""),
+            ("key = 'k'\nalgorithm = 'tokenbucket'", "did you mean \"token_bucket\"?"),
+            ("key = 'k'\nalgorithm = 1", "expected the name of an `algorithm`"),
+            ("key = 'k'\nsub_windows = 0", "sub_windows must be from 1 to 60"),
+            ("key = 'k'\nsub_windows = 61", "sub_windows must be from 1 to 60"),
+            ("key = 'k'\nsub_windows = 7", "window must be a whole multiple of sub_windows"),
+            ("key = 'k'\nalgorithm = 'fixed_window'\nsub_windows = 2", "sub_windows is only for"),
+            ("key = 'k'\nburst = 2", "burst is only for the token bucket"),
+            ("key = 'k'\nalgorithm = 'token_bucket'\nburst = 0", "burst must be from 1"),
+            (
+                "key = 'k'\nalgorithm = 'token_bucket'\nmax = 1\nwindow = '366d'\nburst = 2",
+                "burst * window / max",
+            ),
+            (
+                "key = 'k'\non_error = 'close'",
+                "for `on_error`: expected one of \"local\", \"deny\", \"allow\"",
+            ),
+            ("key = 'k'\non_error = true", "expected the name of a failure policy for `on_error`"),
+            ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`, `max`, `window`"),
+            ("key = 'k'\nkey = 'j'", "duplicate key"),
+        ] {
+            let error = read(fields).unwrap_err().to_string();
+            assert!(error.contains(expected), "{fields}\n{error}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Suggestions in messages: the nearest known word, and lists of words.
+//!
+//! `ratelimit-core/src/policy/suggest.rs` and `ratelimit-macros/src/suggest.rs` are the same file, because the attribute's crate
+//! does not depend on the core. A test of the workspace compares them.
+
+/// The candidate nearest to `word`, if `word` is likely to be a misspelling of it.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let tolerance = word.chars().count().max(3) / 3;
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= tolerance)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance: the number of letters to insert, delete or replace.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.chars().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[row.len() - 1]
+}
+
+/// Joins `words` with commas, each in `quote`s.
+pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>, quote: char) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| format!("{quote}{word}{quote}")).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(distance("window", "window"), 0);
+        assert_eq!(distance("windw", "window"), 1);
+        assert_eq!(distance("", "max"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn nearest_ignores_case_and_distant_words() {
+        assert_eq!(nearest("Windw", ["max", "window"]), Some("window"));
+        assert_eq!(nearest("MAX", ["max", "window"]), Some("max"));
+        assert_eq!(nearest("colour", ["max", "window"]), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! Bounds and defaults of the arguments. They are those of `ratelimit-core`, on which this crate does not depend: a test of the
+//! workspace compares both. This file uses no other.
+
+use std::ops::RangeInclusive;
+
+/// Bounds of `max`, `burst` and `cost`.
+pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
+
+/// Bounds of `sub_windows`.
+pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
+
+/// Maximum number of limits in a group.
+pub(crate) const MAX_GROUP: usize = 64;
+
+/// Maximum length of a key or name, in bytes.
+pub(crate) const MAX_NAME: usize = 128;
+
+/// Units per window by default.
+pub(crate) const DEFAULT_MAX: u64 = 100;
+
+/// Default window, in microseconds.
+pub(crate) const DEFAULT_MICROS: u64 = 60_000_000;
+
+/// Whether a key or a name may have this character.
+pub(crate) fn is_name_char(c: char) -> bool {
+    c.is_ascii_graphic() && !matches!(c, '{' | '}' | '"' | '\\')
+}

@@ -1,0 +1,97 @@
+//! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests compare them.
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+use std::time::Duration;
+
+use ratelimit_core::policy::{MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window};
+use ratelimit_core::{MAX_GROUP, Policy, PolicyError};
+
+use crate::{attribute_bounds, attribute_window};
+
+const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
+
+fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap()
+}
+
+#[test]
+fn the_attribute_and_the_core_have_the_same_bounds() {
+    assert_eq!(attribute_bounds::MAX_GROUP, MAX_GROUP);
+    assert_eq!(attribute_bounds::MAX_NAME, MAX_NAME_LEN);
+    assert_eq!(attribute_bounds::UNITS, 1..=MAX_UNITS);
+    assert_eq!(attribute_bounds::SUB_WINDOWS, 1..=MAX_SUB_WINDOWS);
+    assert_eq!(attribute_window::MIN_MICROS, micros(MIN_WINDOW));
+    assert_eq!(attribute_window::MAX_MICROS, micros(MAX_WINDOW));
+    let default = Policy::builder("k").build();
+    assert_eq!(attribute_bounds::DEFAULT_MAX, default.max());
+    assert_eq!(attribute_bounds::DEFAULT_MICROS, micros(default.window()));
+}
+
+#[test]
+fn the_bounds_of_the_core_are_those_that_its_builder_checks() {
+    let max = |max| Policy::builder("k").max(max).try_build();
+    assert!(max(1).is_ok() && max(MAX_UNITS).is_ok());
+    assert_eq!((max(0), max(MAX_UNITS + 1)), (Err(PolicyError::Max), Err(PolicyError::Max)));
+    let window = |length| Policy::builder("k").window(length).try_build();
+    assert!(window(MIN_WINDOW).is_ok() && window(MAX_WINDOW).is_ok());
+    let micro = Duration::from_micros(1);
+    for length in [MIN_WINDOW.saturating_sub(micro), MAX_WINDOW + micro] {
+        assert_eq!(window(length), Err(PolicyError::Window));
+    }
+    let named = |length| Policy::builder("k").build().with_name("n".repeat(length));
+    assert!(named(1).is_ok() && named(MAX_NAME_LEN).is_ok());
+    assert_eq!((named(0), named(MAX_NAME_LEN + 1)), (Err(PolicyError::Name), Err(PolicyError::Name)));
+}
+
+#[test]
+fn the_attribute_and_the_core_allow_the_same_characters_in_a_name() {
+    for c in (0..=0x2ff).filter_map(char::from_u32).chain(['語', '🦀', '\u{2028}']) {
+        let in_core = Policy::builder("k").build().with_name(c).is_ok();
+        assert_eq!(attribute_bounds::is_name_char(c), in_core, "{c:?}");
+    }
+}
+
+#[test]
+fn the_attribute_and_the_core_read_windows_by_the_same_table() {
+    let mut count = 0;
+    for row in WINDOWS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let columns: Vec<&str> = row.split(" | ").collect();
+        let text = columns[1].strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap();
+        let (attribute, core) = (attribute_window::parse(text), text.parse::<Window>());
+        match columns[..] {
+            ["accepted", _, expected] => {
+                let expected: u64 = expected.parse().unwrap();
+                assert_eq!(attribute, Ok(expected), "{text:?}");
+                assert_eq!(core.map(Window::duration), Ok(Duration::from_micros(expected)), "{text:?}");
+            }
+            ["refused", _, fault, meant] => {
+                let (attribute, core) = (attribute.unwrap_err(), core.unwrap_err());
+                let meant = (meant != "-").then_some(meant);
+                assert_eq!((attribute.text.as_str(), attribute.meant.as_deref()), (fault, meant), "{text:?}");
+                assert_eq!(core.suggestion(), meant, "{text:?}");
+                assert!(core.to_string().starts_with(fault), "{text:?}: {core}");
+            }
+            _ => panic!("not a row of the table: {row}"),
+        }
+        count += 1;
+    }
+    assert!(count > 30, "{count} rows");
+}
+
+#[test]
+fn files_that_both_crates_have_are_equal() {
+    for (core, macros, file) in [
+        (
+            include_str!("../../ratelimit-core/src/policy/window/grammar.rs"),
+            include_str!("../../ratelimit-macros/src/parse/window/grammar.rs"),
+            "grammar.rs",
+        ),
+        (
+            include_str!("../../ratelimit-core/src/policy/suggest.rs"),
+            include_str!("../../ratelimit-macros/src/suggest.rs"),
+            "suggest.rs",
+        ),
+    ] {
+        assert_eq!(core, macros, "{file} differs: copy the changed file over the other");
+    }
+}
