@@ -36,7 +36,8 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Builds the limiter. Clone it to share its counts.
+    /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
+    /// settings when they are built.
     pub fn build(self) -> RateLimiter {
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }), deadline: Duration::MAX }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::clock::micros;
+
 /// Minimum time between two calls while one is in flight. A server nearby has replied by then; with a longer round trip,
 /// several calls are in flight.
 pub(super) const MIN_SEND_INTERVAL: Duration = Duration::from_millis(1);
@@ -26,7 +28,7 @@ impl RoundTripEstimate {
     }
 
     pub(super) fn record(&self, time: Duration) {
-        self.0.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.store(micros(time), Ordering::Relaxed);
     }
 
     fn last(&self) -> Duration {
