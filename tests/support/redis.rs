@@ -122,7 +122,7 @@ pub fn query(url: &str, command: &str) -> String {
 
 /// Whether `child` listens on `port`. It ends without doing so when another process has the port.
 pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
-    let up = crate::within(Duration::from_secs(10), || {
+    let up = crate::within(Duration::from_secs(60), || {
         child.try_wait().unwrap().is_some() || listens(child.id(), port)
     });
     if !up {

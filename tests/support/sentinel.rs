@@ -70,7 +70,8 @@ pub async fn sentinels() -> Option<Sentinels> {
 /// Waits until the answer to `command` at `port`, printed for debugging, contains `text`.
 async fn until(port: u16, command: &str, text: &str) {
     let mut last = String::new();
-    for _ in 0..2000 {
+    // A sentinel that was held up for two seconds does nothing for half a minute.
+    for _ in 0..12_000 {
         let client = redis::Client::open(("127.0.0.1", port)).unwrap();
         if let Ok(mut wire) = client.get_multiplexed_async_connection().await {
             let mut words = command.split_whitespace();

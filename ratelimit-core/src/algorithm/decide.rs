@@ -120,6 +120,30 @@ struct DistinctState<'a> {
     dirty: bool,
 }
 
+impl State {
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the mode is [`Mode::Check`].
+    ///
+    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
+    /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
+    /// `now`, which changes no later decision.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::store::toolkit::{Mode, State};
+    /// use ratelimit_core::{Policy, Timestamp};
+    ///
+    /// let policy = Policy::new("k", 10, Duration::from_secs(60));
+    /// let mut state = State::new(&policy);
+    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Mode::Check);
+    /// assert_eq!(outcome.remaining(), 7);
+    /// ```
+    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, mode: Mode) -> Outcome {
+        decide_one(policy, cost, self, now, mode)
+    }
+}
+
 /// Decides about one limit: the same as [`decide`] about a group of one, in less time.
 pub(crate) fn decide_one(
     policy: &Policy,
