@@ -1,5 +1,5 @@
-# Commands of everyday work; `just` lists them. Each is one line of cargo or of tests/run.sh, so that all of it works without
-# `just` as well. Arguments after a test recipe are names of tests: `just redis denial_cache`.
+# Commands of everyday work; `just` lists them. Each is one or two commands of cargo or of a script in tests/, so that all of
+# it works without `just` as well. Arguments after a test recipe are names of tests: `just redis denial_cache`.
 
 set positional-arguments
 

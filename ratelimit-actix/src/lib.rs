@@ -1,5 +1,7 @@
-//! Rate limits for [Actix-web] handlers, one attribute each: exact, decided before the body is read, counted in this process or
-//! across all processes that share a Redis.
+//! Rate limits for [Actix-web] handlers, exact by the rule of the chosen algorithm.
+//!
+//! Each `#[rate_limit]` declares one limit. The request is admitted or denied before its body is read. Counts are in this
+//! process by default; with Redis all processes share them.
 //!
 //! ```no_run
 //! use actix_web::{App, HttpServer, Responder, get, web};
@@ -21,8 +23,8 @@
 //! }
 //! ```
 //!
-//! The eleventh request of one client within a minute gets 429. [`rate_limit`](macro@rate_limit) documents the arguments of the
-//! attribute, [`Algorithm`] the guarantees of the algorithms.
+//! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
+//! of the attribute, [`Algorithm`] the guarantees of the algorithms.
 //!
 //! # Which limiter counts
 //!
@@ -30,7 +32,7 @@
 //! worker, so make the limiter outside. A handler uses
 //!
 //! 1. the nearest limiter in the data of its resource, scope or app, as `app_data(limiter.clone())` or
-//!    `app_data(web::Data::new(limiter.clone()))`; if both forms are around a handler, the nearest `web::Data`;
+//!    `app_data(web::Data::new(limiter.clone()))`; `web::Data` wins if both forms are around a handler;
 //! 2. otherwise the one that is [installed](RateLimiter::install) for the process;
 //! 3. otherwise one in memory, which is made on first use, with one warning in the log.
 //!
@@ -56,9 +58,13 @@
 //!
 //! These are the defaults. A [`RateLimitConfig`] in app data selects other fields and bodies, and lists trusted proxies.
 //!
-//! `X-RateLimit-Reset` is an instant in Unix seconds: of the next unit if nothing is left, otherwise of the full quota. On a
-//! denial, the request passes then; `Retry-After` is the same wait in seconds, at least 1. Both are rounded up. With several
-//! limits, the fields report the tightest. A handler's own fields of these names are replaced.
+//! `X-RateLimit-Reset` is an instant in Unix seconds, rounded up:
+//!
+//! * on a denial, the request passes then; `Retry-After` is the same wait in seconds, rounded up, at least 1 s;
+//! * with nothing left, one more unit passes then;
+//! * otherwise, the full quota is back then.
+//!
+//! With several limits, the fields report the tightest. A handler's own fields of these names are replaced.
 //!
 //! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
 //! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit

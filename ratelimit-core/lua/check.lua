@@ -10,7 +10,7 @@
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
 --         passes, '0' it is denied, '-' a state of it is corrupt
--- Twin    src/algorithm.rs, decide
+-- Twin    src/algorithm/decide.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
 -- possible, because Redis runs every definition at each call.

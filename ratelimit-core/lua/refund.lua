@@ -4,7 +4,7 @@
 --         its algorithm, max, window in microseconds, shape (sub-windows or burst), cost, the instants at which it was
 --         charged and from which it no longer counts, in microseconds
 -- Reply   1
--- Twin    src/algorithm.rs, State::refund
+-- Twin    src/algorithm/state.rs, State::refund
 for key = 1, #KEYS do
   local place, at, valid_until = 9 + 56 * (key - 1), nil, nil
   algorithm, max, window, shape, cost, at, valid_until = decode('<ddddddd', ARGV[1], place)

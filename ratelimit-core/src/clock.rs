@@ -1,4 +1,4 @@
-//! Time: the one place that reads a clock.
+//! Time: the clock by which stores in this process decide.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

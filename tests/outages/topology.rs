@@ -275,7 +275,7 @@ async fn a_slot_that_moves_under_load_causes_no_error_and_no_lost_count() {
         .connect_timeout(Duration::from_secs(20));
     let limiter = RateLimiter::new(store.build().unwrap());
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
-    // Where the caller is, and where she goes.
+    // The node of the caller now, and the node to which its slot moves.
     let mut from = 0;
     let mut key = String::new();
     for (i, node) in cluster.nodes.iter().enumerate() {

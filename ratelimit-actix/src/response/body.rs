@@ -87,7 +87,7 @@ impl RejectionInfo<'_> {
         let first = match self.status {
             StatusCode::TOO_MANY_REQUESTS => "Rate limit exceeded.",
             StatusCode::SERVICE_UNAVAILABLE => "The service cannot answer right now.",
-            _ => return "The request does not say who is calling.".into(),
+            _ => return "The request does not identify its caller.".into(),
         };
         match self.retry_after {
             Some(1) => format!("{first} Try again in 1 second."),
@@ -192,7 +192,7 @@ mod tests {
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503,"detail":"The service cannot answer right now. Try again in 1 second."}"#;
         assert_eq!(BodyStyle::Problem.render(&unavailable), expected);
         let missing = RejectionInfo { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
-        let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not say who is calling."}"#;
+        let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not identify its caller."}"#;
         assert_eq!(BodyStyle::Problem.render(&missing), expected);
     }
 

@@ -141,7 +141,7 @@ fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
             for victim in &victims {
                 freed += u32::from(limiter.check(&ONE, victim).await.unwrap().is_allowed());
             }
-            println!("{kept} of 24050 callers are kept, and {freed} of 50 who were denied are free");
+            println!("{kept} of 24050 callers are kept, and {freed} of 50 denied callers are free");
             assert!(kept < 24_000, "nothing is evicted");
             assert!(freed > 0, "a flood of other callers frees no denied caller");
         });

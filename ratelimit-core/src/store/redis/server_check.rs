@@ -26,8 +26,8 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection) {
     if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {
         tracing::warn!(
             policy,
-            "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free one \
-             who is denied; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
+            "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free a \
+             denied one; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
         );
     }
     // All nodes of a cluster report their time in INFO; TIME asks one of them, in case INFO is not permitted.
@@ -40,7 +40,7 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection) {
     if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
         tracing::warn!(
             apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
-            "the clocks of this machine and of Redis differ; limits follow the clock of Redis, and clients are told \
+            "the clocks of this machine and of Redis differ; limits follow the clock of Redis, and clients see \
              its time of reset; synchronise both with NTP"
         );
     }

@@ -99,7 +99,8 @@ impl Link {
         }
     }
 
-    /// Notices the loss of an idle connection. The client crate does so itself for its connections to a cluster.
+    /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections for
+    /// pipelines, whose loss it notices; the client crate watches its own connections.
     async fn ping(&self, mut connection: RedisConnection, generation: u64) {
         if let Some(nodes) = &self.nodes {
             nodes.ping();
