@@ -103,7 +103,6 @@ local function judge(first, last, is_peek)
         log.charge(value, sums[key])
       end
       ttls[key] = not is_peek and (verdict == '1' or value.dirty) and 0 or ttls[key]
-      log.note_next_unit(value, args[policy])
     elseif not is_peek then
       if verdict == '0' then -- A denied request changes only what every cost changes: the clock went back.
         _, bytes, ttl = step(key, policy, math.huge)
@@ -112,6 +111,13 @@ local function judge(first, last, is_peek)
         values[key] = ttl and bytes or string.sub(value, 1, 8) .. bytes .. string.sub(value, 14)
         ttls[key] = ttl or ttls[key] or false
       end
+    end
+  end
+  -- For each limit: two limits over one log may have different maxima.
+  for limit = first, last, 3 do
+    local value = values[requests[limit]]
+    if type(value) == 'table' then
+      log.note_next_unit(value, args[4 * requests[limit + 1]])
     end
   end
   return verdict

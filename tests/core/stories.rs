@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Policy};
+use ratelimit_core::{Algorithm, Check, Policy};
 use tests::timed::Timed;
 
 /// A sliding window counter with sub-windows of one second.
@@ -196,5 +196,27 @@ tests::on_both_stores! {
             assert_eq!(store.check(&ten_a_second(), client).remaining(), 9);
             assert_eq!(store.peek(&ten_a_second(), client).remaining(), 9);
         });
+    }
+    fn two_limits_over_one_log_report_the_next_unit_of_each_in_any_order(store: &Timed) {
+        let (narrow, wide) = (log(6, 60), log(20, 60));
+        for is_narrow_first in [true, false] {
+            let caller = format!("narrow first: {is_narrow_first}");
+            let start = tests::timed::MIDNIGHT.as_micros() + u64::from(is_narrow_first) * 1_000_000_000;
+            for second in 1..=4 {
+                store.set(start + second * 1_000_000);
+                assert!(passes(store, &wide, &caller), "{second} s, {caller}");
+            }
+            store.set(start + 5_000_000);
+            let (one, other) = if is_narrow_first { (&narrow, &wide) } else { (&wide, &narrow) };
+            let group = [Check::new(one, &caller), Check::new(other, &caller)];
+            let admitted = store.check_all(&group);
+            assert!(admitted.is_allowed(), "{caller}");
+            let outcomes = admitted.outcomes();
+            let (narrow, wide) = if is_narrow_first { (0, 1) } else { (1, 0) };
+            // Six of six units are taken; the unit of second 1 still counts 60 s later.
+            let next = Duration::from_micros(56_000_001);
+            assert_eq!(outcomes[narrow].next_unit_after(), Some(next), "{caller}");
+            assert_eq!((outcomes[wide].remaining(), outcomes[wide].next_unit_after()), (14, None), "{caller}");
+        }
     }
 }

@@ -11,7 +11,6 @@ use super::step::Step;
 use super::token_bucket::Rational;
 use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
-use crate::outcome::Outcome;
 use crate::policy::{Algorithm, Policy};
 
 /// State of one caller under one policy, in 16 bytes.

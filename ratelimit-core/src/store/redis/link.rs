@@ -208,6 +208,14 @@ impl Link {
         CallError::Connection { error, is_cluster: self.is_cluster() }
     }
 
+    /// The error of a call, without recording what it means for the connection.
+    pub(super) fn call_error(&self, error: RedisError) -> CallError {
+        match ConnectionImpact::from_error(&error) {
+            ConnectionImpact::None => CallError::Rejected(Arc::new(error)),
+            _ => self.connection_error(Arc::new(error)),
+        }
+    }
+
     /// Records what an error means for the connection. Returns the error of the call.
     pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
         let weight = match ConnectionImpact::from_error(&error) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-use redis::{Pipeline, RedisResult, Value};
+use redis::{Pipeline, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -107,6 +107,8 @@ pub(super) async fn dispatch(
     };
     if let Some(node) = node {
         calls = send_pipeline(&link, node, calls, start, &round_trip).await;
+    } else if let Some(nodes) = &link.nodes {
+        nodes.refresh();
     }
     if calls.len() == 1
         && let Some(call) = calls.pop()
@@ -187,7 +189,7 @@ async fn send_pipeline(
     }
     let generation = link.present_generation();
     let progress = CallProgress::now(generation);
-    let mut sending = pin!(nodes.send(node, &mut connection, &pipeline));
+    let mut sending = pin!(nodes.send(&mut connection, &pipeline));
     let mut is_recorded = false;
     let replies = loop {
         let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
@@ -212,6 +214,32 @@ async fn send_pipeline(
     finish_pipeline(link, sent, replies, generation)
 }
 
+/// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.
+#[derive(Default)]
+struct RangeSet(u64);
+
+impl RangeSet {
+    /// Adds a range. Returns whether it is new.
+    fn insert(&mut self, range: usize) -> bool {
+        let bit = 1 << range;
+        let is_new = self.0 & bit == 0;
+        self.0 |= bit;
+        is_new
+    }
+}
+
+const _: () = assert!(SLOT_RANGES <= 64, "one bit per slot range");
+
+/// Fails a call, and records the error if it is the first of the slot range.
+fn fail(link: &Link, call: Call, error: RedisError, generation: u64, failed: &mut RangeSet) {
+    let error = if failed.insert(call.range) {
+        link.record_error(error, generation, call.range)
+    } else {
+        link.call_error(error)
+    };
+    call.finish(Err(error));
+}
+
 /// Gives each call its reply. Returns the calls that certainly did not run.
 fn finish_pipeline(
     link: &Link,
@@ -222,10 +250,13 @@ fn finish_pipeline(
     let mut not_run = Vec::new();
     match replies {
         Ok(replies) if replies.len() == calls.len() => {
+            let (mut answered, mut failed) = (RangeSet::default(), RangeSet::default());
             for (call, reply) in calls.into_iter().zip(replies) {
                 match reply.extract_error() {
                     Ok(value) => {
-                        link.record_reply(call.range);
+                        if answered.insert(call.range) {
+                            link.record_reply(call.range);
+                        }
                         call.finish(Ok(value));
                     }
                     Err(error) if is_redirect(&error) || error.code() == Some("NOSCRIPT") => {
@@ -236,24 +267,15 @@ fn finish_pipeline(
                         }
                         not_run.push(call);
                     }
-                    Err(error) => {
-                        let error = link.record_error(error, generation, call.range);
-                        call.finish(Err(error));
-                    }
+                    Err(error) => fail(link, call, error, generation, &mut failed),
                 }
             }
         }
         Ok(_) => calls.into_iter().for_each(|call| call.finish(Err(CallError::Protocol(protocol::EXPECTED)))),
         Err(error) => {
-            // One failure per slot range: the calls failed together.
-            let mut recorded = [false; SLOT_RANGES];
+            let mut failed = RangeSet::default();
             for call in calls {
-                let error = if std::mem::replace(&mut recorded[call.range], true) {
-                    link.connection_error(Arc::new(error.clone()))
-                } else {
-                    link.record_error(error.clone(), generation, call.range)
-                };
-                call.finish(Err(error));
+                fail(link, call, error.clone(), generation, &mut failed);
             }
         }
     }

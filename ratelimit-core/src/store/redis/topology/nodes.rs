@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, FromRedisValue, Pipeline, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisResult, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cluster::ConnectTo;
@@ -52,8 +52,17 @@ struct Master {
     host: String,
     port: u16,
     connection: Option<MultiplexedConnection>,
-    /// When the last attempt to connect began.
+    /// Number of the last attempt to connect, from which the connection is.
+    attempt: u64,
+    /// When the last attempt began.
     tried: Option<Instant>,
+}
+
+/// A connection to a master, and the attempt that made it.
+pub(in crate::store::redis) struct NodeConnection {
+    node: NodeId,
+    attempt: u64,
+    connection: MultiplexedConnection,
 }
 
 impl Nodes {
@@ -85,74 +94,77 @@ impl Nodes {
     }
 
     /// The connection to a master. Without one it returns `None`, and connects in the background.
-    pub(in crate::store::redis) fn connection(
-        self: &Arc<Self>,
-        node: NodeId,
-    ) -> Option<MultiplexedConnection> {
+    pub(in crate::store::redis) fn connection(self: &Arc<Self>, node: NodeId) -> Option<NodeConnection> {
         let mut masters = self.masters.lock();
         let master = masters.get_mut(node.index())?;
         if let Some(connection) = &master.connection {
-            return Some(connection.clone());
+            return Some(NodeConnection { node, attempt: master.attempt, connection: connection.clone() });
         }
-        if master.tried.is_none_or(|tried| tried.elapsed() > RETRY_INTERVAL) {
-            master.tried = Some(Instant::now());
-            let client = (self.connect_to)(&master.host, master.port);
-            let nodes = Arc::clone(self);
-            tokio::spawn(async move {
-                let connected = match client {
-                    Ok(client) => client.get_multiplexed_async_connection_with_config(&nodes.config).await,
-                    Err(error) => Err(error),
-                };
-                match connected {
-                    Ok(connection) => nodes.masters.lock()[node.index()].connection = Some(connection),
-                    // Another may have become the master.
-                    Err(_) => nodes.refresh(),
-                }
-            });
+        if master.tried.is_none_or(|tried| tried.elapsed() > self.timeouts.connect.max(RETRY_INTERVAL)) {
+            (master.tried, master.attempt) = (Some(Instant::now()), master.attempt + 1);
+            let (attempt, client) = (master.attempt, (self.connect_to)(&master.host, master.port));
+            tokio::spawn(Arc::clone(self).connect(node, attempt, client));
         }
         None
+    }
+
+    async fn connect(self: Arc<Self>, node: NodeId, attempt: u64, client: RedisResult<Client>) {
+        let connected = match client {
+            Ok(client) => client.get_multiplexed_async_connection_with_config(&self.config).await,
+            Err(error) => Err(error),
+        };
+        let mut masters = self.masters.lock();
+        let Some(master) = masters.get_mut(node.index()).filter(|master| master.attempt == attempt) else {
+            return;
+        };
+        if let Ok(connection) = connected {
+            master.connection = Some(connection);
+        } else {
+            drop(masters);
+            // Another may have become the master.
+            self.refresh();
+        }
     }
 
     /// Sends a pipeline; the reply to each command, which may be an error of the server.
     pub(in crate::store::redis) async fn send(
         self: &Arc<Self>,
-        node: NodeId,
-        connection: &mut MultiplexedConnection,
+        to: &mut NodeConnection,
         pipeline: &Pipeline,
     ) -> RedisResult<Vec<Value>> {
-        let replies = connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
+        let replies = to.connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
         if replies.as_ref().is_err_and(|error| error.is_unrecoverable_error() || error.is_io_error()) {
-            self.lose(node);
+            self.lose(to);
         }
         replies
     }
 
-    /// Forgets a lost connection.
-    fn lose(self: &Arc<Self>, node: NodeId) {
-        if let Some(master) = self.masters.lock().get_mut(node.index()) {
-            master.connection = None;
+    /// Forgets a lost connection, unless another has taken its place.
+    fn lose(self: &Arc<Self>, lost: &NodeConnection) {
+        let mut masters = self.masters.lock();
+        if let Some(master) = masters.get_mut(lost.node.index())
+            && master.attempt == lost.attempt
+        {
+            (master.connection, master.tried) = (None, None);
         }
+        drop(masters);
         self.refresh();
     }
 
     /// Notices connections that were lost while no command was in flight.
     pub(in crate::store::redis) fn ping(self: &Arc<Self>) {
-        let open: Vec<_> = {
-            let masters = self.masters.lock();
-            let open = masters.iter().enumerate();
-            open.filter_map(|(index, master)| {
-                Some((NodeId(u16::try_from(index).ok()?), master.connection.clone()?))
-            })
-            .collect()
-        };
+        let count = u16::try_from(self.masters.lock().len()).unwrap_or(UNKNOWN);
         let mut ping = redis::pipe();
         ping.cmd("PING");
-        for (node, mut connection) in open {
-            let (nodes, ping, limit) = (Arc::clone(self), ping.clone(), self.timeouts.deadline);
-            tokio::spawn(async move {
-                // A master that hangs is noticed by the requests that wait for it.
-                let _ = timeout(limit, nodes.send(node, &mut connection, &ping)).await;
-            });
+        for node in (0..count).map(NodeId) {
+            let is_open = self.masters.lock()[node.index()].connection.is_some();
+            if is_open && let Some(mut connection) = self.connection(node) {
+                let (nodes, ping, limit) = (Arc::clone(self), ping.clone(), self.timeouts.deadline);
+                tokio::spawn(async move {
+                    // A master that hangs is noticed by the requests that wait for it.
+                    let _ = timeout(limit, nodes.send(&mut connection, &ping)).await;
+                });
+            }
         }
     }
 
@@ -163,7 +175,7 @@ impl Nodes {
         }
         let nodes = Arc::clone(self);
         tokio::spawn(async move {
-            // Without owners the cluster connection finds them, so a failure is not worth more than another attempt later.
+            // Without owners requests go over the cluster connection, and each of their batches asks for another attempt.
             let _ = timeout(nodes.timeouts.connect, nodes.read_owners()).await;
             sleep(RETRY_INTERVAL).await;
             nodes.is_refreshing.store(false, Ordering::Relaxed);
@@ -184,8 +196,14 @@ impl Nodes {
                 range.fill(self.id_of(host, port).0);
             }
         }
-        for (known, owner) in self.owners.iter().zip(owners) {
+        for (known, &owner) in self.owners.iter().zip(&owners) {
             known.store(owner, Ordering::Relaxed);
+        }
+        // A node that has no slots any more needs no connection.
+        for (index, master) in self.masters.lock().iter_mut().enumerate() {
+            if !owners.iter().any(|&owner| usize::from(owner) == index) {
+                master.connection = None;
+            }
         }
         Ok(())
     }
@@ -195,7 +213,7 @@ impl Nodes {
         let mut masters = self.masters.lock();
         let known = masters.iter().position(|master| master.host == host && master.port == port);
         let index = known.unwrap_or_else(|| {
-            masters.push(Master { host, port, connection: None, tried: None });
+            masters.push(Master { host, port, connection: None, attempt: 0, tried: None });
             masters.len() - 1
         });
         NodeId(u16::try_from(index).unwrap_or(UNKNOWN))
