@@ -14,15 +14,21 @@ pub const fn builder() -> PolicyBuilder {
     Policy::builder("user-api").max(MAX).window(WINDOW)
 }
 
-/// The algorithms, with what the report calls them.
-pub fn algorithms() -> [(&'static str, Policy); 5] {
-    [
-        ("fixed window", builder().algorithm(Algorithm::FixedWindow).build()),
-        ("two windows", builder().build()),
-        ("10 sub-windows", builder().sub_windows(10).build()),
-        ("log", builder().algorithm(Algorithm::SlidingWindowLog).build()),
-        ("token bucket", builder().algorithm(Algorithm::TokenBucket).build()),
-    ]
+/// A policy for every algorithm, and the counter with 10 sub-windows, with the names that the report has for them.
+pub fn algorithms() -> Vec<(&'static str, Policy)> {
+    let named = |&algorithm: &Algorithm| {
+        let policy = builder().algorithm(algorithm).build();
+        match algorithm {
+            Algorithm::FixedWindow => vec![("fixed window", policy)],
+            Algorithm::SlidingWindowCounter => {
+                vec![("two windows", policy), ("10 sub-windows", builder().sub_windows(10).build())]
+            }
+            Algorithm::SlidingWindowLog => vec![("log", policy)],
+            Algorithm::TokenBucket => vec![("token bucket", policy)],
+            other => vec![(other.as_str(), policy)],
+        }
+    };
+    Algorithm::ALL.iter().flat_map(named).collect()
 }
 
 /// A limiter and the policy that it checks.

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::LuaSource;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
 pub use self::builder::PolicyBuilder;
 pub use self::error::PolicyError;

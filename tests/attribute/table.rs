@@ -6,6 +6,7 @@ mod stage;
 use std::time::Duration;
 
 use actix_web::{rt, web};
+use ratelimit_actix::Algorithm;
 
 use stage::{Stage, in_memory, in_redis};
 
@@ -181,7 +182,11 @@ fn on_error(stage: &Stage) {
 fn algorithm(stage: &Stage) {
     // Two in an hour, sent in its last minute.
     stage.advance(59 * MINUTE);
-    let each = ["fixed", "counter", "log", "bucket", "default"].map(|name| format!("/algorithm/{name}"));
+    let names = ["fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket", "default"];
+    for algorithm in Algorithm::ALL {
+        assert!(names.contains(&algorithm.as_str()), "no handler with {algorithm}");
+    }
+    let each = names.map(|name| format!("/algorithm/{name}"));
     for path in &each {
         assert_eq!(stage.statuses(path, 3), [200, 200, 429], "{path}");
     }

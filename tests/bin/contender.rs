@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_core::{RateLimiter, RedisStore};
-use tests::contention::{CALLERS, COUNTS, caller, policies};
+use tests::contention::{CALLERS, caller, counts, policies};
 
 #[tokio::main]
 async fn main() {
@@ -19,19 +19,19 @@ async fn main() {
     let (run, max, tasks, decisions) = (number(run), number(max), number(tasks), number(decisions));
     let store = RedisStore::builder(url).deadline(Duration::from_secs(60)).build().unwrap();
     let limiter = RateLimiter::new(store);
-    let policies = Arc::new(policies(max));
+    let (policies, counts) = (Arc::new(policies(max)), counts());
     let _ = limiter.peek(&policies[0], "warm-up").await.unwrap();
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
 
-    let tallies: Arc<Vec<[AtomicU64; 2]>> = Arc::new((0..COUNTS).map(|_| Default::default()).collect());
+    let tallies: Arc<Vec<[AtomicU64; 2]>> = Arc::new((0..counts).map(|_| Default::default()).collect());
     let contenders: Vec<_> = (0..tasks)
         .map(|task| {
             let (limiter, policies, tallies) = (limiter.clone(), Arc::clone(&policies), Arc::clone(&tallies));
             tokio::spawn(async move {
                 // This task's share; all tasks go through the counts in the same order, so that they meet at each.
                 for decision in (task..decisions).step_by(usize::try_from(tasks).unwrap()) {
-                    let count = usize::try_from(decision / tasks).unwrap() % COUNTS;
+                    let count = usize::try_from(decision / tasks).unwrap() % counts;
                     let policy = &policies[count / CALLERS];
                     let outcome = limiter.check(policy, caller(run, count % CALLERS)).await.unwrap();
                     tallies[count][0].fetch_add(1, Ordering::Relaxed);

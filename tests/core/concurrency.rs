@@ -17,7 +17,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter};
-use tests::contention::{self, CALLERS, COUNTS};
+use tests::algorithms::shapes;
+use tests::contention::{self, CALLERS};
 use tests::random::Random;
 use tests::redis::Server;
 use tests::timed::{MIDNIGHT, Timed, report};
@@ -29,15 +30,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Every algorithm, with as many units a day.
-fn every_algorithm(key: &'static str, max: u64) -> [Policy; 5] {
-    let builder = Policy::builder(key).max(max).window(DAY);
-    [
-        builder.algorithm(Algorithm::FixedWindow).build(),
-        builder.algorithm(Algorithm::SlidingWindowCounter).build(),
-        builder.algorithm(Algorithm::SlidingWindowCounter).sub_windows(24).build(),
-        builder.algorithm(Algorithm::SlidingWindowLog).build(),
-        builder.algorithm(Algorithm::TokenBucket).build(),
-    ]
+fn every_algorithm(key: &'static str, max: u64) -> Vec<Policy> {
+    shapes(Policy::builder(key).max(max).window(DAY), 24)
 }
 
 /// Runs a task for each number on several threads at once, and fails when they do not end.
@@ -76,11 +70,12 @@ fn passed(limiter: &RateLimiter, policy: &Policy, requests: u64, cost: u64) -> u
 type Taken = HashMap<(usize, usize), u64>;
 
 /// Checks random groups over the same few counts, in any order and some twice, and refunds some of them.
-async fn take_groups(limiter: RateLimiter, policies: [Policy; 5], mut random: Random) -> Taken {
+async fn take_groups(limiter: RateLimiter, policies: Vec<Policy>, mut random: Random) -> Taken {
     let mut taken = Taken::new();
     for _ in 0..60 {
-        let limits: Vec<(usize, usize, u64)> =
-            (0..=random.index(5)).map(|_| (random.index(5), random.index(4), random.below(3))).collect();
+        let limits: Vec<(usize, usize, u64)> = (0..=random.index(5))
+            .map(|_| (random.index(policies.len()), random.index(4), random.below(3)))
+            .collect();
         let callers = ["a", "b", "c", "d"];
         let checks =
             limits.iter().map(|&(policy, c, cost)| Check::new(&policies[policy], callers[c]).with_cost(cost));
@@ -164,10 +159,10 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     let tallies = race(|task| {
         let (limiter, policies, mut random) = (limiter.clone(), policies.clone(), Random(task + 1));
         async move {
-            let mut taken = [0; 5];
+            let mut taken = vec![0; policies.len()];
             for _ in 0..60 {
                 let picks: Vec<(usize, String)> = (0..=random.index(4))
-                    .map(|_| (random.index(5), random.below(1_000).to_string()))
+                    .map(|_| (random.index(policies.len()), random.below(1_000).to_string()))
                     .collect();
                 let checks = picks.iter().map(|(policy, caller)| Check::new(&policies[*policy], caller));
                 let group: Vec<Check<'_>> = checks.collect();
@@ -184,7 +179,10 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
         let taken: u64 = tallies.iter().map(|taken| taken[i]).sum();
         assert!(taken <= 150, "{taken} of policy {i}");
     }
-    assert!(tallies.iter().flatten().sum::<u64>() >= 140 * 5, "the counts were contended");
+    assert!(
+        tallies.iter().flatten().sum::<u64>() >= 140 * policies.len() as u64,
+        "the counts were contended"
+    );
 }
 
 /// A contending process.
@@ -216,7 +214,7 @@ impl Contender {
 
     /// For each count, the number of checks and of those that passed.
     fn result(mut self) -> Vec<[u64; 2]> {
-        let counts = (0..COUNTS).map(|_| {
+        let counts = (0..contention::counts()).map(|_| {
             let line = self.line();
             let (checks, passed) = line.split_once(' ').expect("two numbers a count");
             [checks, passed].map(|number| number.parse().unwrap())
@@ -251,7 +249,7 @@ fn many_concurrent_processes_pass_exactly_the_limit() {
     let server = store.server().unwrap();
     let (processes, tasks, decisions) = size_of_the_run();
     // Every count gets twice as many checks as it admits.
-    let counts = COUNTS as u64;
+    let counts = contention::counts() as u64;
     let (share, max) = (decisions / processes, decisions / counts / 2);
     let window = u64::try_from(contention::WINDOW.as_micros()).unwrap();
     for run in 0.. {
@@ -282,7 +280,7 @@ fn many_concurrent_processes_pass_exactly_the_limit() {
             let name = format!("{}, sub-windows {}", policy.algorithm(), policy.sub_windows());
             lines.push(format!("  {name}: {} decisions, {} passed, {due} were due", total(0), total(1)));
         }
-        let all: u64 = (0..COUNTS).map(|count| sum(count, 0)).sum();
+        let all: u64 = (0..contention::counts()).map(|count| sum(count, 0)).sum();
         assert_eq!(all, share * processes);
         let millis = (after - before) / 1000;
         lines.push(format!("  {all} decisions in {millis} ms, none too many, none too few"));

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, Policy, RateLimiter};
-use tests::ALGORITHMS;
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
@@ -23,7 +22,7 @@ fn one_of_four() -> RateLimiter {
 
 #[tokio::test]
 async fn a_process_admits_its_share_of_the_limit_and_reports_the_whole() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
         for left in [2, 1, 0] {
             let outcome = limiter.check(&ten, "a").await.unwrap();
@@ -49,7 +48,7 @@ async fn a_burst_is_divided_among_processes() {
 
 #[tokio::test]
 async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let ten = policy(algorithm, 10);
         for (costs, passes) in
             [(&[5][..], true), (&[10], true), (&[5, 5], true), (&[11], false), (&[6, 5], false)]
@@ -73,7 +72,7 @@ async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
 
 #[tokio::test]
 async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
         let group = [Check::new(&ten, "a").with_cost(5)];
         let taken = limiter.check_all(&group).await.unwrap();
@@ -84,7 +83,7 @@ async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
 
 #[tokio::test]
 async fn reset_clears_the_fallback_count() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let (builder, watch) = watched_builder();
         let (limiter, two) = (builder.build(), policy(algorithm, 2));
         watch.fail(true);

@@ -1,6 +1,10 @@
 //! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on every store.
 
-// The bounds of the attribute: files of a crate that exports macros only.
+// The bounds and the algorithms of the attribute: files of a crate that exports macros only.
+mod algorithms;
+#[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
+#[path = "../../ratelimit-macros/src/parse/algorithm/table.rs"]
+mod attribute_algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/bounds.rs"]
 mod attribute_bounds;

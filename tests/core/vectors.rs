@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
 use serde::Deserialize;
-use tests::ALGORITHMS;
 use tests::timed::{self, Timed};
 use tests::timeline;
 
@@ -144,8 +143,7 @@ struct Expected {
 }
 
 fn algorithm(name: &str) -> Algorithm {
-    let all = ALGORITHMS;
-    all.into_iter().find(|algorithm| algorithm.as_str() == name).expect("the name of an algorithm")
+    name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn policy(
@@ -237,6 +235,18 @@ fn vectors() -> Vec<(String, Vec<Vector>)> {
             (name, vectors)
         })
         .collect()
+}
+
+#[test]
+fn every_algorithm_has_a_file_of_vectors() {
+    let files = vectors();
+    for algorithm in Algorithm::ALL {
+        let vectors = files.iter().find(|(name, _)| name == algorithm.as_str()).map(|(_, vectors)| vectors);
+        assert!(
+            vectors.is_some_and(|vectors| vectors.iter().any(|vector| !vector.rows.is_empty())),
+            "tests/vectors/{algorithm}.toml has no row"
+        );
+    }
 }
 
 /// Plays every row of every file.

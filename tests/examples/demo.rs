@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ratelimit_core::Algorithm;
 use tests::demo::{Demo, within_one_minute};
 use tests::{client, redis, within};
 
@@ -53,12 +54,9 @@ fn twelve_requests(algorithm: &str, mut store: impl FnMut() -> Option<(&'static 
     }
 }
 
-const ALGORITHMS: [&str; 4] =
-    ["fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"];
-
 #[test]
 fn ten_of_twelve_requests_pass_with_every_algorithm() {
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL.iter().map(|algorithm| algorithm.as_str()) {
         twelve_requests(algorithm, || None);
     }
 }
@@ -66,7 +64,7 @@ fn ten_of_twelve_requests_pass_with_every_algorithm() {
 #[test]
 fn ten_of_twelve_requests_pass_through_redis() {
     let Some(mut server) = redis::server() else { return };
-    for algorithm in ALGORITHMS {
+    for algorithm in Algorithm::ALL.iter().map(|algorithm| algorithm.as_str()) {
         twelve_requests(algorithm, || {
             server.restart();
             Some(("REDIS_URL", server.url()))

@@ -254,14 +254,18 @@ fn a_log_that_panics_does_not_end_the_connection() {
 fn instances_divide_the_limit_during_an_outage() {
     const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
     let (url, _count) = counting(false);
-    for (algorithm, max, burst, passes) in [
+    let cases = [
         (Algorithm::FixedWindow, 10, None, 3),
         (Algorithm::SlidingWindowCounter, 10, None, 3),
         (Algorithm::SlidingWindowLog, 8, None, 2),
         (Algorithm::TokenBucket, 10, None, 3),
         (Algorithm::TokenBucket, 100, Some(10), 3),
         (Algorithm::TokenBucket, 4, Some(20), 5),
-    ] {
+    ];
+    for algorithm in Algorithm::ALL {
+        assert!(cases.iter().any(|(covered, ..)| covered == algorithm), "no case of {algorithm}");
+    }
+    for (algorithm, max, burst, passes) in cases {
         let policy =
             Policy::builder("part").algorithm(algorithm).max(max).window(Duration::from_secs(30 * 86_400));
         let policy = burst.map_or(policy, |burst| policy.burst(burst)).on_error(OnError::Local).build();

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
-use tests::ALGORITHMS;
 use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
@@ -150,7 +149,7 @@ async fn a_group_of_callers_on_several_nodes_is_charged_as_a_whole_or_not_at_all
     let Some(cluster) = cluster(false).await else { return };
     let limiter = RateLimiter::redis(&cluster.url()).unwrap();
     until_all_decide(&limiter, Duration::from_secs(10)).await;
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let wide =
             Policy::builder("wide").algorithm(algorithm).max(100).window(Duration::from_secs(3600)).build();
         let tight =

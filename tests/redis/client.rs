@@ -7,7 +7,6 @@ use futures_util::poll;
 use ratelimit_core::{
     Algorithm, Check, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError,
 };
-use tests::ALGORITHMS;
 use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -168,7 +167,7 @@ async fn a_user_with_few_permissions_is_enough() {
     let url = format!("redis://limiter:s3cret@127.0.0.1:{}/", server.port());
     let limiter = RateLimiter::redis(&url).unwrap();
     assert!(decides(&limiter).await);
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
         let group = [Check::new(&policy, "a").with_cost(2)];
         let outcome = limiter.check_all(&group).await.unwrap();

@@ -8,9 +8,9 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{
     Algorithm, Check, GroupOutcome, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
+use tests::clock_at_start;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
-use tests::{ALGORITHMS, clock_at_start};
 
 const MICRO: Duration = Duration::from_micros(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, 400);
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
         let before = script_calls(&server).await;
@@ -67,7 +67,7 @@ async fn only_a_cached_denial_answers_without_the_server() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, 400);
         let group = [Check::new(&policy, "a")];
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {
@@ -138,7 +138,7 @@ async fn a_cached_denial_applies_to_the_same_check_only() {
 #[tokio::test]
 async fn a_denial_of_any_cost_is_cached() {
     let Some(server) = server() else { return };
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let clock = clock_at_start();
         let limiter = server.limiter_at(&clock);
         let ten = policy(algorithm, 10, 60_000);
@@ -292,7 +292,7 @@ async fn a_wait_begins_when_the_check_is_sent_however_late_the_reply_is() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, 400);
         assert!(limiter.check_n(&policy, "a", 2).await.unwrap().is_allowed());
         let mut denied = Box::pin(limiter.check(&policy, "a"));
@@ -315,7 +315,7 @@ async fn a_reply_from_before_a_reset_or_refund_is_not_cached() {
     let (limiter, proxy) = behind_proxy(&server, &clock).await;
     let witness = server.uncached_limiter_at(&clock);
     for (algorithm, resets) in
-        ALGORITHMS.into_iter().flat_map(|algorithm| [(algorithm, true), (algorithm, false)])
+        Algorithm::ALL.iter().flat_map(|&algorithm| [(algorithm, true), (algorithm, false)])
     {
         let policy = policy(algorithm, 1, 3_600_000);
         let group = [Check::new(&policy, "a")];
@@ -364,7 +364,7 @@ async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
 #[tokio::test]
 async fn an_overload_is_denied_without_the_server() {
     let Some(server) = server() else { return };
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 100, 60_000);
         let mut passed = Vec::new();
         let mut calls = Vec::new();

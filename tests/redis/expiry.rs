@@ -4,16 +4,13 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy};
 use redis::AsyncCommands;
+use tests::algorithms::shapes;
+use tests::clock_at_start;
 use tests::redis::{Server, server};
-use tests::{ALGORITHMS, clock_at_start};
-
-use super::policy;
 
 /// The policies whose keys are looked at: every algorithm, and the counter with many counts.
 fn every_layout(window: Duration) -> Vec<Policy> {
-    let sub_windows = Policy::builder("k").max(1_000_000).window(window).sub_windows(60);
-    let plain = ALGORITHMS.map(|algorithm| policy(algorithm, 1_000_000, window));
-    plain.into_iter().chain([sub_windows.on_error(OnError::Deny).build()]).collect()
+    shapes(Policy::builder("k").max(1_000_000).window(window).on_error(OnError::Deny), 60)
 }
 
 /// How long after an outcome the key of its limit is of use. A counter keeps counts until the end of the window that begins

@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use ratelimit_core::clock::Clock;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, StoreError};
 use redis::AsyncCommands;
+use tests::clock_at_start;
 use tests::redis::{Server, server};
-use tests::{ALGORITHMS, clock_at_start};
 
 use super::only_key;
 
@@ -53,7 +53,7 @@ async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case:
 #[tokio::test]
 async fn a_foreign_value_is_an_error_for_its_caller_and_expires_after_one_window() {
     let Some(server) = server() else { return };
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build();
         for tamper in [
             &["SET", "not ours"][..],

@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Policy};
+use tests::clock_at_start;
 use tests::own_process::test_path;
 use tests::redis::{Server, server};
-use tests::{ALGORITHMS, clock_at_start};
 
 use super::{MINUTE, only_key, policy};
 
@@ -15,7 +15,7 @@ async fn the_server_clock_decides() {
     let Some(server) = server() else { return };
     let limiter = server.limiter();
     let window = Duration::from_millis(200);
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 1, window);
         let group = [Check::new(&policy, algorithm.as_str())];
         let before = time(&server).await;
@@ -70,7 +70,7 @@ fn a_test_without_its_server_is_skipped_visibly_or_fails_where_required() {
 async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
     let Some(server) = server() else { return };
     let limiter = server.uncached_limiter_at(&clock_at_start());
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
         let group = [Check::new(&policy, "a"), Check::new(&MINUTE, algorithm.as_str())];
         for _ in 0..2 {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, StoreError, Timestamp};
+use ratelimit_core::{Check, GroupOutcome, OnError, Policy, RateLimiter, StoreError, Timestamp};
 use redis::aio::MultiplexedConnection;
 use tests::START;
 use tests::strategies::{self, step_back, step_forward};
@@ -28,12 +28,8 @@ fn policy() -> impl Strategy<Value = Policy> {
             .max(max)
             .window(Duration::from_micros(window))
             .on_error(OnError::Deny);
-        match algorithm {
-            Algorithm::SlidingWindowCounter => {
-                builder.sub_windows(sub_windows).try_build().unwrap_or_else(|_| builder.build())
-            }
-            _ => builder.build(),
-        }
+        // An error if the algorithm has no sub-windows.
+        builder.sub_windows(sub_windows).try_build().unwrap_or_else(|_| builder.build())
     })
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Policy};
+use ratelimit_core::Policy;
+
+use crate::algorithms::shapes;
 
 /// Callers under each policy.
 pub const CALLERS: usize = 8;
@@ -11,19 +13,14 @@ pub const CALLERS: usize = 8;
 pub const WINDOW: Duration = ratelimit_core::policy::MAX_WINDOW;
 
 /// Every algorithm, and the counter with sub-windows as well.
-pub fn policies(max: u64) -> [Policy; 5] {
-    let builder = Policy::builder("contention").max(max).window(WINDOW);
-    [
-        builder.algorithm(Algorithm::FixedWindow).build(),
-        builder.algorithm(Algorithm::SlidingWindowCounter).build(),
-        builder.algorithm(Algorithm::SlidingWindowCounter).sub_windows(6).build(),
-        builder.algorithm(Algorithm::SlidingWindowLog).build(),
-        builder.algorithm(Algorithm::TokenBucket).build(),
-    ]
+pub fn policies(max: u64) -> Vec<Policy> {
+    shapes(Policy::builder("contention").max(max).window(WINDOW), 6)
 }
 
-/// Counts in all.
-pub const COUNTS: usize = 5 * CALLERS;
+/// Number of counts: one for each policy and caller.
+pub fn counts() -> usize {
+    policies(1).len() * CALLERS
+}
 
 /// The name of a caller; every run has callers of its own.
 pub fn caller(run: u64, number: usize) -> String {

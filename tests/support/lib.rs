@@ -24,6 +24,7 @@ mod pages {
     struct Facade;
 }
 
+pub mod algorithms;
 pub mod answer;
 pub mod client;
 pub mod clock;
@@ -55,8 +56,8 @@ pub use answer::{Answer, send};
 
 use std::time::{Duration, Instant};
 
+use ratelimit_core::Timestamp;
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Timestamp};
 
 /// An instant in 2026, in microseconds, so that all digits of a real clock are in play.
 pub const START: u64 = 1_790_000_000_123_456;
@@ -65,14 +66,6 @@ pub const START: u64 = 1_790_000_000_123_456;
 pub fn clock_at_start() -> FakeClock {
     FakeClock::at(Timestamp::from_micros(START))
 }
-
-/// All of them.
-pub const ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindowCounter,
-    Algorithm::SlidingWindowLog,
-    Algorithm::TokenBucket,
-];
 
 /// Whether `condition` comes true within `limit`.
 #[allow(clippy::disallowed_methods, reason = "a deadline for a real process, not logic")]

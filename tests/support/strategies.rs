@@ -5,8 +5,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_core::{Algorithm, OnError, Policy};
 
-use crate::ALGORITHMS;
-
 /// The number of random cases: `usual`, unless the environment variable `variable` has another number.
 pub fn cases(variable: &str, usual: u32) -> u32 {
     std::env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
@@ -14,7 +12,7 @@ pub fn cases(variable: &str, usual: u32) -> u32 {
 
 /// Any algorithm.
 pub fn algorithm() -> impl Strategy<Value = Algorithm> {
-    prop::sample::select(&ALGORITHMS[..])
+    prop::sample::select(Algorithm::ALL)
 }
 
 /// Mostly small limits, and some close to the largest.
@@ -41,16 +39,11 @@ pub fn policy() -> impl Strategy<Value = Policy> {
             let builder =
                 Policy::builder(["a", "b"][key]).max(max).algorithm(algorithm).on_error(OnError::Deny);
             let plain = builder.window(Duration::from_micros(window_us));
-            let shaped = match algorithm {
-                Algorithm::SlidingWindowCounter if has_parameter => {
-                    let whole = (window_us - window_us % sub_windows).max(1000 * sub_windows);
-                    builder.window(Duration::from_micros(whole)).sub_windows(sub_windows)
-                }
-                Algorithm::TokenBucket if has_parameter => plain.burst(burst),
-                _ => plain,
-            };
-            // A bucket may take too long to refill.
-            shaped.try_build().or_else(|_| plain.try_build()).unwrap()
+            let whole = (window_us - window_us % sub_windows).max(1000 * sub_windows);
+            let divided = builder.window(Duration::from_micros(whole)).sub_windows(sub_windows);
+            // An algorithm without the parameter is an error, and a bucket may take too long to refill.
+            let shaped = [divided, plain.burst(burst)].into_iter().filter(|_| has_parameter);
+            shaped.chain([plain]).find_map(|builder| builder.try_build().ok()).unwrap()
         },
     )
 }

@@ -1,5 +1,6 @@
 //! What Redis keeps for a caller.
 
+use ratelimit_actix::Algorithm;
 use redis::cmd;
 
 use super::{Bench, rival};
@@ -50,7 +51,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
 /// A log as it grows.
 fn log(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let limiter = ours::connect(&servers[0].url());
-    let [.., (_, policy), _] = ours::algorithms();
+    let policy = ours::builder().algorithm(Algorithm::SlidingWindowLog).build();
     let ours = Ours::new(&limiter, policy);
     let theirs = rival(bench, servers, Way::Log);
     let mut table = Table::new(["entries", "ours, B", "B an entry", "sorted set, B", "B an entry"]);

@@ -366,7 +366,7 @@ fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
 fn encoded_states_have_the_length_that_their_script_writes() {
     use super::encoded::encoded_len;
     let of_log = |count: u16| [&[0; 13][..], &count.to_le_bytes(), b"more"].concat();
-    for (algorithm, sub_windows, bytes, expected) in [
+    let cases = [
         (Algorithm::FixedWindow, 1, Vec::new(), Some(13)),
         (Algorithm::TokenBucket, 1, Vec::new(), Some(13)),
         (Algorithm::SlidingWindowCounter, 1, Vec::new(), Some(18)),
@@ -375,7 +375,11 @@ fn encoded_states_have_the_length_that_their_script_writes() {
         (Algorithm::SlidingWindowLog, 1, vec![0; 14], None),
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),
-    ] {
+    ];
+    for algorithm in Algorithm::ALL {
+        assert!(cases.iter().any(|(covered, ..)| covered == algorithm), "no case of {algorithm}");
+    }
+    for (algorithm, sub_windows, bytes, expected) in cases {
         assert_eq!(encoded_len(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::clock::{FakeClock, Timestamp};
-use crate::policy::{Algorithm, OnError};
+use crate::policy::{Algorithm, OnError, Parameter, PolicyBuilder};
 use crate::store::memory::MemoryStore;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -22,15 +22,18 @@ fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_micros(1_789_948_800_000_000))
 }
 
-fn policies() -> [Policy; 5] {
-    let counts = |key, algorithm| Policy::builder(key).max(5).window(MINUTE).algorithm(algorithm);
-    [
-        counts("fixed", Algorithm::FixedWindow).build(),
-        counts("counter", Algorithm::SlidingWindowCounter).build(),
-        counts("parts", Algorithm::SlidingWindowCounter).sub_windows(6).build(),
-        counts("log", Algorithm::SlidingWindowLog).build(),
-        counts("bucket", Algorithm::TokenBucket).burst(7).build(),
-    ]
+/// Every algorithm, without its parameter and with it.
+fn policies() -> Vec<Policy> {
+    let of_one = |&algorithm: &Algorithm| {
+        let counts = Policy::builder(algorithm.as_str()).max(5).window(MINUTE).algorithm(algorithm);
+        let shaped = match algorithm.spec().parameter {
+            Parameter::SubWindows => Some(counts.sub_windows(6)),
+            Parameter::Burst => Some(counts.burst(7)),
+            Parameter::None => None,
+        };
+        [Some(counts), shaped].into_iter().flatten().map(PolicyBuilder::build)
+    };
+    Algorithm::ALL.iter().flat_map(of_one).collect()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -47,7 +50,7 @@ fn in_memory_every_decision_is_the_same_without_awaiting() {
         for step in 0..2000_usize {
             clock.advance(Duration::from_millis((step as u64 * 7919) % 2500));
             let caller = ["a", "b", "c"][step * 31 % 7 % 3];
-            let policy = &policies[step % 5];
+            let policy = &policies[step % policies.len()];
             let outcome = block_on(awaited.check(policy, caller)).unwrap();
             assert_eq!(
                 at_once.try_check(policy, caller).unwrap(),
@@ -56,7 +59,7 @@ fn in_memory_every_decision_is_the_same_without_awaiting() {
                 policy.key()
             );
 
-            let other = &policies[(step + step / 5) % 5];
+            let other = &policies[(step + step / policies.len()) % policies.len()];
             let cost = step as u64 % 3;
             let group = [
                 Check::new(policy, caller),

@@ -155,20 +155,33 @@ pub(crate) enum LuaSource {
     Log(&'static str),
 }
 
+/// Defines `ALL`, and a match on the same variants: a variant that is missing in the list fails to compile.
+macro_rules! list_all {
+    ($(#[$attribute:meta])* pub const ALL: [$($variant:ident),*];) => {
+        $(#[$attribute])*
+        pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+        const _ALL_ARE_LISTED: fn(Self) = |algorithm| match algorithm {
+            $(Self::$variant => {})*
+        };
+    };
+}
+
 impl Algorithm {
-    /// All algorithms, in the order of their declaration.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use ratelimit_core::Algorithm;
-    ///
-    /// for algorithm in Algorithm::ALL {
-    ///     assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
-    /// }
-    /// ```
-    pub const ALL: &'static [Self] =
-        &[Self::FixedWindow, Self::SlidingWindowCounter, Self::SlidingWindowLog, Self::TokenBucket];
+    list_all! {
+        /// All algorithms, in the order of their declaration.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use ratelimit_core::Algorithm;
+        ///
+        /// for algorithm in Algorithm::ALL {
+        ///     assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
+        /// }
+        /// ```
+        pub const ALL: [FixedWindow, SlidingWindowCounter, SlidingWindowLog, TokenBucket];
+    }
 
     /// Name of the algorithm, as `#[rate_limit(algorithm = "…")]` and configuration spell it: `fixed_window`,
     /// `sliding_window_counter`, `sliding_window_log` or `token_bucket`.
@@ -234,7 +247,6 @@ impl Algorithm {
     }
 }
 
-// A variant that is missing in `ALL` fails to compile here; one that is declared last, in the tests below.
 const _: () = {
     let mut i = 0;
     while i < Algorithm::ALL.len() {
@@ -273,23 +285,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_is_listed_once() {
-        for algorithm in Algorithm::ALL {
-            // Add a new variant to `ALL` as well as here.
-            let position = match algorithm {
-                Algorithm::FixedWindow => 0,
-                Algorithm::SlidingWindowCounter => 1,
-                Algorithm::SlidingWindowLog => 2,
-                Algorithm::TokenBucket => 3,
-            };
-            assert_eq!(Algorithm::ALL.get(position), Some(algorithm));
+    fn every_algorithm_is_listed_once_and_named_like_its_variant() {
+        for (i, algorithm) in Algorithm::ALL.iter().enumerate() {
+            // `token_bucket` for `TokenBucket`.
+            let mut name = String::new();
+            for letter in format!("{algorithm:?}").chars() {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.extend(letter.to_lowercase());
+            }
+            assert_eq!(algorithm.to_string(), name);
+            assert!(!Algorithm::ALL[..i].contains(algorithm));
         }
-    }
-
-    #[test]
-    fn names_are_shown_and_told_apart() {
-        let names = ["fixed_window", "sliding_window_counter", "sliding_window_log", "token_bucket"];
-        assert_eq!(Algorithm::ALL.iter().map(ToString::to_string).collect::<Vec<_>>(), names);
     }
 
     #[test]
@@ -301,8 +309,14 @@ mod tests {
         assert_eq!((error.setting(), error.suggestion()), ("algorithm", Some("token_bucket")));
         assert_eq!(
             error.to_string(),
-            "unknown value \"TokenBucket\" for `algorithm`: expected one of \"fixed_window\", \
-             \"sliding_window_counter\", \"sliding_window_log\", \"token_bucket\"; did you mean \"token_bucket\"?"
+            format!(
+                "unknown value \"TokenBucket\" for `algorithm`: expected one of {}; did you mean \"token_bucket\"?",
+                Algorithm::ALL
+                    .iter()
+                    .map(|algorithm| format!("\"{algorithm}\""))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         );
         assert_eq!("".parse::<Algorithm>().unwrap_err().suggestion(), None);
         assert_eq!("leaky".parse::<Algorithm>().unwrap_err().suggestion(), None);

@@ -175,6 +175,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::policy::Parameter;
 
     fn read(text: &str) -> Result<Policy, toml::de::Error> {
         toml::from_str(text)
@@ -205,10 +206,10 @@ mod tests {
         for &algorithm in Algorithm::ALL {
             for &on_error in OnError::ALL {
                 let plain = Policy::builder("k").algorithm(algorithm).on_error(on_error);
-                let numbers = match algorithm {
-                    Algorithm::TokenBucket => plain.burst(7),
-                    Algorithm::SlidingWindowCounter => plain.sub_windows(6),
-                    Algorithm::FixedWindow | Algorithm::SlidingWindowLog => plain,
+                let numbers = match algorithm.spec().parameter {
+                    Parameter::Burst => plain.burst(7),
+                    Parameter::SubWindows => plain.sub_windows(6),
+                    Parameter::None => plain,
                 };
                 for policy in [plain.build(), numbers.name("n").max(3).build()] {
                     assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);

@@ -58,7 +58,8 @@ fn sub_windows_are_from_1_to_60_and_divide_the_window() {
         assert_eq!(builder.sub_windows(inside).build().sub_windows(), inside);
     }
     assert_eq!(error(BUILDER.window(micros(1_001)).sub_windows(2)), PolicyError::SubWindowsNotWhole);
-    for other in [Algorithm::FixedWindow, Algorithm::SlidingWindowLog, Algorithm::TokenBucket] {
+    let counter = Algorithm::SlidingWindowCounter;
+    for &other in Algorithm::ALL.iter().filter(|algorithm| **algorithm != counter) {
         let builder = BUILDER.algorithm(other).sub_windows(1);
         assert_eq!(error(builder), PolicyError::SubWindowsWithoutCounter, "{other}");
     }
@@ -71,7 +72,7 @@ fn a_burst_is_from_1_to_a_trillion_and_only_for_the_token_bucket() {
     }
     assert_eq!(BUCKET.burst(1).build().capacity(), 1);
     assert_eq!(BUCKET.max(MAX_UNITS).burst(MAX_UNITS).build().capacity(), MAX_UNITS);
-    for other in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::SlidingWindowLog] {
+    for &other in Algorithm::ALL.iter().filter(|algorithm| **algorithm != Algorithm::TokenBucket) {
         let builder = BUILDER.algorithm(other).burst(100);
         assert_eq!(error(builder), PolicyError::BurstWithoutTokenBucket, "{other}");
     }

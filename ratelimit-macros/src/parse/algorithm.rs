@@ -1,62 +1,15 @@
-//! The value of `algorithm`, and the table of all algorithms.
+//! The value of `algorithm`.
+
+mod table;
 
 use std::ptr;
 
 use syn::{Expr, Lit};
 
+pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT, Parameter};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::suggest::{list, nearest};
-
-/// One row of the table of algorithms. A new algorithm is a new row.
-#[derive(Debug)]
-pub(crate) struct Algorithm {
-    /// The name in the attribute.
-    pub(crate) name: &'static str,
-    /// The variant of the facade's `Algorithm`.
-    pub(crate) variant: &'static str,
-    /// Other names for it, in lower case and without underscores.
-    aliases: &'static [&'static str],
-    /// Its arguments, besides those that every algorithm has.
-    parameters: &'static [Parameter],
-}
-
-/// An argument that only some algorithms have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parameter {
-    SubWindows,
-    Burst,
-}
-
-static ALGORITHMS: [Algorithm; 4] = [
-    Algorithm {
-        name: "fixed_window",
-        variant: "FixedWindow",
-        aliases: &["fixed", "fixedwindowcounter"],
-        parameters: &[],
-    },
-    Algorithm {
-        name: "sliding_window_counter",
-        variant: "SlidingWindowCounter",
-        aliases: &["slidingcounter", "counter"],
-        parameters: &[Parameter::SubWindows],
-    },
-    Algorithm {
-        name: "sliding_window_log",
-        variant: "SlidingWindowLog",
-        aliases: &["slidinglog", "log"],
-        parameters: &[],
-    },
-    Algorithm {
-        name: "token_bucket",
-        variant: "TokenBucket",
-        aliases: &["bucket"],
-        parameters: &[Parameter::Burst],
-    },
-];
-
-/// The algorithm of a limit that names none, in this crate and in the core.
-pub(crate) static DEFAULT: &Algorithm = &ALGORITHMS[1];
 
 /// Names in use elsewhere that mean no single algorithm here: the name, its aliases, and the advice.
 const RELATED: [(&str, &[&str], &str); 2] = [

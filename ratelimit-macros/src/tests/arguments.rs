@@ -1,11 +1,17 @@
 //! Mistakes in arguments: message and span of each.
 
+use std::sync::LazyLock;
+
 use super::check;
+use crate::parse::algorithm;
 
 const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `on_error`, `algorithm`, \
                          `sub_windows`, `burst`, `cost`, `count`, `skip`, `inner`, `crate`";
-const ALGORITHMS: &str = "\nexpected one of: \"fixed_window\", \"sliding_window_counter\", \
-                          \"sliding_window_log\", \"token_bucket\"";
+/// The end of each message about an unknown algorithm.
+static ALGORITHMS: LazyLock<String> = LazyLock::new(|| {
+    let names = algorithm::ALGORITHMS.iter().map(|row| format!("{:?}", row.name));
+    format!("\nexpected one of: {}", names.collect::<Vec<_>>().join(", "))
+});
 
 #[test]
 fn numbers_are_checked_against_their_bounds() {
@@ -142,14 +148,14 @@ fn algorithms_suggest_the_nearest_name() {
         ("", ""),
     ] {
         let literal = format!("{found:?}");
-        let message = format!("unknown algorithm {found:?}{meant}{ALGORITHMS}");
+        let message = format!("unknown algorithm {found:?}{meant}{}", *ALGORITHMS);
         check(&format!("algorithm = {literal}"), &[(&literal, &message)]);
     }
     let unquoted =
-        format!("`algorithm` takes a string; did you mean `algorithm = \"token_bucket\"`?{ALGORITHMS}");
+        format!("`algorithm` takes a string; did you mean `algorithm = \"token_bucket\"`?{}", *ALGORITHMS);
     check("algorithm = token_bucket", &[("token_bucket", &unquoted)]);
     check("algorithm = Algorithm::TokenBucket", &[("Algorithm::TokenBucket", &unquoted)]);
-    check("algorithm = 1", &[("1", &format!("`algorithm` takes a string, not an integer{ALGORITHMS}"))]);
+    check("algorithm = 1", &[("1", &format!("`algorithm` takes a string, not an integer{}", *ALGORITHMS))]);
 }
 
 #[test]
@@ -339,7 +345,7 @@ fn a_wrong_argument_is_not_replaced_by_its_default() {
     );
     check(
         "algorithm = 1, burst = 500, sub_windows = 7",
-        &[("1", &format!("`algorithm` takes a string, not an integer{ALGORITHMS}")), SEVEN],
+        &[("1", &format!("`algorithm` takes a string, not an integer{}", *ALGORITHMS)), SEVEN],
     );
 }
 

@@ -8,6 +8,7 @@ use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
 use crate::expand::paths::{NAMES, PRIVATE};
+use crate::parse::algorithm;
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {
@@ -142,12 +143,12 @@ fn the_order_of_arguments_does_not_matter() {
 
 #[test]
 fn every_algorithm_has_its_variant() {
-    for (name, variant) in [
-        ("fixed_window", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::FixedWindow)"),
-        ("sliding_window_counter", ""),
-        ("sliding_window_log", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::SlidingWindowLog)"),
-        ("token_bucket", ".algorithm(::ratelimit_actix::__private_0_1::Algorithm::TokenBucket)"),
-    ] {
+    for row in algorithm::ALGORITHMS {
+        let (name, variant) = (row.name, row.variant);
+        let variant = match name {
+            "sliding_window_counter" => String::new(), // the default
+            _ => format!(".algorithm(::ratelimit_actix::__private_0_1::Algorithm::{variant})"),
+        };
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
         assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }

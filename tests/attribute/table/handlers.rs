@@ -94,10 +94,10 @@ handlers! { plain:
     "/error/local" error_local (max = 1, on_error = "local");
     "/error/deny" error_deny (max = 1, on_error = "deny");
     "/error/allow" error_allow (max = 1, on_error = "allow");
-    "/algorithm/fixed" fixed (max = 2, window = "1h", algorithm = "fixed_window");
-    "/algorithm/counter" counter (max = 2, window = "1h", algorithm = "sliding_window_counter");
-    "/algorithm/log" log (max = 2, window = "1h", algorithm = "sliding_window_log");
-    "/algorithm/bucket" bucket (max = 2, window = "1h", algorithm = "token_bucket");
+    "/algorithm/fixed_window" fixed (max = 2, window = "1h", algorithm = "fixed_window");
+    "/algorithm/sliding_window_counter" counter (max = 2, window = "1h", algorithm = "sliding_window_counter");
+    "/algorithm/sliding_window_log" log (max = 2, window = "1h", algorithm = "sliding_window_log");
+    "/algorithm/token_bucket" bucket (max = 2, window = "1h", algorithm = "token_bucket");
     "/algorithm/default" default_algorithm (max = 2, window = "1h");
     "/sub/six" sub_six (max = 6, window = "1h", sub_windows = 6);
     "/sub/one" sub_one (max = 6, window = "1h", sub_windows = 1);

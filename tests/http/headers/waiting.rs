@@ -15,6 +15,7 @@ use ratelimit_actix::core::clock::Clock;
 use ratelimit_actix::{
     Algorithm, Check, HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, Timestamp, rate_limit,
 };
+use tests::algorithms::shapes;
 use tests::answer::{Answer, get, send};
 use tests::store::{START, clocked};
 
@@ -22,21 +23,14 @@ const STYLES: [HeaderStyle; 4] =
     [HeaderStyle::LegacyUnix, HeaderStyle::LegacyDelta, HeaderStyle::Draft06, HeaderStyle::Draft11];
 
 fn policies() -> impl Strategy<Value = Policy> {
-    let kind = prop_oneof![
-        Just((Algorithm::FixedWindow, 1)),
-        Just((Algorithm::SlidingWindowCounter, 1)),
-        Just((Algorithm::SlidingWindowCounter, 4)),
-        Just((Algorithm::SlidingWindowLog, 1)),
-        Just((Algorithm::TokenBucket, 1)),
-    ];
-    (kind, 1..6u64, 1..12u64, 0..1_000u64).prop_map(|((algorithm, sub_windows), max, quarters, count)| {
-        let policy = Policy::builder(Box::leak(format!("count-{count}").into_boxed_str()))
-            .algorithm(algorithm)
-            .max(max)
-            .window(Duration::from_millis(1_000 * quarters));
-        let policy = if sub_windows > 1 { policy.sub_windows(sub_windows) } else { policy };
-        policy.build()
-    })
+    (any::<prop::sample::Index>(), 1..6u64, 1..12u64, 0..1_000u64).prop_map(
+        |(shape, max, quarters, count)| {
+            let policy = Policy::builder(Box::leak(format!("count-{count}").into_boxed_str()))
+                .max(max)
+                .window(Duration::from_millis(1_000 * quarters));
+            shape.get(&shapes(policy, 4)).clone()
+        },
+    )
 }
 
 /// The remaining quota and the instant of the reset in microseconds, from a response at `now`.

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Check, OnError, Policy};
-use tests::ALGORITHMS;
+use ratelimit_core::{Algorithm, Check, OnError, Policy};
 use tests::redis::server;
 
 use super::{SECOND, fail_and_recover, patient};
@@ -58,7 +57,7 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
         attempts.push(async move {
             let limiter = patient(&url);
             let mut reasons = Vec::new();
-            for algorithm in ALGORITHMS {
+            for &algorithm in Algorithm::ALL {
                 let policy = Policy::builder("permissions")
                     .algorithm(algorithm)
                     .max(3)

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{OnError, Policy, RateLimiter};
-use tests::ALGORITHMS;
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tests::clock::clocked_server;
 use tests::outage::SLACK;
 use tests::redis::server;
@@ -43,9 +42,9 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
     clocked.ahead(HOUR_US);
     assert!(time(&clocked.server) >= here + 3600, "the shim does nothing");
     clocked.ahead(0);
-    let policies = ALGORITHMS.map(|algorithm| {
-        Policy::builder("stepped").algorithm(algorithm).max(20).window(WINDOW).on_error(OnError::Deny).build()
-    });
+    let builder = Policy::builder("stepped").max(20).window(WINDOW).on_error(OnError::Deny);
+    let policies: Vec<Policy> =
+        Algorithm::ALL.iter().map(|&algorithm| builder.algorithm(algorithm).build()).collect();
     for (name, steps) in [
         ("an hour back", &[-HOUR_US][..]),
         ("two hours on", &[2 * HOUR_US]),
@@ -53,7 +52,7 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
     ] {
         let began = Instant::now();
         let until = began + 4 * WINDOW;
-        let load = policies.each_ref().map(|policy| admissions(&limiter, policy, name, until));
+        let load = policies.iter().map(|policy| admissions(&limiter, policy, name, until));
         let set = async {
             tokio::time::sleep(WINDOW * 8 / 5).await;
             let stepped = Instant::now();
@@ -100,7 +99,7 @@ fn a_clock_step_of_the_application_has_no_effect() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let limiters = [RateLimiter::in_memory(), patient(&std::env::var(URL).unwrap())];
-            for algorithm in ALGORITHMS {
+            for &algorithm in Algorithm::ALL {
                 let policy = Policy::builder("app-clock").algorithm(algorithm).max(5).window(YEAR).build();
                 for limiter in &limiters {
                     tests::clock::set_own(0);

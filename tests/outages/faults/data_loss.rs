@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy};
-use tests::ALGORITHMS;
 use tests::log::Log;
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
@@ -28,7 +27,7 @@ async fn flushing_scripts_every_10_ms_causes_no_error_and_no_lost_count() {
         }
         flushes
     });
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let day = Duration::from_secs(86_400 * 30);
         let policy = Policy::builder("storm")
             .algorithm(algorithm)

@@ -97,6 +97,9 @@ fn the_largest_numbers_do_not_overflow() {
         (policy(LOG), bytes(b'l', &[(most.1, 5), (most.0, 7), (1, 2), (0, 7), (1, 5)])),
         (policy(Algorithm::TokenBucket), bytes(b't', &[(most.0, 7), (9, 5)])),
     ];
+    for algorithm in Algorithm::ALL {
+        assert!(cases.iter().any(|(policy, _)| policy.algorithm() == *algorithm), "no case of {algorithm}");
+    }
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
             let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();

@@ -171,6 +171,8 @@ mod tests {
                 assert_eq!(check.matches(first).count(), expected, "{algorithm} in {set}");
                 assert_eq!(refund.matches(first).count(), expected.min(1), "{algorithm} in {set}");
                 assert_eq!(file.matches(REFUND_PART).count(), 1, "{algorithm}");
+                let is_named = file.contains(&format!("\nrefunds[{}] = ", spec.number));
+                assert_eq!(is_named, matches!(spec.lua, LuaSource::Step(_)), "the number of {algorithm}");
             }
         }
     }

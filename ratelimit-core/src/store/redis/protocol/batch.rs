@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Mode, encoded};
 use crate::check::Check;
-use crate::policy::{Algorithm, MAX_UNITS, Parameter, Policy};
+use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::StateKey;
 
 /// A policy as scripts take it.
@@ -30,9 +30,9 @@ impl PolicyArg {
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
     /// takes up to 60 µs: its script searches a tree twice, for expired entries and for the wait.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
-        match self.algorithm {
-            Algorithm::SlidingWindowLog => 8,
-            Algorithm::FixedWindow | Algorithm::SlidingWindowCounter | Algorithm::TokenBucket => 1,
+        match self.algorithm.spec().lua {
+            LuaSource::Log(_) => 8,
+            LuaSource::Step(_) => 1,
         }
     }
 

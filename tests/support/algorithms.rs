@@ -1,0 +1,13 @@
+//! A policy for every algorithm, taken from [`Algorithm::ALL`], so that a new algorithm is in every test that uses these.
+
+use ratelimit_core::{Algorithm, Policy, PolicyBuilder};
+
+/// A policy for every algorithm, and one more with `sub_windows` for each algorithm that has sub-windows.
+pub fn shapes(builder: PolicyBuilder, sub_windows: u64) -> Vec<Policy> {
+    let of_one = |&algorithm: &Algorithm| {
+        let plain = builder.algorithm(algorithm);
+        // An error is the only public sign that an algorithm lacks the parameter.
+        [Some(plain.build()), plain.sub_windows(sub_windows).try_build().ok()].into_iter().flatten()
+    };
+    Algorithm::ALL.iter().flat_map(of_one).collect()
+}
