@@ -222,6 +222,7 @@ fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
     let error = RateLimiter::in_memory().install().unwrap_err();
     assert!(std::ptr::eq(error.installed(), installed));
     assert!(error.to_string().contains("installed already"), "{error}");
+    assert_eq!(format!("{error:?}"), r#"InstallError { installed: "map", rejected: "memory" }"#);
     assert_eq!(error.into_limiter().store_kind(), "memory");
     assert_eq!(RateLimiter::installed().unwrap().store_kind(), "map");
 }
