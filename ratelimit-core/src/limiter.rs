@@ -9,9 +9,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{
-    Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_group, try_one,
-};
+use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Mode;
@@ -145,7 +143,9 @@ impl RateLimiter {
             }
             Backend::Dyn(store) => store,
         };
-        if let Some(outcome) = try_one(&**store, &Check::new(policy, &partition).with_cost(cost))? {
+        if let Some(outcome) =
+            try_one(&**store, &Check::new(policy, &partition).with_cost(cost), &self.inner.fallback)?
+        {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
@@ -191,7 +191,7 @@ impl RateLimiter {
             Backend::Memory(store) => return Ok(decide_group_in_memory(store, group)),
             Backend::Dyn(store) => store,
         };
-        match try_group(&**store, group)? {
+        match store.try_check(group, &self.inner.fallback)? {
             Some(outcome) => Ok(outcome),
             None => store.check(group, self.context()).await,
         }
@@ -208,7 +208,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Protocol`] if a custom store does not return one outcome.
+    /// [`StoreError::Protocol`] if a custom store does not return one outcome, and the policy
+    /// [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
     ///
@@ -237,7 +238,7 @@ impl RateLimiter {
         let check = Check::new(policy, &partition);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check))),
-            Backend::Dyn(store) => try_one(&**store, &check),
+            Backend::Dyn(store) => try_one(&**store, &check, &self.inner.fallback),
         }
     }
 
@@ -249,7 +250,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits, and [`StoreError::Protocol`] if a
-    /// custom store does not return one outcome per check.
+    /// custom store does not return one outcome per check, and a policy of the group [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
     ///
@@ -277,7 +278,7 @@ impl RateLimiter {
         validate_size(group)?;
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group))),
-            Backend::Dyn(store) => try_group(&**store, group),
+            Backend::Dyn(store) => store.try_check(group, &self.inner.fallback),
         }
     }
 
