@@ -1,18 +1,21 @@
 //! Groups of several callers: one call per caller, and refunds if a later caller of a cluster's group is denied.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
-use super::RedisStore;
-use super::client::SentCommand;
+use super::client::{Client, SentCommand};
 use super::command::{Keys, ScriptCall};
 use super::deadline::RequestDeadline;
-use super::protocol::RefundArgs;
+use super::denial_cache::DenialCache;
+use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
 use super::script;
 use crate::algorithm::Mode;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
+use crate::log_limit::LogLimit;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::reservation::{Charge, Reservation};
 
@@ -50,7 +53,26 @@ enum PeekedOutcome {
     Pending(PendingReply),
 }
 
-impl RedisStore {
+/// Sends groups to the server, and splits those of several callers in a cluster.
+pub(super) struct GroupClient {
+    pub(super) client: Client,
+    encoder: Arc<Encoder>,
+    pub(super) denials: Arc<DenialCache>,
+    /// For refunds of denied groups that fail.
+    refund_log: LogLimit,
+}
+
+impl GroupClient {
+    pub(super) fn new(client: Client, encoder: Arc<Encoder>, denials: Arc<DenialCache>) -> Self {
+        Self { client, encoder, denials, refund_log: LogLimit::new() }
+    }
+
+    /// Queues a group whose keys are on one node.
+    fn submit(&self, group: &[Check<'_>], mode: Mode, deadline: RequestDeadline) -> PendingReply {
+        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
+        self.client.submit(Request { mode, limits: limits.collect() }, deadline)
+    }
+
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
