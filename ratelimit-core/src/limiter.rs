@@ -96,7 +96,7 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has charged the unit or not; it never charges a part of a group.
+    /// A future that is dropped has charged the unit or not.
     pub fn check(
         &self,
         policy: &Policy,
@@ -160,6 +160,11 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped has charged the whole group or nothing. A Redis cluster charges a group with several callers
+    /// caller by caller. Dropping that future may leave the first callers charged.
     ///
     /// # Examples
     ///
