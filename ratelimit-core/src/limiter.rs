@@ -356,6 +356,9 @@ impl RateLimiter {
     ///
     /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
     /// is logged, at most once per second.
+    ///
+    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
+    /// of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;

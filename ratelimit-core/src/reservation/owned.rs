@@ -10,6 +10,8 @@ use crate::policy::Policy;
 /// A [`Reservation`] that owns its policies and partitions, from [`Reservation::into_owned`].
 ///
 /// The units stay charged while it is kept, and a refund returns those that still count. Dropping it keeps the charges.
+///
+/// **Warning:** refund it once, and do not retry a refund that failed: the first one may still take effect.
 #[derive(Clone, Debug)]
 #[must_use = "dropping a reservation keeps the charges; pass it to `RateLimiter::refund` to return them"]
 pub struct OwnedReservation {
