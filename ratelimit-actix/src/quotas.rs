@@ -49,7 +49,9 @@ struct DecidedGroup {
 /// async fn query(quotas: Quotas) -> Result<impl Responder> {
 ///     let rows = vec!["row"; 20];
 ///     // The attribute has charged one unit before the handler runs.
-///     quotas.charge(rows.len() as u64 - 1).await.map_err(error::ErrorServiceUnavailable)?;
+///     // The error may describe the store, so the client does not see it.
+///     let charged = quotas.charge(rows.len() as u64 - 1).await;
+///     charged.map_err(|_| error::ErrorServiceUnavailable("try again later"))?;
 ///     Ok(rows.join("\n"))
 /// }
 /// ```

@@ -29,6 +29,7 @@
 
 pub mod cases;
 mod reference;
+mod setup;
 
 pub use self::reference::Reference;
 use crate::clock::{FakeClock, Timestamp};

@@ -37,7 +37,7 @@ impl Fallback {
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
     /// an outage is logged and counted as a failure of the store.
-    pub(crate) async fn decide(
+    pub(crate) fn decide(
         &self,
         group: &[Check<'_>],
         mode: Mode,
@@ -49,7 +49,7 @@ impl Fallback {
             crate::metrics::failed(&error);
             self.outage.record_failure(&error);
         }
-        let decided = self.decide_locally(group, mode, error).await;
+        let decided = self.decide_locally(group, mode, error);
         #[cfg(feature = "metrics")]
         if mode == Mode::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
             if let Ok(outcome) = &decided {
@@ -63,7 +63,7 @@ impl Fallback {
         decided
     }
 
-    async fn decide_locally(
+    fn decide_locally(
         &self,
         group: &[Check<'_>],
         mode: Mode,
@@ -83,10 +83,7 @@ impl Fallback {
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
-        let decided = match mode {
-            Mode::Check => self.local.check(&local).await?,
-            Mode::Peek => self.local.peek(&local).await?,
-        };
+        let decided = self.local.decide(&local, mode);
         let mut counted = decided.outcomes().iter();
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());

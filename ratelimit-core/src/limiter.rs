@@ -9,9 +9,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{
-    Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_group, try_one,
-};
+use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Mode;
@@ -98,7 +96,7 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has charged the unit or not; it never charges a part of a group.
+    /// A future that is dropped has charged the unit or not.
     pub fn check(
         &self,
         policy: &Policy,
@@ -145,7 +143,9 @@ impl RateLimiter {
             }
             Backend::Dyn(store) => store,
         };
-        if let Some(outcome) = try_one(&**store, &Check::new(policy, &partition).with_cost(cost))? {
+        if let Some(outcome) =
+            try_one(&**store, &Check::new(policy, &partition).with_cost(cost), &self.inner.fallback)?
+        {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
@@ -160,6 +160,11 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped has charged the whole group or nothing. A Redis cluster charges a group with several callers
+    /// caller by caller. Dropping that future may leave the first callers charged.
     ///
     /// # Examples
     ///
@@ -191,7 +196,7 @@ impl RateLimiter {
             Backend::Memory(store) => return Ok(decide_group_in_memory(store, group)),
             Backend::Dyn(store) => store,
         };
-        match try_group(&**store, group)? {
+        match store.try_check(group, &self.inner.fallback)? {
             Some(outcome) => Ok(outcome),
             None => store.check(group, self.context()).await,
         }
@@ -208,7 +213,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Protocol`] if a custom store does not return one outcome.
+    /// [`StoreError::Protocol`] if a custom store does not return one outcome, and the policy
+    /// [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
     ///
@@ -237,7 +243,7 @@ impl RateLimiter {
         let check = Check::new(policy, &partition);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check))),
-            Backend::Dyn(store) => try_one(&**store, &check),
+            Backend::Dyn(store) => try_one(&**store, &check, &self.inner.fallback),
         }
     }
 
@@ -249,7 +255,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits, and [`StoreError::Protocol`] if a
-    /// custom store does not return one outcome per check.
+    /// custom store does not return one outcome per check, and a policy of the group [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
     ///
@@ -277,7 +283,7 @@ impl RateLimiter {
         validate_size(group)?;
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group))),
-            Backend::Dyn(store) => try_group(&**store, group),
+            Backend::Dyn(store) => store.try_check(group, &self.inner.fallback),
         }
     }
 
@@ -350,6 +356,9 @@ impl RateLimiter {
     ///
     /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
     /// is logged, at most once per second.
+    ///
+    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
+    /// of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
             return self.inner.fallback.refund(&reservation).await;

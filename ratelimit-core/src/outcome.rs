@@ -130,7 +130,7 @@ impl Outcome {
 
     /// Instant from which the full quota is available if no request comes.
     pub(crate) const fn resets_at(&self) -> Timestamp {
-        Timestamp::from_micros(self.at.as_micros() + self.reset_after_us)
+        Timestamp::from_micros(self.at.as_micros().saturating_add(self.reset_after_us))
     }
 
     /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.

@@ -61,41 +61,6 @@ impl<'a> Reservation<'a> {
     pub fn charges(&self) -> impl ExactSizeIterator<Item = Charge<'a>> + '_ {
         self.charges.iter().copied()
     }
-
-    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a spawned job.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_core::{Check, Policy, RateLimiter};
-    ///
-    /// static EXPORTS: Policy = Policy::new("exports", 10, Duration::from_secs(3600));
-    ///
-    /// # fn export() -> Result<(), ()> { Err(()) }
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let limiter = RateLimiter::in_memory();
-    /// let reservation = {
-    ///     let caller = String::from("tenant-42");
-    ///     let group = [Check::new(&EXPORTS, &caller)];
-    ///     limiter.check_all(&group).await?.reservation(&group).map(|reservation| reservation.into_owned())
-    /// };
-    /// // The request is over; a job does the work, and a failed export does not count.
-    /// let refunds = limiter.clone();
-    /// let job = tokio::spawn(async move {
-    ///     match (export(), &reservation) {
-    ///         (Err(()), Some(reservation)) => refunds.refund(reservation.as_reservation()).await,
-    ///         _ => Ok(()),
-    ///     }
-    /// });
-    /// job.await.unwrap()?;
-    /// assert_eq!(limiter.peek(&EXPORTS, "tenant-42").await?.remaining(), 10);
-    /// # Ok::<(), ratelimit_core::StoreError>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn into_owned(self) -> OwnedReservation {
-        OwnedReservation::new(&self)
-    }
 }
 
 /// Charge of one limit: the units that an admitted request took from one state, and how long they count.

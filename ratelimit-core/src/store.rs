@@ -28,6 +28,7 @@ use crate::reservation::Reservation;
 /// 7. **Opaque.** Partitions are kept as digests.
 ///
 /// A store that calls a server must also be *cancel safe*: a future that is dropped has charged all of a group or nothing.
+/// The exception is a group with several callers in a Redis cluster: the first callers may stay charged.
 ///
 /// The [`toolkit`] has the decision itself, so that a store in this process is four short methods. A store that calls a server also implements:
 ///

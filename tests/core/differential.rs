@@ -186,7 +186,7 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
         if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
             return assert_eq!(outcome, expected);
         }
-        // What is left may be as old as the refusal: under limits that are not violated, and for more than one unit.
+        // What is left may be as old as the denial: under limits that are not violated, and for more than one unit.
         let violated = |outcome: &GroupOutcome| {
             let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
             outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()

@@ -267,7 +267,7 @@ async fn a_dropped_reset_ends_a_cached_denial() {
     assert_eq!(passes(&server, &limiter, &log, "a").await.1, 1, "the server is called");
 }
 
-/// A limiter behind a proxy, connected, which learns refusals.
+/// A limiter behind a proxy, connected, with a denial cache.
 async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
     let proxy = Proxy::before(server.port());
     let store =

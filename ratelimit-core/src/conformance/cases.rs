@@ -6,19 +6,12 @@ mod random;
 use std::time::Duration;
 
 pub use self::random::every_decision_is_that_of_the_reference;
+pub use super::setup::Run;
+use super::setup::{MINUTE, policy};
 use crate::check::{Check, MAX_GROUP};
 use crate::clock::FakeClock;
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-fn policy(key: &'static str, algorithm: Algorithm, max: u64) -> Policy {
-    Policy::builder(key).algorithm(algorithm).max(max).window(MINUTE).build()
-}
-
-/// The future of a case.
-pub type Run<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Contract 5: a denial is an outcome. It charges nothing, so it does not delay the next request that passes.
 pub fn denied_is_an_outcome_and_takes_nothing(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {

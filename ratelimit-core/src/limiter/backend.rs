@@ -59,7 +59,9 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn kind(&self) -> &'static str;
     fn is_ready(&self) -> bool;
     fn deadline(&self) -> Option<Duration>;
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome>;
+    /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
+    fn try_check(&self, group: &[Check<'_>], fallback: &Fallback)
+    -> Result<Option<GroupOutcome>, StoreError>;
     fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
     fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
     fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
@@ -80,8 +82,20 @@ impl<S: Store> DynStore for S {
         Store::deadline(self)
     }
 
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        Store::try_check(self, group)
+    fn try_check(
+        &self,
+        group: &[Check<'_>],
+        fallback: &Fallback,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
+        let Some(outcome) = Store::try_check(self, group) else { return Ok(None) };
+        match validate_outcomes(outcome, group) {
+            Ok(outcome) => {
+                #[cfg(feature = "metrics")]
+                crate::metrics::decided(group, outcome.outcomes());
+                Ok(Some(outcome))
+            }
+            Err(error) => decide_without_store(self, group, Mode::Check, error, fallback).map(Some),
+        }
     }
 
     fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome> {
@@ -94,10 +108,10 @@ impl<S: Store> DynStore for S {
 
     fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
         Box::pin(async move {
-            match self.peek_within(group, context.limit).await {
-                Ok(outcome) => Ok(outcome),
-                Err(error) => decide_without_store(self, group, Mode::Peek, error, context.fallback).await,
-            }
+            let outcome = self.peek_within(group, context.limit).await;
+            outcome
+                .and_then(|outcome| validate_outcomes(outcome, group))
+                .or_else(|error| decide_without_store(self, group, Mode::Peek, error, context.fallback))
         })
     }
 
@@ -118,7 +132,8 @@ async fn check_group<S: Store>(
 ) -> Result<GroupOutcome, StoreError> {
     #[cfg(feature = "metrics")]
     let stopwatch = crate::metrics::Stopwatch::start();
-    match store.check_within(group, context.limit).await {
+    let outcome = store.check_within(group, context.limit).await;
+    match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
         Ok(outcome) => {
             #[cfg(feature = "metrics")]
             {
@@ -128,11 +143,23 @@ async fn check_group<S: Store>(
             context.fallback.record_reply();
             Ok(outcome)
         }
-        Err(error) => decide_without_store(store, group, Mode::Check, error, context.fallback).await,
+        Err(error) => decide_without_store(store, group, Mode::Check, error, context.fallback),
     }
 }
 
-async fn decide_without_store<S: Store>(
+/// Checks that a custom store returned one outcome for each check. A group without outcomes would count as admitted.
+fn validate_outcomes(outcome: GroupOutcome, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    if outcome.outcomes().len() == group.len() {
+        Ok(outcome)
+    } else {
+        Err(StoreError::Protocol { expected: "one outcome for each check" })
+    }
+}
+
+/// Decides by the failure policies. Not inlined, because its locals would enlarge the futures of decisions by the store.
+#[cold]
+#[inline(never)]
+fn decide_without_store<S: Store>(
     store: &S,
     group: &[Check<'_>],
     mode: Mode,
@@ -144,7 +171,7 @@ async fn decide_without_store<S: Store>(
         (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
         _ => true,
     };
-    Box::pin(fallback.decide(group, mode, error, is_outage)).await
+    fallback.decide(group, mode, error, is_outage)
 }
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
@@ -160,22 +187,12 @@ pub(super) fn decide_group_in_memory(store: &MemoryStore, group: &[Check<'_>]) -
 }
 
 /// Decides about one limit without awaiting, if the store can.
-pub(super) fn try_one(store: &dyn DynStore, check: &Check<'_>) -> Result<Option<Outcome>, StoreError> {
-    try_group(store, slice::from_ref(check))?.map(only).transpose()
-}
-
-/// Decides about a group without awaiting, if the store can.
-pub(super) fn try_group(
+pub(super) fn try_one(
     store: &dyn DynStore,
-    group: &[Check<'_>],
-) -> Result<Option<GroupOutcome>, StoreError> {
-    let Some(outcome) = store.try_check(group) else { return Ok(None) };
-    if outcome.outcomes().len() != group.len() {
-        return Err(StoreError::Protocol { expected: "one outcome for each check" });
-    }
-    #[cfg(feature = "metrics")]
-    crate::metrics::decided(group, outcome.outcomes());
-    Ok(Some(outcome))
+    check: &Check<'_>,
+    fallback: &Fallback,
+) -> Result<Option<Outcome>, StoreError> {
+    store.try_check(slice::from_ref(check), fallback)?.map(only).transpose()
 }
 
 /// Decides in memory, and records metrics.

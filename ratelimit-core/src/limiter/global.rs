@@ -1,5 +1,7 @@
 //! The limiter of the process, for handlers that find no other.
 
+use std::fmt;
+
 use once_cell::sync::OnceCell;
 
 use super::RateLimiter;
@@ -44,11 +46,21 @@ impl RateLimiter {
 }
 
 /// Error of [`RateLimiter::install`]: a limiter is installed already.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("a rate limiter is installed already for this process; install one, when the program starts")]
 pub struct InstallError {
     installed: &'static RateLimiter,
     rejected: RateLimiter,
+}
+
+impl fmt::Debug for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The kinds suffice to tell the limiters apart, and `unwrap` prints this text.
+        f.debug_struct("InstallError")
+            .field("installed", &self.installed.store_kind())
+            .field("rejected", &self.rejected.store_kind())
+            .finish()
+    }
 }
 
 impl InstallError {

@@ -138,8 +138,7 @@ impl Store for Custom {
     }
 
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        (self.provides && group.len() != 3)
-            .then(|| self.counts.decide(&group[..group.len().min(5)], Mode::Check))
+        (self.provides && group.len() != 3).then(|| self.counts.decide(group, Mode::Check))
     }
 
     fn is_ready(&self) -> bool {
@@ -189,8 +188,68 @@ fn a_custom_store_decides_without_awaiting_what_it_can() {
     assert!(decides.try_check(&policy, "a").unwrap().unwrap().is_allowed());
     assert!(!decides.try_check(&policy, "a").unwrap().unwrap().is_allowed());
     assert_eq!(decides.try_check_all(&group(3)).unwrap(), None);
-    let protocol = decides.try_check_all(&group(6));
-    assert!(matches!(protocol, Err(StoreError::Protocol { .. })), "an outcome is missing: {protocol:?}");
+}
+
+/// A store whose answers have no outcome.
+#[derive(Debug)]
+struct NoOutcomes {
+    decides_at_once: bool,
+}
+
+impl Store for NoOutcomes {
+    async fn check(&self, _group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        Ok(GroupOutcome::new(Timestamp::default(), []))
+    }
+
+    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.check(group).await
+    }
+
+    async fn reset(&self, _group: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn refund(&self, _reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn try_check(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
+        self.decides_at_once.then(|| GroupOutcome::new(Timestamp::default(), []))
+    }
+}
+
+#[test]
+fn an_answer_without_outcomes_is_decided_by_the_failure_policy() {
+    let policy = |on_error| Policy::builder("k").max(3).window(MINUTE).on_error(on_error).build();
+    let (closed, local) = (policy(OnError::Deny), policy(OnError::Local));
+    let group = |policy| [Check::new(policy, "a"), Check::new(policy, "b")];
+    for decides_at_once in [false, true] {
+        let limiter = RateLimiter::new(NoOutcomes { decides_at_once });
+        let is_protocol = |error: StoreError| matches!(error, StoreError::Protocol { .. });
+        block_on(async {
+            assert!(is_protocol(limiter.check(&closed, "a").await.unwrap_err()));
+            assert!(is_protocol(limiter.check_all(&group(&closed)).await.unwrap_err()));
+            assert!(is_protocol(limiter.peek(&closed, "a").await.unwrap_err()));
+            assert!(is_protocol(limiter.peek_all(&group(&closed)).await.unwrap_err()));
+
+            for remaining in [2, 1] {
+                let outcome = limiter.check_all(&group(&local)).await.unwrap();
+                assert!(outcome.is_allowed() && outcome.is_degraded());
+                assert_eq!(outcome.outcomes().len(), 2);
+                assert_eq!(limiter.peek(&local, "a").await.unwrap().remaining(), remaining);
+            }
+            assert!(limiter.check(&local, "a").await.unwrap().is_degraded());
+            assert!(!limiter.check(&local, "a").await.unwrap().is_allowed(), "counted in this process");
+        });
+        if decides_at_once {
+            assert!(is_protocol(limiter.try_check(&closed, "a").unwrap_err()));
+            assert!(is_protocol(limiter.try_check_all(&group(&closed)).unwrap_err()));
+            assert!(!limiter.try_check(&local, "a").unwrap().unwrap().is_allowed());
+            assert!(!limiter.try_check_all(&group(&local)).unwrap().unwrap().is_allowed());
+        } else {
+            assert_eq!(limiter.try_check(&closed, "a").unwrap(), None);
+        }
+    }
 }
 
 #[test]
@@ -225,6 +284,7 @@ fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
     let error = RateLimiter::in_memory().install().unwrap_err();
     assert!(std::ptr::eq(error.installed(), installed));
     assert!(error.to_string().contains("installed already"), "{error}");
+    assert_eq!(format!("{error:?}"), r#"InstallError { installed: "map", rejected: "memory" }"#);
     assert_eq!(error.into_limiter().store_kind(), "memory");
     assert_eq!(RateLimiter::installed().unwrap().store_kind(), "map");
 }

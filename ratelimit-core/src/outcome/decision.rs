@@ -15,7 +15,8 @@ use crate::clock::micros;
 ///     match outcome.decision() {
 ///         Decision::Denied { retry_after: Some(wait) } => format!("retry in {wait:?}"),
 ///         Decision::Denied { retry_after: None } => "the cost exceeds the limit".to_owned(),
-///         _ => "go on".to_owned(),
+///         Decision::Allowed => "go on".to_owned(),
+///         _ => "denied".to_owned(),
 ///     }
 /// }
 /// # let denied = Decision::Denied { retry_after: None };

@@ -64,7 +64,8 @@ impl PolicyBuilder {
 
     /// Sets the length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. By default 60 s.
     ///
-    /// Another window starts new counts. [`Window`](super::Window) reads a text such as `"1h30m"`.
+    /// Another window starts new counts. [`Window`](super::Window) reads a text such as `"1h30m"`. The feature `serde` writes
+    /// only windows in whole milliseconds.
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self

@@ -10,6 +10,8 @@ use crate::policy::Policy;
 /// A [`Reservation`] that owns its policies and partitions, from [`Reservation::into_owned`].
 ///
 /// The units stay charged while it is kept, and a refund returns those that still count. Dropping it keeps the charges.
+///
+/// **Warning:** refund it once, and do not retry a refund that failed: the first one may still take effect.
 #[derive(Clone, Debug)]
 #[must_use = "dropping a reservation keeps the charges; pass it to `RateLimiter::refund` to return them"]
 pub struct OwnedReservation {
@@ -26,8 +28,45 @@ struct OwnedCharge {
     until: Timestamp,
 }
 
+impl Reservation<'_> {
+    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a spawned job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Check, Policy, RateLimiter};
+    ///
+    /// static EXPORTS: Policy = Policy::new("exports", 10, Duration::from_secs(3600));
+    ///
+    /// # fn export() -> Result<(), ()> { Err(()) }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let reservation = {
+    ///     let caller = String::from("tenant-42");
+    ///     let group = [Check::new(&EXPORTS, &caller)];
+    ///     limiter.check_all(&group).await?.reservation(&group).map(|reservation| reservation.into_owned())
+    /// };
+    /// // The request is over; a job does the work, and a failed export does not count.
+    /// let refunds = limiter.clone();
+    /// let job = tokio::spawn(async move {
+    ///     match (export(), &reservation) {
+    ///         (Err(()), Some(reservation)) => refunds.refund(reservation.as_reservation()).await,
+    ///         _ => Ok(()),
+    ///     }
+    /// });
+    /// job.await.unwrap()?;
+    /// assert_eq!(limiter.peek(&EXPORTS, "tenant-42").await?.remaining(), 10);
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn into_owned(self) -> OwnedReservation {
+        OwnedReservation::new(&self)
+    }
+}
+
 impl OwnedReservation {
-    pub(super) fn new(reservation: &Reservation<'_>) -> Self {
+    fn new(reservation: &Reservation<'_>) -> Self {
         let charges = reservation.charges().map(|charge| {
             let check = charge.check();
             OwnedCharge {

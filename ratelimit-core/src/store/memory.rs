@@ -4,6 +4,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -38,7 +39,6 @@ const CALLERS_PER_SHARD: usize = 64;
 ///   A state that still counts is never dropped. When the table is full of such states, new callers share one overflow
 ///   count per policy, which is limited like any other. So a flood of made-up callers cannot free a denied one.
 /// * All instants come from one [monotonic clock](SystemClock).
-#[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     digest_key: [u8; 16],
@@ -162,6 +162,13 @@ impl MemoryStore {
             slots.push((order.len(), overflow_digest(check.policy())));
         }
         (LockedShards { shards, overflow: order.len() }, slots)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the table, which is large, and without the key, by which callers could be found from their digests.
+        f.debug_struct("MemoryStore").field("max_per_shard", &self.max_per_shard).finish_non_exhaustive()
     }
 }
 

@@ -21,7 +21,6 @@ mod timeouts;
 mod topology;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::breaker::Breaker;
@@ -29,17 +28,13 @@ pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
     DEFAULT_PING_INTERVAL, RedisStoreBuilder,
 };
-use self::client::Client;
+use self::cluster_group::GroupClient;
 pub use self::config_error::RedisConfigError;
 use self::deadline::RequestDeadline;
-use self::denial_cache::DenialCache;
-use self::protocol::{Encoder, LimitArg, Request};
-use self::queue::PendingReply;
 use super::Store;
 use crate::algorithm::Mode;
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::log_limit::LogLimit;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 
@@ -60,28 +55,18 @@ use crate::reservation::Reservation;
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
 ///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
 pub struct RedisStore {
-    client: Client,
-    encoder: Arc<Encoder>,
-    denials: Arc<DenialCache>,
-    /// For refunds of denied groups that fail.
-    refund_log: LogLimit,
+    groups: GroupClient,
 }
 
 impl RedisStore {
     /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
     pub fn is_connected(&self) -> bool {
-        self.client.is_up()
+        self.groups.client.is_up()
     }
 
     /// The deadline of a request that begins now.
     fn deadline_within(&self, limit: Duration) -> RequestDeadline {
-        RequestDeadline::after(limit.min(self.client.deadline()))
-    }
-
-    /// Queues a group whose keys are on one node.
-    fn submit(&self, group: &[Check<'_>], mode: Mode, deadline: RequestDeadline) -> PendingReply {
-        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
-        self.client.submit(Request { mode, limits: limits.collect() }, deadline)
+        RequestDeadline::after(limit.min(self.groups.client.deadline()))
     }
 }
 
@@ -107,7 +92,7 @@ impl Store for RedisStore {
 
     /// Repeats a denial from the denial cache; never admits.
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let denial = self.denials.get(group)?;
+        let denial = self.groups.denials.get(group)?;
         #[cfg(feature = "metrics")]
         crate::metrics::denial_cache_hit();
         Some(denial)
@@ -122,31 +107,31 @@ impl Store for RedisStore {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        Some(self.client.deadline())
+        Some(self.groups.client.deadline())
     }
 
     /// Decides by the server, and caches a denial.
     async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        let lookup = self.denials.begin_lookup(group);
-        let outcome = self.decide(group, Mode::Check, self.deadline_within(limit)).await?;
+        let lookup = self.groups.denials.begin_lookup(group);
+        let outcome = self.groups.decide(group, Mode::Check, self.deadline_within(limit)).await?;
         if outcome.is_allowed() {
-            self.denials.record_charge(group);
+            self.groups.denials.record_charge(group);
         } else if let Some(lookup) = lookup {
-            self.denials.insert(group, lookup, &outcome);
+            self.groups.denials.insert(group, lookup, &outcome);
         }
         Ok(outcome)
     }
 
     async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, Mode::Peek, self.deadline_within(limit)).await
+        self.groups.decide(group, Mode::Peek, self.deadline_within(limit)).await
     }
 
     async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        self.reset_each_caller(group, self.deadline_within(limit)).await
+        self.groups.reset_each_caller(group, self.deadline_within(limit)).await
     }
 
     async fn refund_within(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
-        self.refund_each_caller(reservation, self.deadline_within(limit)).await
+        self.groups.refund_each_caller(reservation, self.deadline_within(limit)).await
     }
 }
 

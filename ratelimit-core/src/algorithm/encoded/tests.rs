@@ -79,9 +79,9 @@ fn malformed_bytes_are_no_state() {
         (&log, entry(1, 1), false),
         (&log, entry(3, 10), false),
     ];
-    for (policy, bytes, ours) in cases {
+    for (policy, bytes, valid) in cases {
         let found = State::decode(policy, &bytes, NOW, 0);
-        assert_eq!(found.is_some(), ours, "{} {bytes:?}", policy.algorithm());
+        assert_eq!(found.is_some(), valid, "{} {bytes:?}", policy.algorithm());
     }
 }
 

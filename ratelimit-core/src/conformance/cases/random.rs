@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{MINUTE, Run};
 use crate::check::Check;
 use crate::clock::FakeClock;
 use crate::conformance::reference::Reference;
+use crate::conformance::setup::{MINUTE, Run};
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 

@@ -195,3 +195,12 @@ fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
     runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
 }
+
+#[test]
+fn debug_shows_neither_the_digest_key_nor_the_table() {
+    let (store, policy) = (MemoryStore::with_max_callers(70), policy("k", Algorithm::FixedWindow));
+    let empty = format!("{store:?}");
+    assert!(passes(&store, &policy, "a"));
+    assert_eq!(format!("{store:?}"), empty, "the table");
+    assert_eq!(empty, "MemoryStore { max_per_shard: 70, .. }");
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::RedisStore;
 use super::breaker::Breaker;
 use super::client::Client;
+use super::cluster_group::GroupClient;
 use super::config_error::RedisConfigError;
 use super::denial_cache::DenialCache;
 use super::key::KeyFormat;
@@ -15,7 +16,6 @@ use super::protocol::Encoder;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SystemClock};
-use crate::log_limit::LogLimit;
 
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -135,7 +135,7 @@ impl RedisStoreBuilder {
     }
 
     /// Interval of pings on an idle connection, from 1 ms to 1 h; by default 1 s. A connection that a firewall has dropped
-    /// is then noticed before the next request. A cluster's client pings by itself.
+    /// is then noticed before the next request. In a cluster, the connections to all masters are pinged.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.timeouts.ping_interval = interval;
         self
@@ -209,7 +209,7 @@ impl RedisStoreBuilder {
         let encoder = Arc::new(Encoder { key_format, now });
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder)?;
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
-        Ok(RedisStore { client, encoder, denials, refund_log: LogLimit::new() })
+        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials) })
     }
 }
 

@@ -1,18 +1,22 @@
 //! Groups of several callers: one call per caller, and refunds if a later caller of a cluster's group is denied.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
-use super::RedisStore;
-use super::client::SentCommand;
+use super::client::{Client, SentCommand};
 use super::command::{Keys, ScriptCall};
 use super::deadline::RequestDeadline;
-use super::protocol::RefundArgs;
+use super::denial_cache::DenialCache;
+use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
 use super::script;
 use crate::algorithm::Mode;
 use crate::check::Check;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::outcome::GroupOutcome;
+use crate::log_limit::LogLimit;
+use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::reservation::{Charge, Reservation};
 
 /// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
@@ -35,13 +39,40 @@ fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
     callers
 }
 
+/// Reports limits of a denied group about which the server gave no answer: not violated, and nothing known to remain.
+fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
+    let unknown = |check: &Check<'_>| {
+        Outcome::new(check.policy().capacity(), Decision::Allowed).with_cost(check.cost())
+    };
+    GroupOutcome::new(at, checks.iter().map(unknown))
+}
+
 /// The outcome of one caller's checks while nothing is charged.
 enum PeekedOutcome {
     Known(GroupOutcome),
     Pending(PendingReply),
 }
 
-impl RedisStore {
+/// Sends groups to the server, and splits those of several callers in a cluster.
+pub(super) struct GroupClient {
+    pub(super) client: Client,
+    encoder: Arc<Encoder>,
+    pub(super) denials: Arc<DenialCache>,
+    /// For refunds of denied groups that fail.
+    refund_log: LogLimit,
+}
+
+impl GroupClient {
+    pub(super) fn new(client: Client, encoder: Arc<Encoder>, denials: Arc<DenialCache>) -> Self {
+        Self { client, encoder, denials, refund_log: LogLimit::new() }
+    }
+
+    /// Queues a group whose keys are on one node.
+    fn submit(&self, group: &[Check<'_>], mode: Mode, deadline: RequestDeadline) -> PendingReply {
+        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
+        self.client.submit(Request { mode, limits: limits.collect() }, deadline)
+    }
+
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
@@ -87,6 +118,7 @@ impl RedisStore {
             }
         }
         let allowed = denied.is_none();
+        let denied_at = denied.as_ref().map(|(_, outcome)| outcome.at());
         if mode == Mode::Peek || !allowed {
             // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit.
             let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
@@ -99,7 +131,15 @@ impl RedisStore {
             for (peeked, caller) in peeked.into_iter().zip(callers) {
                 outcomes.push(match peeked {
                     PeekedOutcome::Known(outcome) => outcome,
-                    PeekedOutcome::Pending(pending) => pending.reply().await?.into_outcome(&caller.checks)?,
+                    PeekedOutcome::Pending(pending) => {
+                        let reply = pending.reply().await;
+                        let peeked = reply.and_then(|reply| reply.into_outcome(&caller.checks));
+                        match (peeked, denied_at) {
+                            // The group is denied all the same; a failure policy might admit it.
+                            (Err(_), Some(at)) => unknown_outcome(&caller.checks, at),
+                            (peeked, _) => peeked?,
+                        }
+                    }
                 });
             }
         }
@@ -123,7 +163,7 @@ impl RedisStore {
             && self.refund_log.may_log()
         {
             // The units then count until their window is over: fewer requests pass than may, never more.
-            tracing::warn!(error = %error, "could not give back what a denied group had taken");
+            tracing::warn!(error = %error, "could not refund the charges of a denied group");
         }
     }
 

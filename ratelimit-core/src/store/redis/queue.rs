@@ -125,6 +125,7 @@ async fn run_queue(
     let mut waiting: Vec<QueuedRequest> = Vec::with_capacity(MAX_BATCH_WEIGHT);
     let mut sent = Instant::now();
     let round_trip = Arc::new(RoundTripEstimate::default());
+    let mut last_size = 0;
     loop {
         // Requests that did not fit into the last call count by their weight, those in the channel by their number.
         let left_over: usize = waiting.iter().map(QueuedRequest::weight).sum();
@@ -144,6 +145,8 @@ async fn run_queue(
                 send_reply(request.reply, Err(request.deadline.timeout_error()));
             }
         }
+        // Whether the last call was for one request, and ended before another was queued.
+        let was_alone = last_size == 1 && calls.is_empty() && waiting.is_empty() && queue.is_empty();
         if waiting.is_empty() && queue.recv_many(&mut waiting, MAX_BATCH_WEIGHT).await == 0 {
             return;
         }
@@ -155,11 +158,13 @@ async fn run_queue(
         // In the order in which the requests were made, whichever thread queued first.
         waiting.sort_by_key(|request| request.deadline.since);
         let batch = take_batch(&mut waiting);
-        if batch.len() == 1 && waiting.is_empty() && calls.is_empty() {
+        last_size = batch.len();
+        if was_alone && batch.len() == 1 && waiting.is_empty() {
             let (node, requests) = (node_of(&batch[0], &link), batch);
             let mut call = Box::pin(start(&link, node, requests, &encoder, &round_trip));
             sent = Instant::now();
-            // A lone call needs neither a task nor the interval: it waits for its reply, or for other requests.
+            // After a lone call, another one is likely. It needs neither a task nor the interval: it waits for its reply,
+            // or for other requests. Under load that would wake this task for each batch, so it is not done there.
             let others = poll_fn(|context| {
                 // A panic ends this call, not the queue.
                 let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
