@@ -60,6 +60,10 @@ impl Link {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
             let up = Instant::now();
+            if generation == 1 {
+                let look = server_check::warn_about_server(connection.clone());
+                let _ = timeout(self.timeouts.connect, look).await;
+            }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
             self.state.send_replace(ConnectionState::Up {
@@ -73,13 +77,6 @@ impl Link {
             self.is_down.store(false, Ordering::Relaxed);
             if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
                 nodes.start_over(cluster.client_connection());
-            }
-            if generation == 1 {
-                // Beside the requests, which need not wait for it.
-                let (connection, limit) = (connection.clone(), self.timeouts.connect);
-                tokio::spawn(
-                    async move { timeout(limit, server_check::warn_about_server(connection)).await },
-                );
             }
             #[cfg(feature = "metrics")]
             crate::metrics::connected();
