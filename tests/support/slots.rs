@@ -1,11 +1,13 @@
 //! How many tests of this process may have servers at once.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
+use std::thread::available_parallelism;
 
-/// A machine with many cores runs as many tests, and a cluster alone is six processes: more of them at once would wait for
-/// each other for longer than the bounds that tests set.
-const SLOTS: usize = 4;
+/// A cluster alone is six processes: more tests with servers at once would wait for each other for longer than the bounds
+/// that tests set, and a sentinel that is held up for two seconds does nothing for half a minute.
+static SLOTS: LazyLock<usize> =
+    LazyLock::new(|| available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4)));
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
 static FREED: Condvar = Condvar::new();
@@ -34,7 +36,7 @@ impl Slot {
 
     fn wait() -> Self {
         let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = FREED.wait_while(taken, |taken| *taken >= SLOTS);
+        let taken = FREED.wait_while(taken, |taken| *taken >= *SLOTS);
         *taken.unwrap_or_else(PoisonError::into_inner) += 1;
         Self
     }
