@@ -9,6 +9,7 @@
 //! their keys here and some there while a slot moves. The calls go to the node in one pipeline.
 
 mod dispatch;
+mod request;
 mod round_trip;
 
 use std::future::poll_fn;
@@ -23,10 +24,10 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
 use self::dispatch::dispatch;
+use self::request::{QueuedRequest, first_key, send_reply};
 use self::round_trip::{MIN_SEND_INTERVAL, RoundTripEstimate};
 use super::deadline::RequestDeadline;
 use super::error::CallError;
-use super::key::StateKey;
 use super::link::Link;
 use super::protocol::{Encoder, Reply, Request};
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
@@ -44,25 +45,6 @@ const EAGER_SEND_THRESHOLD: usize = MAX_BATCH_WEIGHT / 2;
 /// Maximum number of calls in flight of one queue: enough for 64 * 128 limits. Further requests stay queued until their
 /// deadline.
 const MAX_IN_FLIGHT: usize = 64;
-
-/// The channel for a reply.
-type ReplySender = oneshot::Sender<Result<Reply, CallError>>;
-
-/// A queued request.
-struct QueuedRequest {
-    request: Request,
-    /// The slot of its keys in a cluster.
-    slot: u16,
-    deadline: RequestDeadline,
-    reply: ReplySender,
-}
-
-impl QueuedRequest {
-    /// Part of [`MAX_BATCH_WEIGHT`] that the request takes.
-    fn weight(&self) -> usize {
-        self.request.limits.iter().map(|limit| limit.policy.weight()).sum()
-    }
-}
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
@@ -233,14 +215,4 @@ fn split_by_node(batch: Vec<QueuedRequest>, link: &Link) -> Vec<(Option<NodeId>,
 /// The node of a request's keys in a cluster, if it is known.
 fn node_of(request: &QueuedRequest, link: &Link) -> Option<NodeId> {
     link.nodes.as_ref()?.owner(request.slot)
-}
-
-/// Sends a request its reply, unless the request's future was dropped.
-fn send_reply(sender: ReplySender, reply: Result<Reply, CallError>) {
-    let _ = sender.send(reply);
-}
-
-/// The first key of a request, which decides the node: all keys of a request are on one.
-fn first_key(request: &Request) -> Option<&StateKey> {
-    request.limits.first().map(|limit| &limit.key)
 }

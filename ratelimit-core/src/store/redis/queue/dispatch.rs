@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use super::round_trip::RoundTripEstimate;
-use super::{QueuedRequest, ReplySender, first_key, send_reply};
 use crate::store::redis::command::Command;
 use crate::store::redis::deadline::RequestDeadline;
 use crate::store::redis::error::CallError;
