@@ -12,8 +12,8 @@ use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK, millis};
 use tests::proxy::Proxy;
-use tests::redis::Server;
-use tests::sentinel::{Sentinels, sentinels};
+use tests::redis::{Server, ask};
+use tests::sentinel::{Sentinels, master_port, sentinels};
 use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -199,26 +199,18 @@ async fn lose_a_primary(name: &str, fail: impl FnOnce(&mut Server), recover: imp
     let replica = cluster.nodes[3].port();
     fail(&mut cluster.nodes[0]);
     let fault = Instant::now();
-    let promoted = wait_until(move || {
-        let url = format!("redis://127.0.0.1:{replica}/");
-        let mut console = tests::redis::Console::at(&url);
-        console.query("ROLE");
-        console.read();
-        let is_master = console.read() == "master";
-        is_master && state(&url) == "ok"
-    });
-    let promoted = promoted.await;
+    let promoted = wait_until(move || serves_as_master(replica)).await;
     tokio::time::sleep(3 * SECOND).await;
     recover(&mut cluster.nodes[0]);
     tokio::time::sleep(SECOND).await;
     assert_bounds(name, &callers[0], &load.stop().await, (fault, promoted), &noise);
 }
 
-/// What a node thinks of its cluster.
-fn state(url: &str) -> String {
-    let mut console = tests::redis::Console::at(url);
-    console.query("CLUSTER INFO");
-    console.read().trim_start_matches("cluster_state:").to_owned()
+/// Whether the node at `port` is a master, in a cluster that serves.
+fn serves_as_master(port: u16) -> bool {
+    let line = |command, place: usize| ask(port, command, place + 1).map(|mut lines| lines.remove(place));
+    line("ROLE", 2).as_deref() == Some("master")
+        && line("CLUSTER INFO", 1).as_deref() == Some("cluster_state:ok")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,7 +239,7 @@ async fn lose_a_master(name: &str, fail: impl FnOnce(&mut Sentinels), recover: i
     let (watcher, first) = (set_up.watcher(2), set_up.master.port());
     fail(&mut set_up);
     let fault = Instant::now();
-    let promoted = wait_until(move || tests::sentinel::master_port(watcher) != first).await;
+    let promoted = wait_until(move || master_port(watcher).is_some_and(|port| port != first)).await;
     tokio::time::sleep(3 * SECOND).await;
     recover(&mut set_up);
     tokio::time::sleep(SECOND).await;
@@ -301,14 +293,7 @@ async fn a_cluster_is_found_under_a_name_that_leads_to_another_node() {
     name.retarget(cluster.nodes[1].port());
     cluster.nodes[0].kill();
     let replica = cluster.nodes[3].port();
-    wait_until(move || {
-        let url = format!("redis://127.0.0.1:{replica}/");
-        let mut console = tests::redis::Console::at(&url);
-        console.query("ROLE");
-        console.read();
-        console.read() == "master" && state(&url) == "ok"
-    })
-    .await;
+    wait_until(move || serves_as_master(replica)).await;
     let back = decided(20 * SECOND).await;
     println!("cluster under another address: back {back:?} after the promotion");
     assert!(back <= 5 * SECOND + SLACK, "{back:?}");

@@ -184,6 +184,17 @@ impl Console {
     }
 }
 
+/// The first `lines` lines of the answer to `command` at `port`. `None` for an error, and for a server that does not answer
+/// within a second: the caller asks again.
+pub fn ask(port: u16, command: &str, lines: usize) -> Option<Vec<String>> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut reader = BufReader::new(stream);
+    reader.get_mut().write_all(format!("{command}\r\n").as_bytes()).ok()?;
+    let answer: Option<Vec<String>> = reader.lines().take(lines).map(Result::ok).collect();
+    answer.filter(|answer| answer.len() == lines)
+}
+
 impl Server {
     /// Starts a server with more options.
     pub(crate) fn start_with(options: &[String]) -> Self {

@@ -91,13 +91,11 @@ async fn until(port: u16, command: &str, text: &str) {
     panic!("{command} never said {text}: {last}");
 }
 
-/// The port of the master, as the sentinel at `port` sees it.
-pub fn master_port(port: u16) -> u16 {
-    let mut console = crate::redis::Console::at(&format!("redis://127.0.0.1:{port}/"));
-    console.query(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}"));
-    // Two strings, each behind its length: the host, then the port.
-    let lines: Vec<String> = (0..4).map(|_| console.read()).collect();
-    lines[3].parse().unwrap()
+/// The port of the master, as the sentinel at `port` sees it; `None` while it does not answer.
+pub fn master_port(port: u16) -> Option<u16> {
+    // An array of two strings, each behind its length: the host, then the port.
+    let answer = crate::redis::ask(port, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {SERVICE}"), 5)?;
+    answer[4].parse().ok()
 }
 
 impl Sentinels {
