@@ -39,12 +39,12 @@ soak *names:
 
 # Tests the error messages of the attribute.
 ui:
-    UI_REQUIRED=1 cargo test -p tests --all-features --test ui
+    UI_REQUIRED=1 cargo test -p ui
 
 # Writes the expected error messages anew, and the page that shows them; review the difference like code.
 ui-update:
-    TRYBUILD=overwrite cargo test -p tests --all-features --test ui mistakes
-    UPDATE_DOCS=1 cargo test -p tests --all-features --test ui the_page
+    TRYBUILD=overwrite cargo test -p ui mistakes
+    UPDATE_DOCS=1 cargo test -p ui the_page
 
 # Builds the documentation and tests its code.
 docs:

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 /// A cluster alone is six processes: more tests with servers at once would wait for each other for longer than the bounds
 /// that tests set, and a sentinel that is held up for two seconds does nothing for half a minute.
 static SLOTS: LazyLock<usize> =
-    LazyLock::new(|| available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4)));
+    LazyLock::new(|| available_parallelism().map_or(2, |cores| (cores.get() + 1).clamp(2, 4)));
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
 static FREED: Condvar = Condvar::new();

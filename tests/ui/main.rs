@@ -1,6 +1,6 @@
 //! What the attribute says about mistakes, word for word, and that every accepted form compiles and starts.
 //!
-//! `TRYBUILD=overwrite cargo test -p tests --test ui` writes the expectations anew; read the difference like code.
+//! `TRYBUILD=overwrite cargo test -p ui` writes the expectations anew; read the difference like code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
@@ -31,15 +31,15 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
         return;
     }
     let cases = trybuild::TestCases::new();
-    cases.pass("ui/pass/*.rs");
-    cases.compile_fail("ui/fail/*.rs");
+    cases.pass("pass/*.rs");
+    cases.compile_fail("fail/*.rs");
 }
 
 /// A message that the compiler words itself would change with the compiler, and with the traits of Actix.
 #[test]
 fn expectations_contain_only_messages_of_the_attribute() {
     let mut cases = 0;
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui/fail")).unwrap() {
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fail")).unwrap() {
         let file = file.unwrap().path();
         if file.extension().is_none_or(|extension| extension != "rs") {
             continue;
@@ -82,18 +82,18 @@ const LIKELIEST: [(&str, &str); 20] = [
 /// Compares the generated part of the page with the expectations of the tests. `UPDATE_DOCS=1` rewrites it.
 #[test]
 fn the_page_shows_the_likeliest_mistakes() {
-    const BEGIN: &str = "<!-- begin generated: UPDATE_DOCS=1 cargo test -p tests --test ui the_page -->\n";
+    const BEGIN: &str = "<!-- begin generated: UPDATE_DOCS=1 cargo test -p ui the_page -->\n";
     const END: &str = "<!-- end generated -->";
     let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mistake = |(number, (title, case)): (usize, (&str, &str))| {
-        let expected = std::fs::read_to_string(tests.join(format!("ui/fail/{case}.stderr"))).unwrap();
+        let expected = std::fs::read_to_string(tests.join(format!("fail/{case}.stderr"))).unwrap();
         // The reader's file has another name.
-        let expected = expected.replace(&format!("ui/fail/{case}.rs"), "src/api.rs");
+        let expected = expected.replace(&format!("fail/{case}.rs"), "src/api.rs");
         format!("\n### {}. {title}\n\n```text\n{}\n```\n", number + 1, expected.trim_end())
     };
     let mut sheet: String = LIKELIEST.into_iter().enumerate().map(mistake).collect();
     sheet.push('\n');
-    let page = tests.join("../docs/attribute.md");
+    let page = tests.join("../../docs/attribute.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let begin = text.find(BEGIN).unwrap() + BEGIN.len();
     let end = begin + text[begin..].find(END).unwrap();
