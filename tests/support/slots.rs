@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::available_parallelism;
 
-/// A cluster alone is six processes: more tests with servers at once would wait for each other for longer than the bounds
-/// that tests set, and a sentinel that is held up for two seconds does nothing for half a minute.
+/// One more than cores, because most of these tests wait. A cluster alone is six processes: with more tests at once, they
+/// would wait for each other for longer than their bounds, and a sentinel that is held up for two seconds does nothing for
+/// half a minute.
 static SLOTS: LazyLock<usize> =
     LazyLock::new(|| available_parallelism().map_or(2, |cores| (cores.get() + 1).clamp(2, 4)));
 
