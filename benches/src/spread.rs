@@ -20,14 +20,20 @@ impl Spread {
     ///
     /// When there are none.
     pub fn of(mut numbers: Vec<f64>) -> Self {
-        assert!(!numbers.is_empty(), "nothing was measured");
         numbers.sort_unstable_by(f64::total_cmp);
-        let at = |part: f64| {
-            let place = part * (numbers.len() - 1) as f64;
-            let (below, above) = (numbers[place.floor() as usize], numbers[place.ceil() as usize]);
-            below + (above - below) * place.fract()
-        };
-        Self { low: at(0.25), median: at(0.5), high: at(0.75) }
+        let [low, median, high] = [0.25, 0.5, 0.75].map(|part| at(&numbers, part));
+        Self { low, median, high }
+    }
+
+    /// The number below which this part of the numbers lies, between 0 and 1.
+    ///
+    /// # Panics
+    ///
+    /// When there are none.
+    pub fn quantile(numbers: &[f64], part: f64) -> f64 {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(f64::total_cmp);
+        at(&numbers, part)
     }
 
     /// The quartiles of the ratios of `ours` to `theirs`, round by round.
@@ -39,6 +45,14 @@ impl Spread {
     pub fn difference(ours: &[f64], theirs: &[f64]) -> Self {
         Self::of(ours.iter().zip(theirs).map(|(ours, theirs)| ours - theirs).collect())
     }
+}
+
+/// The quantile of sorted numbers.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    assert!(!sorted.is_empty(), "nothing was measured");
+    let place = part * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
 }
 
 /// As many digits as mean something.
@@ -69,6 +83,13 @@ mod tests {
         assert_eq!(spread, Spread { low: 2.0, median: 3.0, high: 4.0 });
         let spread = Spread::of(vec![2.0, 1.0]);
         assert_eq!(spread, Spread { low: 1.25, median: 1.5, high: 1.75 });
+    }
+
+    #[test]
+    fn quantiles_need_no_order() {
+        let numbers: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        let quantiles = [0.0, 0.5, 0.99, 1.0].map(|part| Spread::quantile(&numbers, part));
+        assert_eq!(quantiles, [0.0, 50.0, 99.0, 100.0]);
     }
 
     #[test]
