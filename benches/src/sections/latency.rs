@@ -22,13 +22,37 @@ const OURS: &str = "ours";
 /// A round is slow when its median is this many times that of all rounds.
 const SLOW: f64 = 3.0;
 
+/// From so many times on that a core goes idle for each check, hand-overs wake idle cores.
+const HALTING: f64 = 0.5;
+
+/// What a round was like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Hand-overs go to threads on the same core, or on another one that has something to run.
+    Awake,
+    /// Hand-overs wake a core that has gone idle meanwhile.
+    Halting,
+    /// The median check took more than [`SLOW`] times as long as usual, for whatever reason.
+    Slow,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Awake, Self::Halting, Self::Slow];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Awake => "cores awake",
+            Self::Halting => "idle core woken",
+            Self::Slow => "slow",
+        }
+    }
+}
+
 /// Checks one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     p50: f64,
     p99: f64,
-    /// Nanoseconds of a check in the mean.
-    mean: f64,
     /// Of this process and the server, for a check.
     scheduling: Scheduling,
     /// Times that a core went idle, for a check.
@@ -57,7 +81,12 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         report.table(&times(&measured));
         let ratio = medians(find(&measured, OURS), find(&measured, Way::Lean.name()));
         report.goal(Goal::at_most(Row::LoneCheck, format!("p50 on {place}"), 1.25, " × lean", ratio));
-        report.text(&format!("What the scheduler did, for a check of these rounds, on {place}:"));
+        report.text(&format!(
+            "What the scheduler did for a check of these rounds. *Hand-overs* and *preemptions* are context switches of this \
+             process and of the server, *queued* is the time for which their threads could run and had no core, *idle cores* are \
+             the times that a core of the machine had nothing to run. *Slow* are rounds with a median of more than {SLOW} × \
+             that of all."
+        ));
         report.table(&scheduler(&measured));
         slow.push((place, measured));
     }
@@ -92,7 +121,6 @@ fn block<'a>(
         let counts =
             || pids.map(Scheduling::of_process).into_iter().fold(Scheduling::default(), |sum, one| sum + one);
         let (counts_before, idles_before) = (counts(), idles());
-        let start = Instant::now();
         // As a task: what `block_on` itself runs is on another thread than the connection.
         let task = runtime.spawn(async move {
             let mut times = Vec::new();
@@ -108,7 +136,6 @@ fn block<'a>(
         Block {
             p50: Spread::quantile(&times, 0.5),
             p99: Spread::quantile(&times, 0.99),
-            mean: start.elapsed().as_nanos() as f64 / checks,
             scheduling: (counts() - counts_before) / checks,
             idles: (idles() - idles_before) / checks,
         }
@@ -130,52 +157,62 @@ fn times(measured: &[Measured<Block>]) -> Table {
             medians(one, lean).to_string(),
             short(one.spread(|block| block.p99).median),
             medians(one, incr).to_string(),
-            format!("{} of {}", split(one).1.len(), one.rounds.len()),
+            format!("{} of {}", of_kind(one, Kind::Slow).len(), one.rounds.len()),
         ]);
     }
     table
 }
 
-/// The usual rounds, and the slow ones.
-fn split(one: &Measured<Block>) -> (Vec<Block>, Vec<Block>) {
-    let median = one.spread(|block| block.p50).median;
-    one.rounds.iter().partition(|block| block.p50 <= SLOW * median)
+/// The rounds of this kind.
+fn of_kind(one: &Measured<Block>, kind: Kind) -> Vec<Block> {
+    let slow = SLOW * one.spread(|block| block.p50).median;
+    let kind_of = |block: &Block| match block {
+        block if block.p50 > slow => Kind::Slow,
+        block if block.idles >= HALTING => Kind::Halting,
+        _ => Kind::Awake,
+    };
+    one.rounds.iter().filter(|block| kind_of(block) == kind).copied().collect()
 }
 
-/// What the scheduler did for a check, in usual rounds and in slow ones.
+/// What the scheduler did for a check, by kinds of rounds.
 fn scheduler(measured: &[Measured<Block>]) -> Table {
     let mut table = Table::new([
         "what",
         "rounds",
-        "mean us",
-        "running",
-        "queued",
-        "neither",
+        "p50 us",
+        "× lean alike",
+        "p99 us",
+        "queued us",
         "hand-overs",
         "preemptions",
         "migrations",
         "idle cores",
     ]);
-    for one in measured {
-        let (usual, slow) = split(one);
-        for (kind, blocks) in [("usual", usual), ("slow", slow)] {
-            if blocks.is_empty() {
-                continue;
-            }
-            let median = |number: fn(&Block) -> f64| Spread::of(blocks.iter().map(number).collect()).median;
-            let numbers = [
-                median(|block| block.mean / 1000.0),
-                median(|block| block.scheduling.run_ns / 1000.0),
-                median(|block| block.scheduling.queue_ns / 1000.0),
-                median(|block| (block.mean - block.scheduling.run_ns - block.scheduling.queue_ns) / 1000.0),
-                median(|block| block.scheduling.hand_overs),
-                median(|block| block.scheduling.preemptions),
-                median(|block| block.scheduling.migrations),
-                median(|block| block.idles),
-            ];
-            let cells = [one.name.clone(), format!("{} {kind}", blocks.len())];
-            table.row(cells.into_iter().chain(numbers.map(short)).collect::<Vec<_>>());
-        }
+    let median = |blocks: &[Block], number: fn(&Block) -> f64| {
+        Some(Spread::quantile(&blocks.iter().map(number).collect::<Vec<_>>(), 0.5))
+            .filter(|_| !blocks.is_empty())
+    };
+    let lean = find(measured, Way::Lean.name());
+    for (one, kind) in measured.iter().flat_map(|one| Kind::ALL.map(|kind| (one, kind))) {
+        let blocks = of_kind(one, kind);
+        let Some(p50) = median(&blocks, |block| block.p50 / 1000.0) else { continue };
+        let alike = median(&of_kind(lean, kind), |block| block.p50 / 1000.0);
+        let rest: [fn(&Block) -> f64; 6] = [
+            |block| block.p99 / 1000.0,
+            |block| block.scheduling.queue_ns / 1000.0,
+            |block| block.scheduling.hand_overs,
+            |block| block.scheduling.preemptions,
+            |block| block.scheduling.migrations,
+            |block| block.idles,
+        ];
+        let cells = [
+            one.name.clone(),
+            format!("{} {}", blocks.len(), kind.name()),
+            short(p50),
+            alike.map_or_else(|| "–".to_owned(), |lean| short(p50 / lean)),
+        ];
+        let rest = rest.map(|number| median(&blocks, number).map(short).unwrap_or_default());
+        table.row(cells.into_iter().chain(rest).collect::<Vec<_>>());
     }
     table
 }
@@ -184,15 +221,24 @@ fn conclude(places: &[(&str, Vec<Measured<Block>>)], report: &mut Report) {
     let (_, measured) = &places[places.len() - 1];
     let p50 = |name| find(measured, name).spread(|block| block.p50).median / 1000.0;
     let (ours, lean) = (p50(OURS), p50(Way::Lean.name()));
-    let slow =
-        |name| -> usize { places.iter().map(|(_, measured)| split(find(measured, name)).1.len()).sum() };
+    let slow = |name| -> usize {
+        places.iter().map(|(_, measured)| of_kind(find(measured, name), Kind::Slow).len()).sum()
+    };
     let rounds: usize = places.iter().map(|(_, measured)| find(measured, OURS).rounds.len()).sum();
+    let blocks: Vec<Block> =
+        places.iter().flat_map(|(_, measured)| of_kind(find(measured, OURS), Kind::Slow)).collect();
+    let switches = blocks.iter().map(|block| block.scheduling.hand_overs + block.scheduling.preemptions);
+    let switches = if blocks.is_empty() {
+        String::new()
+    } else {
+        format!(", with {} context switches a check", short(switches.sum::<f64>() / blocks.len() as f64))
+    };
     report.conclude(&format!(
-        "A check adds {} us to a request of an idle Actix worker, {} us more than a plain script would. Rounds in which a \
-         check took more than {SLOW} × the median: {} of {rounds} (a plain script {}, INCR {}).",
+        "A check adds {} us to a request of an idle Actix worker, {} us more than a plain script. Rounds in which a check \
+         took more than {SLOW} × the median: {} of {rounds}{switches} (a plain script {}, INCR {}).",
         short(ours),
         short(ours - lean),
-        slow(OURS),
+        blocks.len(),
         slow(Way::Lean.name()),
         slow(Way::Incr.name()),
     ));
