@@ -165,11 +165,11 @@ mod tests {
     fn an_error_stands_where_the_section_ended() {
         let mut report = Report::default();
         report.section("First");
-        report.text("measured");
+        report.text("what was measured before");
         report.failed("first", 0, "no route");
-        report.failed("second", 1, "no server");
+        report.failed("second", 1, "no host");
         let text = report.readme("quick", "a machine");
-        let places = ["## First", "measured", "no route", "## Section `second`", "no server"];
+        let places = ["## First", "what was measured before", "no route", "## Section `second`", "no host"];
         let places = places.map(|part| text.find(part).unwrap_or_else(|| panic!("no {part} in {text}")));
         assert!(places.is_sorted(), "{text}");
     }

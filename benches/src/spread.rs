@@ -67,6 +67,11 @@ pub fn short(number: f64) -> String {
     }
 }
 
+/// A round number, without digits behind the point.
+pub fn round(number: f64) -> String {
+    short(number).replace(".00", "").replace(".0", "")
+}
+
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} to {})", short(self.median), short(self.low), short(self.high))
@@ -89,7 +94,7 @@ mod tests {
     fn quantiles_need_no_order() {
         let numbers: Vec<f64> = (0..=100).rev().map(f64::from).collect();
         let quantiles = [0.0, 0.5, 0.99, 1.0].map(|part| Spread::quantile(&numbers, part));
-        assert_eq!(quantiles, [0.0, 50.0, 99.0, 100.0]);
+        assert_eq!(quantiles.map(short), ["0.00", "50.0", "99.0", "100"]);
     }
 
     #[test]
@@ -102,6 +107,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_or_so() {
         let texts = [0.123, 12.34, 123.4, 1234.0, 12_345.0, 123_456.0, 1_234_567.0].map(short);
+        assert_eq!([1.0, 10.0, 10_000.0, 1_000_000.0].map(round), ["1", "10", "10 k", "1 M"]);
         assert_eq!(texts, ["0.12", "12.3", "123", "1234", "12.3 k", "123 k", "1.23 M"]);
     }
 }

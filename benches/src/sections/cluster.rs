@@ -8,7 +8,7 @@ use crate::report::{Goal, Report, Row};
 use crate::rivals::{Rival, Way, Wire};
 use crate::rounds::{Measured, find, take_turns};
 use crate::server::Server;
-use crate::spread::{Spread, short};
+use crate::spread::{Spread, round};
 
 /// The goals, × one lean EVALSHA a check, by tasks.
 const LEAST: [f64; TASKS.len()] = [0.95, 0.95, 1.0, 1.4];
@@ -20,20 +20,20 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     report.text("All three on the same cores as the client. × lean is to one lean EVALSHA a check.");
     let mut conclusions = Vec::new();
     for callers in [1000, bench.settings.crowd] {
-        let title = format!("{} callers", short(callers as f64).replace(".00", ""));
+        let title = format!("{} callers", round(callers as f64));
         let ratios = TASKS.map(|tasks| (tasks, cell(bench, &cluster, tasks, callers, report)));
         for ((tasks, ratio), least) in ratios.iter().zip(LEAST) {
             let what = format!("{title}, {tasks} tasks, against {}", Way::Lean.name());
             report.goal(Goal::at_least(Row::Cluster, what, least, " ×", *ratio));
         }
-        conclusions.push(format!("{title}: {}", versus_lean(&ratios)));
+        conclusions.push((title, ratios.to_vec()));
     }
     if bench.settings.is_thorough {
         for tasks in TASKS {
             cell(bench, &cluster, tasks, 1, report);
         }
     }
-    report.conclude(&conclusions.join(" "));
+    report.conclude(&versus_lean(&conclusions));
 }
 
 /// One size: its table, and how often ours is as fast as one lean EVALSHA a check.
@@ -48,7 +48,8 @@ fn cell(bench: &Bench<'_>, cluster: &Cluster, tasks: u64, callers: u64, report: 
     }
     variants.push(contender(bench, &cluster.nodes, OURS, two_windows(&cluster.url()), load));
     let measured: Vec<Measured<Yield>> = take_turns(bench.settings.rounds, variants);
-    let callers = if callers == 1 { "one caller".to_owned() } else { format!("{callers} callers") };
+    let callers =
+        if callers == 1 { "one caller".to_owned() } else { format!("{} callers", round(callers as f64)) };
     report.text(&format!("{tasks} tasks over {callers}:"));
     report.table(&costs(&measured));
     faster(find(&measured, OURS), find(&measured, Way::Lean.name()))

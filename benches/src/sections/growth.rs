@@ -16,7 +16,7 @@ use crate::plot::{Line, Plot};
 use crate::report::Report;
 use crate::rounds::{Measured, Variant, take_turns};
 use crate::server::Server;
-use crate::spread::{Spread, short};
+use crate::spread::{Spread, round, short};
 use crate::table::Table;
 
 const SUB_WINDOWS: [u64; 5] = [1, 6, 10, 30, 60];
@@ -62,7 +62,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
          window, and of any of {} callers {} × that of one.",
         short(by_max),
         short(by_sub_windows),
-        short(bench.settings.crowd as f64),
+        round(bench.settings.crowd as f64),
         short(by_callers),
     ));
 }

@@ -189,8 +189,8 @@ fn scheduler(measured: &[Measured<Block>]) -> Table {
         "idle cores",
     ]);
     let median = |blocks: &[Block], number: fn(&Block) -> f64| {
-        Some(Spread::quantile(&blocks.iter().map(number).collect::<Vec<_>>(), 0.5))
-            .filter(|_| !blocks.is_empty())
+        let numbers: Vec<f64> = blocks.iter().map(number).collect();
+        (!numbers.is_empty()).then(|| Spread::of(numbers).median)
     };
     let lean = find(measured, Way::Lean.name());
     for (one, kind) in measured.iter().flat_map(|one| Kind::ALL.map(|kind| (one, kind))) {

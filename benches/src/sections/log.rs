@@ -13,7 +13,7 @@ use crate::recorder::record;
 use crate::report::{Goal, Report, Row};
 use crate::rounds::Measured;
 use crate::server::Server;
-use crate::spread::{Spread, short};
+use crate::spread::{Spread, round, short};
 use crate::table::Table;
 
 /// Entries of the logs.
@@ -217,7 +217,7 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     let server = Server::start(&SLOW_LOG);
     let sizes: Vec<u64> = SIZES.into_iter().filter(|size| *size <= bench.settings.crowd).collect();
     let costs: Vec<_> = sizes.iter().map(|&size| measure(bench, &server, size)).collect();
-    let head = ["us".to_owned()].into_iter().chain(sizes.iter().map(|size| short(*size as f64)));
+    let head = ["us".to_owned()].into_iter().chain(sizes.iter().map(|size| round(*size as f64)));
     let head = head.chain(["largest / smallest".to_owned(), "longest call".to_owned()]);
     let mut table = Table::new(head.collect::<Vec<_>>());
     let (mut steepest, mut longest) = (0.0, (Case::Admitted, Spread::of(vec![0.0])));
@@ -226,8 +226,9 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
         let medians = by_size.iter().map(|spread| spread.median);
         let ratio = medians.clone().fold(0.0, f64::max) / medians.fold(f64::INFINITY, f64::min);
         steepest = ratio.max(steepest);
-        let calls = costs.iter().map(|costs| costs[i].spread(|cost| cost.longest_call));
-        let call = calls.max_by(|one, other| one.median.total_cmp(&other.median)).expect("there are sizes");
+        let longest_calls = costs.iter().map(|costs| costs[i].spread(|cost| cost.longest_call));
+        let call =
+            longest_calls.max_by(|one, other| one.median.total_cmp(&other.median)).expect("there are sizes");
         if call.median > longest.1.median {
             longest = (case, call);
         }
@@ -236,7 +237,7 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     }
     report.table(&table);
     let (case, call) = longest;
-    let largest = short(sizes[sizes.len() - 1] as f64);
+    let largest = round(sizes[sizes.len() - 1] as f64);
     let what = format!("logs of {} to {largest} entries ({})", sizes[0], case.name());
     report.goal(Goal::at_most(Row::LongestCall, what, 1000.0, " us", call));
     report.conclude(&format!(

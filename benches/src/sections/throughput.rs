@@ -11,7 +11,7 @@ use crate::report::{Goal, Report, Row};
 use crate::rivals::Way;
 use crate::rounds::{Measured, Variant, find, take_turns};
 use crate::server::Server;
-use crate::spread::{Spread, short};
+use crate::spread::{Spread, round, short};
 use crate::table::Table;
 
 /// Our two-window counter, the default.
@@ -30,7 +30,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     for (callers, name) in [(1, "one caller"), (1000, "1000 callers"), (settings.crowd, "many callers")] {
         let file = format!("throughput-{}", name.replace(' ', "-"));
         let title = if callers > 1000 {
-            format!("{} callers, mostly not seen before", short(callers as f64).replace(".00", ""))
+            format!("{} callers, mostly not seen before", round(callers as f64))
         } else {
             name.to_owned()
         };
@@ -60,19 +60,23 @@ fn goals(cells: &[Vec<Measured<Yield>>; 4], report: &mut Report) {
         let what = format!("{tasks} tasks, against {}", way.name());
         report.goal(Goal::at_least(Row::SingleServer, what, least, " ×", against(tasks, way)));
     }
-    report.conclude(&format!(
-        "1000 callers: {}",
-        versus_lean(&TASKS.map(|tasks| (tasks, against(tasks, Way::Lean))))
-    ));
+    let ratios = TASKS.map(|tasks| (tasks, against(tasks, Way::Lean)));
+    report.conclude(&versus_lean(&[("1000 callers".to_owned(), ratios.to_vec())]));
 }
 
-/// What follows from the ratios of ours to one lean EVALSHA a check, by tasks.
-pub(crate) fn versus_lean(ratios: &[(u64, Spread)]) -> String {
-    let all = ratios.iter().map(|(tasks, ratio)| format!("{} × with {tasks}", short(ratio.median)));
-    let slower = ratios.iter().filter(|(_, ratio)| ratio.median < 1.0).map(|(tasks, _)| tasks.to_string());
-    let (all, slower) = (all.collect::<Vec<_>>().join(", "), slower.collect::<Vec<_>>().join(", "));
-    let follows = if slower.is_empty() { "never slower".to_owned() } else { format!("slower with {slower}") };
-    format!("decisions a second against one lean script a check, by requests in flight: {all}: {follows}.")
+/// What follows from the ratios of ours to one lean EVALSHA a check, by tasks, for each number of callers.
+pub(crate) fn versus_lean(cells: &[(String, Vec<(u64, Spread)>)]) -> String {
+    let cells = cells.iter().map(|(callers, ratios)| {
+        let all = ratios.iter().map(|(tasks, ratio)| format!("{} × with {tasks}", short(ratio.median)));
+        let slower =
+            ratios.iter().filter(|(_, ratio)| ratio.median < 1.0).map(|(tasks, _)| tasks.to_string());
+        let (all, slower) = (all.collect::<Vec<_>>().join(", "), slower.collect::<Vec<_>>().join(", "));
+        let follows =
+            if slower.is_empty() { "never slower".to_owned() } else { format!("slower with {slower}") };
+        format!("{callers}: {all}: {follows}")
+    });
+    let cells = cells.collect::<Vec<_>>().join("; ");
+    format!("Decisions a second against a plain script, by requests in flight. {cells}.")
 }
 
 /// One number of callers at every number of tasks.
@@ -168,9 +172,9 @@ mod tests {
     fn the_words_follow_from_the_ratios() {
         let words = |first, second| {
             let spread = |median| Spread { low: median, median, high: median };
-            versus_lean(&[(1, spread(first)), (8, spread(second))])
+            versus_lean(&[("7 callers".to_owned(), vec![(1, spread(first)), (8, spread(second))])])
         };
-        assert!(words(0.5, 1.0).ends_with("0.50 × with 1, 1.00 × with 8: slower with 1."));
+        assert!(words(0.5, 1.0).ends_with("7 callers: 0.50 × with 1, 1.00 × with 8: slower with 1."));
         assert!(words(0.5, 0.9).ends_with("slower with 1, 8."));
         assert!(words(1.0, 1.1).ends_with("never slower."));
     }
