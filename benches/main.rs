@@ -2,16 +2,22 @@
 //!
 //! `-- --full` takes longer and is surer, `-- --smoke` only shows that everything works and writes nothing, and
 //! `-- --only SECTION` measures one section and writes nothing.
+//!
+//! A section that fails does not end the others: the report has its error in its place, and the process fails at the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark: a panic is the report")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Instant;
 
+use benches::children::Programs;
 use benches::machine;
 use benches::report::Report;
 use benches::sections::{
-    Bench, cluster, growth, handlers, heap, in_memory, latency, log, micro, overload, redis_memory,
+    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, log, micro, overload, redis_memory,
     server_cost, throughput,
 };
 use benches::server::{self, Server};
@@ -19,7 +25,7 @@ use benches::settings::Settings;
 
 type Section<'a> = (&'static str, Box<dyn Fn(&mut Report) + 'a>);
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let only = arguments
@@ -32,8 +38,12 @@ fn main() {
         _ => Settings::QUICK,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (heap, instructions) = (env!("CARGO_BIN_EXE_heap"), env!("CARGO_BIN_EXE_instructions"));
-    let bench = Bench { settings, runtime, heap, instructions };
+    let programs = Programs {
+        heap: env!("CARGO_BIN_EXE_heap"),
+        instructions: env!("CARGO_BIN_EXE_instructions"),
+        web: env!("CARGO_BIN_EXE_web"),
+    };
+    let bench = Bench { settings, runtime, programs };
     let servers: Vec<Server> = if server::is_installed() { vec![Server::start(&[])] } else { Vec::new() };
     let machine = machine::describe(servers.first());
     let mut report = Report::default();
@@ -47,10 +57,14 @@ fn main() {
     if let Some(only) = &only {
         assert!(names.contains(&&**only), "there is no section {only}, only {names:?}");
     }
+    let mut failed = Vec::new();
     for (name, run) in sections {
         if only.as_ref().is_none_or(|only| only == name) {
-            let start = Instant::now();
-            run(&mut report);
+            let (start, titles) = (Instant::now(), report.titles());
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&mut report))) {
+                report.failed(name, titles, message(&*panic));
+                failed.push(name);
+            }
             println!("\n[{name}: {:.0} s]", start.elapsed().as_secs_f64());
         }
     }
@@ -60,6 +74,17 @@ fn main() {
         report.write(folder, settings.form, &machine).unwrap();
         println!("wrote benches/report/README.md");
     }
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("failed: {}", failed.join(", "));
+    ExitCode::FAILURE
+}
+
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }
 
 fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>> {
@@ -67,11 +92,12 @@ fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>>
     if !servers.is_empty() {
         sections.push(("throughput", Box::new(|report| throughput::run(bench, servers, report))));
         sections.push(("latency", Box::new(|report| latency::run(bench, servers, report))));
+        sections.push(("actix", Box::new(|report| actix::run(bench, servers, report))));
         sections.push(("overload", Box::new(|report| overload::run(bench, servers, report))));
         sections.push(("redis-memory", Box::new(|report| redis_memory::run(bench, servers, report))));
         sections.push(("server-cost", Box::new(|report| server_cost::run(bench, servers, report))));
         sections.push(("cluster", Box::new(|report| cluster::run(bench, report))));
-        sections.push(("long-logs", Box::new(|report| log::run(bench, servers, report))));
+        sections.push(("long-logs", Box::new(|report| log::run(bench, report))));
         sections.push(("growth-redis", Box::new(|report| growth::in_redis(bench, servers, report))));
     }
     sections.push(("memory", Box::new(|report| in_memory::run(bench, report))));

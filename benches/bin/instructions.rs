@@ -22,7 +22,8 @@ fn main() {
 /// Valgrind counts what happens in here.
 #[inline(never)]
 fn decide_counted_by_valgrind(decide: &Decide, times: u64) {
+    let caller = Caller::new(0, 7);
     for _ in 0..times {
-        assert!(decide(black_box(Caller::new(0, 7))));
+        assert!(decide(black_box(caller)));
     }
 }

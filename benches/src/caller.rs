@@ -20,6 +20,11 @@ impl Caller {
         Self(name)
     }
 
+    /// The caller of this [text](Self::text).
+    pub fn parse(text: &str) -> Option<Self> {
+        text.as_bytes().try_into().map(Self).ok()
+    }
+
     /// As a key in Redis: a letter for whose it is, and a hash tag, so that a script may make several keys of it.
     pub fn key(self, owner: u8) -> [u8; 24] {
         let mut key = [b'{'; 24];
@@ -68,6 +73,13 @@ mod tests {
     fn callers_are_apart() {
         let names: HashSet<_> = (0..1000).flat_map(|n| [Caller::new(0, n), Caller::new(1, n)]).collect();
         assert_eq!(names.len(), 2000);
+    }
+
+    #[test]
+    fn a_caller_is_parsed_from_its_text() {
+        let caller = Caller::new(3, 7);
+        assert_eq!(Caller::parse(&caller.text()), Some(caller));
+        assert_eq!(Caller::parse("short"), None);
     }
 
     #[test]

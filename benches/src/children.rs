@@ -1,6 +1,19 @@
-//! The programs beside this one: the one that counts allocations, and the one that valgrind counts instructions of.
+//! The programs beside this one: the one that counts allocations, the one that valgrind counts instructions of, and an
+//! Actix server.
 
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// Where the programs are.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    /// Counts allocations.
+    pub heap: &'a str,
+    /// Runs under valgrind.
+    pub instructions: &'a str,
+    /// An Actix server.
+    pub web: &'a str,
+}
 
 /// One line of the program that counts allocations.
 #[derive(Clone, Debug)]
@@ -39,4 +52,47 @@ pub fn instructions(program: &str, name: &str, times: u64) -> Option<f64> {
     let text = String::from_utf8_lossy(&output.stderr);
     let (_, number) = text.lines().find_map(|line| line.split_once("Collected :"))?;
     Some(number.trim().parse::<f64>().ok()? / times as f64)
+}
+
+/// A running Actix server; it ends with this value.
+#[derive(Debug)]
+pub struct Web {
+    child: Child,
+    port: u16,
+}
+
+impl Web {
+    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub fn start(program: &str, limit: &str, url: &str) -> Self {
+        let mut command = Command::new(program);
+        command.args([limit, url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut port = String::new();
+        // The server prints its port once it listens.
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        let port = port.trim().parse().expect("the web server did not print a port");
+        Self { child, port }
+    }
+
+    /// The port it listens on.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        // By its own pid; it has nothing to save.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

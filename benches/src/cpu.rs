@@ -1,8 +1,12 @@
 //! Processor time of processes: what work costs, independent of other load on the machine.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::server::Server;
+
+/// The longest wait for a server to have nothing to do.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Nanoseconds that the servers have used. From the kernel's scheduler where there is `/proc`, otherwise from `INFO`.
 pub fn of_servers(servers: &[Server]) -> f64 {
@@ -10,26 +14,40 @@ pub fn of_servers(servers: &[Server]) -> f64 {
 }
 
 fn of_server(server: &Server) -> f64 {
-    let path = format!("/proc/{}/schedstat", server.pid());
     // The main thread, which runs all commands.
-    if let Some(nanos) = fs::read_to_string(path).ok().and_then(|text| first_number(&text)) {
-        return nanos;
+    let main = format!("/proc/{}", server.pid());
+    // The time of a thread is booked when it stops running.
+    let start = Instant::now();
+    while is_running(&main) && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
     }
-    let seconds =
-        |field| server.info("cpu", field).and_then(|text| text.parse::<f64>().ok()).unwrap_or(f64::NAN);
-    (seconds("used_cpu_user") + seconds("used_cpu_sys")) * 1e9
+    run_time(&main).unwrap_or_else(|| {
+        let seconds =
+            |field| server.info("cpu", field).and_then(|text| text.parse::<f64>().ok()).unwrap_or(f64::NAN);
+        (seconds("used_cpu_user") + seconds("used_cpu_sys")) * 1e9
+    })
 }
 
 /// Nanoseconds that this process has used; not a number where that is not known.
 pub fn of_this_process() -> f64 {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return f64::NAN };
-    let nanos = tasks.flatten().filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        first_number(&text)
-    });
-    nanos.sum()
+    of_process(std::process::id())
 }
 
-fn first_number(text: &str) -> Option<f64> {
+/// Nanoseconds that all threads of a process have used; not a number where that is not known.
+pub fn of_process(pid: u32) -> f64 {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return f64::NAN };
+    tasks.flatten().filter_map(|task| run_time(task.path().to_str()?)).sum()
+}
+
+/// Nanoseconds that a thread has used, by its folder in `/proc`.
+fn run_time(folder: &str) -> Option<f64> {
+    let text = fs::read_to_string(format!("{folder}/schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok()
+}
+
+/// Whether a thread runs or waits for a core.
+fn is_running(folder: &str) -> bool {
+    let text = fs::read_to_string(format!("{folder}/stat")).unwrap_or_default();
+    // The name before it, in parentheses, may have any characters.
+    text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
 }

@@ -38,18 +38,21 @@ pub struct Ours {
     policy: Arc<Policy>,
 }
 
+/// Long, so that a busy machine never makes a limiter count by itself: that would be fast, and no decision of Redis.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
 /// A limiter that is connected to the servers at `url`.
-///
-/// Its deadline is long, so that a busy machine never makes it count by itself: that would be fast, and no decision of
-/// Redis.
+pub fn connect(url: &str) -> RateLimiter {
+    ready(RateLimiter::new(RedisStore::builder(url).deadline(DEADLINE).build().unwrap()))
+}
+
+/// The limiter, once it is connected.
 ///
 /// # Panics
 ///
 /// When it is not connected within 20 seconds.
-pub fn connect(url: &str) -> RateLimiter {
-    let limiter =
-        RateLimiter::new(RedisStore::builder(url).deadline(Duration::from_secs(20)).build().unwrap());
-    let end = Instant::now() + Duration::from_secs(20);
+pub fn ready(limiter: RateLimiter) -> RateLimiter {
+    let end = Instant::now() + DEADLINE;
     while !limiter.is_ready() {
         assert!(Instant::now() < end, "the limiter does not connect");
         std::thread::sleep(Duration::from_millis(2));

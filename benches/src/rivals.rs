@@ -111,6 +111,17 @@ impl Rival {
         Self { way, wire, sha: sha.into(), max: MAX }
     }
 
+    /// Loads its script over its own connection.
+    ///
+    /// # Panics
+    ///
+    /// When the way has no script.
+    pub async fn over(way: Way, mut wire: Wire) -> Self {
+        let script = way.script().expect("the way has a script");
+        let sha: String = cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut wire).await.unwrap();
+        Self { way, wire, sha: sha.into(), max: MAX }
+    }
+
     /// The same with another limit than [`MAX`].
     #[must_use]
     pub fn max(mut self, max: u64) -> Self {

@@ -1,5 +1,6 @@
 //! The sections of the report, each a question and how it is answered.
 
+pub mod actix;
 pub mod cluster;
 pub mod growth;
 pub mod handlers;
@@ -15,6 +16,7 @@ pub mod throughput;
 
 use tokio::runtime::Runtime;
 
+use crate::children::Programs;
 use crate::drive::{Decider, Load, Yield, drive};
 use crate::ours::{self, Ours};
 use crate::rivals::{Rival, Way, Wire};
@@ -31,10 +33,8 @@ pub struct Bench<'a> {
     pub settings: Settings,
     /// Where loads run: two threads, as many as the machines that the numbers are compared on have.
     pub runtime: Runtime,
-    /// The program that counts allocations.
-    pub heap: &'a str,
-    /// The program that runs under valgrind.
-    pub instructions: &'a str,
+    /// The programs beside this one.
+    pub programs: Programs<'a>,
 }
 
 /// Something that decides, put under a load for each measurement.

@@ -44,6 +44,17 @@ fn free_port() -> u16 {
     }
 }
 
+/// A connection to the server at `url`, driven by the runtime it is made in.
+///
+/// # Panics
+///
+/// When the server does not answer.
+pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+    let client = redis::Client::open(url).unwrap();
+    client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+}
+
 /// Whether the server at this port answers.
 fn answers(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
@@ -103,9 +114,7 @@ impl Server {
 
     /// A connection that is driven by the runtime it is made in.
     pub async fn connect(&self) -> redis::aio::MultiplexedConnection {
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
-        let client = redis::Client::open(self.url()).unwrap();
-        client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+        connect(&self.url()).await
     }
 
     /// Sends one command, over a connection of its own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Settings {
     /// What the form is called.
     pub form: &'static str,
-    /// Whether a cluster is measured at every size.
+    /// Whether a cluster is measured with a single caller as well.
     pub is_thorough: bool,
     /// Rounds of what takes microseconds.
     pub micro_rounds: usize,
@@ -34,7 +34,7 @@ impl Settings {
         is_thorough: false,
         micro_rounds: 31,
         micro_times: 10_000,
-        rounds: 3,
+        rounds: 5,
         goal_rounds: 11,
         span: Duration::from_millis(120),
         crowd: 1_000_000,
@@ -42,7 +42,7 @@ impl Settings {
         instructions: 20_000,
     };
 
-    /// About a quarter of an hour.
+    /// About twenty minutes.
     pub const FULL: Self = Self {
         form: "full",
         is_thorough: true,

@@ -20,14 +20,20 @@ impl Spread {
     ///
     /// When there are none.
     pub fn of(mut numbers: Vec<f64>) -> Self {
-        assert!(!numbers.is_empty(), "nothing was measured");
         numbers.sort_unstable_by(f64::total_cmp);
-        let at = |part: f64| {
-            let place = part * (numbers.len() - 1) as f64;
-            let (below, above) = (numbers[place.floor() as usize], numbers[place.ceil() as usize]);
-            below + (above - below) * place.fract()
-        };
-        Self { low: at(0.25), median: at(0.5), high: at(0.75) }
+        let [low, median, high] = [0.25, 0.5, 0.75].map(|part| at(&numbers, part));
+        Self { low, median, high }
+    }
+
+    /// The number below which this part of the numbers lies, between 0 and 1.
+    ///
+    /// # Panics
+    ///
+    /// When there are none.
+    pub fn quantile(numbers: &[f64], part: f64) -> f64 {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(f64::total_cmp);
+        at(&numbers, part)
     }
 
     /// The quartiles of the ratios of `ours` to `theirs`, round by round.
@@ -41,6 +47,14 @@ impl Spread {
     }
 }
 
+/// The quantile of sorted numbers.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    assert!(!sorted.is_empty(), "nothing was measured");
+    let place = part * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
 /// As many digits as mean something.
 pub fn short(number: f64) -> String {
     match number.abs() {
@@ -51,6 +65,11 @@ pub fn short(number: f64) -> String {
         10.0.. => format!("{number:.1}"),
         _ => format!("{number:.2}"),
     }
+}
+
+/// A round number, without digits behind the point.
+pub fn round(number: f64) -> String {
+    short(number).replace(".00", "").replace(".0", "")
 }
 
 impl fmt::Display for Spread {
@@ -72,6 +91,13 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_need_no_order() {
+        let numbers: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        let quantiles = [0.0, 0.5, 0.99, 1.0].map(|part| Spread::quantile(&numbers, part));
+        assert_eq!(quantiles.map(short), ["0.00", "50.0", "99.0", "100"]);
+    }
+
+    #[test]
     fn ratios_are_taken_within_a_round() {
         // A round on a machine that was busy is slower for both, and says the same.
         let spread = Spread::ratio(&[10.0, 100.0, 10.0], &[5.0, 50.0, 5.0]);
@@ -81,6 +107,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_or_so() {
         let texts = [0.123, 12.34, 123.4, 1234.0, 12_345.0, 123_456.0, 1_234_567.0].map(short);
+        assert_eq!([1.0, 10.0, 10_000.0, 1_000_000.0].map(round), ["1", "10", "10 k", "1 M"]);
         assert_eq!(texts, ["0.12", "12.3", "123", "1234", "12.3 k", "123 k", "1.23 M"]);
     }
 }

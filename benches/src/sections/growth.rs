@@ -12,11 +12,11 @@ use crate::clocks::Ticking;
 use crate::drive::Load;
 use crate::memory::{self, Decide, FLOOR_STILL, GOVERNOR_STILL, OURS_STILL};
 use crate::ours::{self, Ours};
+use crate::plot::{Line, Plot};
 use crate::report::Report;
 use crate::rounds::{Measured, Variant, take_turns};
 use crate::server::Server;
-use crate::spread::{Spread, short};
-use crate::svg::{Line, Plot};
+use crate::spread::{Spread, round, short};
 use crate::table::Table;
 
 const SUB_WINDOWS: [u64; 5] = [1, 6, 10, 30, 60];
@@ -41,7 +41,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     let lines = [log].into_iter().chain(others);
     let lines = lines.map(|algorithm| (algorithm.as_str(), sizes.map(|max| one(algorithm, max))));
     let lines: Vec<_> = lines.collect();
-    hot(bench, report, "growth-max", "max", sizes, &lines);
+    let by_max = hot(bench, report, "growth-max", "max", sizes, &lines);
 
     report.text("A sliding window counter by number of sub-windows, all with counts in them:");
     let one = |sub_windows: u64| {
@@ -50,13 +50,21 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
         filled(policy, Ticking::new(60_000_000 / sub_windows / 100), 100 * (sub_windows + 1))
     };
     let lines = [("sliding_window_counter", SUB_WINDOWS.map(one))];
-    hot(bench, report, "growth-sub-windows", "sub-windows", SUB_WINDOWS, &lines);
+    let by_sub_windows = hot(bench, report, "growth-sub-windows", "sub-windows", SUB_WINDOWS, &lines);
 
     report.text("Two windows by number of callers, checked in any order (beyond the processor's caches it is their misses that count):");
     let mut sizes = [1, 1000, 30_000, bench.settings.crowd];
     sizes.sort_unstable();
     let cells: Vec<_> = sizes.iter().map(|&number| crowd(bench, number)).collect();
-    show(report, "growth-callers", "callers", &sizes, &cells);
+    let by_callers = show(report, "growth-callers", "callers", &sizes, &cells);
+    report.conclude(&format!(
+        "In memory, a check of a log of 100,000 entries takes {} × the time of one of 10, of 60 sub-windows {} × that of one \
+         window, and of any of {} callers {} × that of one.",
+        short(by_max),
+        short(by_sub_windows),
+        round(bench.settings.crowd as f64),
+        short(by_callers),
+    ));
 }
 
 /// Ours with a state as full as it gets.
@@ -68,7 +76,7 @@ fn filled(policy: Policy, clock: Ticking, checks: u64) -> Decide {
     decide
 }
 
-/// One caller, and a plot with a line for each of `lines`.
+/// One caller, and a plot with a line for each of `lines`. Returns how often the first line's last median is its first.
 fn hot<const N: usize>(
     bench: &Bench<'_>,
     report: &mut Report,
@@ -76,7 +84,7 @@ fn hot<const N: usize>(
     x: &str,
     sizes: [u64; N],
     lines: &[(&str, [Decide; N])],
-) {
+) -> f64 {
     let callers = Callers { population: 0, number: 1 };
     let times = bench.settings.micro_times;
     let cells: Vec<Vec<Measured<f64>>> = (0..N)
@@ -87,7 +95,7 @@ fn hot<const N: usize>(
             take_turns(bench.settings.micro_rounds, variants.collect())
         })
         .collect();
-    show(report, file, x, &sizes, &cells);
+    show(report, file, x, &sizes, &cells)
 }
 
 /// All deciders in memory, by number of callers.
@@ -108,8 +116,8 @@ fn crowd(bench: &Bench<'_>, number: u64) -> Vec<Measured<f64>> {
     take_turns(bench.settings.micro_rounds, variants.collect())
 }
 
-/// A table and a plot.
-fn show(report: &mut Report, file: &str, x: &str, sizes: &[u64], cells: &[Vec<Measured<f64>>]) {
+/// A table and a plot. Returns how often the first line's last median is its first.
+fn show(report: &mut Report, file: &str, x: &str, sizes: &[u64], cells: &[Vec<Measured<f64>>]) -> f64 {
     let head = [format!("ns, by {x}")].into_iter().chain(sizes.iter().map(ToString::to_string));
     let mut table = Table::new(head.collect::<Vec<_>>());
     let mut lines = Vec::new();
@@ -122,7 +130,9 @@ fn show(report: &mut Report, file: &str, x: &str, sizes: &[u64], cells: &[Vec<Me
     }
     report.table(&table);
     let title = format!("Nanoseconds of a check, by {x}");
+    let medians: Vec<f64> = lines[0].points.iter().map(|(_, spread): &(f64, Spread)| spread.median).collect();
     report.plot(file, &Plot { title, x: x.to_owned(), y: "ns".to_owned(), lines });
+    medians[medians.len() - 1] / medians[0]
 }
 
 /// Measures and reports what happens in Redis.
@@ -145,13 +155,17 @@ pub fn in_redis(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         take_turns(bench.settings.rounds, vec![variant])[0].spread(|one| one.server_ns)
     };
     let mut table = Table::new(["sub-windows", "Redis ns"]);
+    let mut by_sub_windows = Vec::new();
     for sub_windows in SUB_WINDOWS {
         let window = Duration::from_millis(300);
         let policy = Policy::builder("growth").max(1_000_000).window(window).sub_windows(sub_windows).build();
-        table.row([sub_windows.to_string(), cost(&policy).to_string()]);
+        let cost = cost(&policy);
+        by_sub_windows.push(cost.median);
+        table.row([sub_windows.to_string(), cost.to_string()]);
     }
     report.table(&table);
     let mut table = Table::new(["window of the log", "entries of a caller", "Redis ns"]);
+    let mut by_entries = Vec::new();
     for millis in [2, 20, 200] {
         let window = Duration::from_millis(millis);
         let log =
@@ -161,7 +175,15 @@ pub fn in_redis(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         let held = bench.runtime.block_on(limiter.peek(&policy, Caller::new(0, 7))).unwrap();
         // What is left of it by now; the load ended a moment ago.
         let entries = policy.max() - held.remaining();
+        by_entries.push((entries, cost.median));
         table.row([format!("{millis} ms"), short(entries as f64), cost.to_string()]);
     }
     report.table(&table);
+    let ((few, short_log), (many, long_log)) = (by_entries[0], by_entries[by_entries.len() - 1]);
+    report.conclude(&format!(
+        "In Redis, a check of 60 sub-windows takes {} × the time of one window, and of a log of {many} entries {} × that of one \
+         of {few}.",
+        short(by_sub_windows[SUB_WINDOWS.len() - 1] / by_sub_windows[0]),
+        short(long_log / short_log),
+    ));
 }

@@ -1,20 +1,63 @@
-//! One check with nothing else in flight: how long it takes, and how many calls to the server it makes.
+//! One check with nothing else in flight: how long it takes, how many calls to the server it makes, and what the scheduler
+//! does in rounds that are much slower than the others.
 
 use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Bench, compare, two_windows};
+use super::{Bench, two_windows};
 use crate::caller::Caller;
 use crate::drive::Decider;
 use crate::ours::{self, Ours};
 use crate::report::{Goal, Report, Row};
 use crate::rivals::{Rival, Way, Wire};
-use crate::rounds::{Variant, find, take_turns};
+use crate::rounds::{Measured, Variant, find, take_turns};
+use crate::scheduling::{Scheduling, idles};
 use crate::server::Server;
-use crate::spread::Spread;
+use crate::spread::{Spread, short};
+use crate::table::Table;
 
 const OURS: &str = "ours";
+
+/// A round is slow when its median is this many times that of all rounds.
+const SLOW: f64 = 3.0;
+
+/// From so many times on that a core goes idle for each check, hand-overs wake idle cores.
+const HALTING: f64 = 0.5;
+
+/// What a round was like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Hand-overs go to threads on the same core, or on another one that has something to run.
+    Awake,
+    /// Hand-overs wake a core that has gone idle meanwhile.
+    Halting,
+    /// The median check took more than [`SLOW`] times as long as usual, for whatever reason.
+    Slow,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Awake, Self::Halting, Self::Slow];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Awake => "cores awake",
+            Self::Halting => "idle core woken",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+/// Checks one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    p50: f64,
+    p99: f64,
+    /// Of this process and the server, for a check.
+    scheduling: Scheduling,
+    /// Times that a core went idle, for a check.
+    idles: f64,
+}
 
 /// Measures and reports.
 pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
@@ -25,19 +68,33 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         ("a runtime with two threads", &bench.runtime),
         ("a runtime with one thread, as Actix's workers have", &single),
     ];
+    let mut slow = Vec::new();
     for (place, runtime) in places {
-        report.text(&format!("Median of a block of checks one after the other, in nanoseconds, on {place}:"));
+        report.text(&format!("Blocks of checks one after the other, on {place}:"));
         let mut variants = Vec::new();
         for way in [Way::Incr, Way::Empty, Way::Lean, Way::TwoKeys] {
             let rival = Rival::new(way, Wire::Single(runtime.block_on(servers[0].connect())), servers);
-            variants.push(block(bench, runtime, way.name(), rival));
+            variants.push(block(bench, servers, runtime, way.name(), rival));
         }
-        variants.push(block(bench, runtime, OURS, two_windows(&servers[0].url())));
+        variants.push(block(bench, servers, runtime, OURS, two_windows(&servers[0].url())));
         let measured = take_turns(bench.settings.goal_rounds.max(3) * 3, variants);
-        report.table(&compare(&measured, Way::Incr.name(), "p50 ns"));
-        let ratio = Spread::ratio(&find(&measured, OURS).rounds, &find(&measured, Way::Incr.name()).rounds);
-        report.goal(Goal::at_most(Row::Latency, format!("p50 on {place}"), 1.15, " × INCR", ratio));
+        report.table(&times(&measured));
+        let ratio = medians(find(&measured, OURS), find(&measured, Way::Lean.name()));
+        report.goal(Goal::at_most(Row::LoneCheck, format!("p50 on {place}"), 1.25, " × lean", ratio));
+        report.text(&format!(
+            "What the scheduler did for a check of these rounds. *Hand-overs* and *preemptions* are context switches of this \
+             process and of the server, *queued* is the time for which their threads could run and had no core, *idle cores* are \
+             the times that a core of the machine had nothing to run. *Slow* are rounds with a median of more than {SLOW} × \
+             that of all."
+        ));
+        report.table(&scheduler(&measured));
+        slow.push((place, measured));
     }
+    round_trips(bench, servers, report);
+    conclude(&slow, report);
+}
+
+fn round_trips(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let checks = 200;
     let decider = Ours::new(&ours::connect(&servers[0].url()), ours::builder().build());
     let before = servers[0].script_calls();
@@ -46,14 +103,24 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     }
     let calls = (servers[0].script_calls() - before) as f64 / checks as f64;
     let measured = format!("{calls:.2} script calls a check");
-    report.goal(Goal::new(Row::Latency, "round trips", "1", measured, (0.99..1.02).contains(&calls)));
+    report.goal(Goal::new(Row::LoneCheck, "round trips", "1", measured, (0.99..1.02).contains(&calls)));
 }
 
-/// The median of some checks, one after the other.
-fn block<'a>(bench: &Bench<'_>, runtime: &'a Runtime, name: &str, decider: impl Decider) -> Variant<'a, f64> {
+/// Some checks, one after the other.
+fn block<'a>(
+    bench: &Bench<'_>,
+    servers: &'a [Server],
+    runtime: &'a Runtime,
+    name: &str,
+    decider: impl Decider,
+) -> Variant<'a, Block> {
     let checks = (bench.settings.micro_times / 50).clamp(20, 400);
     Variant::new(name, move || {
         let decider = decider.clone();
+        let pids = [std::process::id(), servers[0].pid()];
+        let counts =
+            || pids.map(Scheduling::of_process).into_iter().fold(Scheduling::default(), |sum, one| sum + one);
+        let (counts_before, idles_before) = (counts(), idles());
         // As a task: what `block_on` itself runs is on another thread than the connection.
         let task = runtime.spawn(async move {
             let mut times = Vec::new();
@@ -62,8 +129,117 @@ fn block<'a>(bench: &Bench<'_>, runtime: &'a Runtime, name: &str, decider: impl 
                 assert!(decider.decide(Caller::new(0, number)).await, "a check was denied");
                 times.push(start.elapsed().as_nanos() as f64);
             }
-            Spread::of(times).median
+            times
         });
-        runtime.block_on(task).unwrap()
+        let times = runtime.block_on(task).unwrap();
+        let checks = checks as f64;
+        Block {
+            p50: Spread::quantile(&times, 0.5),
+            p99: Spread::quantile(&times, 0.99),
+            scheduling: (counts() - counts_before) / checks,
+            idles: (idles() - idles_before) / checks,
+        }
     })
+}
+
+/// How often the median of one is that of the other.
+fn medians(one: &Measured<Block>, other: &Measured<Block>) -> Spread {
+    Spread::ratio(&one.each(|block| block.p50), &other.each(|block| block.p50))
+}
+
+fn times(measured: &[Measured<Block>]) -> Table {
+    let mut table = Table::new(["what", "p50 ns", "× lean", "p99 ns", "× INCR", "slow rounds"]);
+    let (incr, lean) = (find(measured, Way::Incr.name()), find(measured, Way::Lean.name()));
+    for one in measured {
+        table.row([
+            one.name.clone(),
+            short(one.spread(|block| block.p50).median),
+            medians(one, lean).to_string(),
+            short(one.spread(|block| block.p99).median),
+            medians(one, incr).to_string(),
+            format!("{} of {}", of_kind(one, Kind::Slow).len(), one.rounds.len()),
+        ]);
+    }
+    table
+}
+
+/// The rounds of this kind.
+fn of_kind(one: &Measured<Block>, kind: Kind) -> Vec<Block> {
+    let slow = SLOW * one.spread(|block| block.p50).median;
+    let kind_of = |block: &Block| match block {
+        block if block.p50 > slow => Kind::Slow,
+        block if block.idles >= HALTING => Kind::Halting,
+        _ => Kind::Awake,
+    };
+    one.rounds.iter().filter(|block| kind_of(block) == kind).copied().collect()
+}
+
+/// What the scheduler did for a check, by kinds of rounds.
+fn scheduler(measured: &[Measured<Block>]) -> Table {
+    let mut table = Table::new([
+        "what",
+        "rounds",
+        "p50 us",
+        "× lean alike",
+        "p99 us",
+        "queued us",
+        "hand-overs",
+        "preemptions",
+        "migrations",
+        "idle cores",
+    ]);
+    let median = |blocks: &[Block], number: fn(&Block) -> f64| {
+        let numbers: Vec<f64> = blocks.iter().map(number).collect();
+        (!numbers.is_empty()).then(|| Spread::of(numbers).median)
+    };
+    let lean = find(measured, Way::Lean.name());
+    for (one, kind) in measured.iter().flat_map(|one| Kind::ALL.map(|kind| (one, kind))) {
+        let blocks = of_kind(one, kind);
+        let Some(p50) = median(&blocks, |block| block.p50 / 1000.0) else { continue };
+        let alike = median(&of_kind(lean, kind), |block| block.p50 / 1000.0);
+        let rest: [fn(&Block) -> f64; 6] = [
+            |block| block.p99 / 1000.0,
+            |block| block.scheduling.queue_ns / 1000.0,
+            |block| block.scheduling.hand_overs,
+            |block| block.scheduling.preemptions,
+            |block| block.scheduling.migrations,
+            |block| block.idles,
+        ];
+        let cells = [
+            one.name.clone(),
+            format!("{} {}", blocks.len(), kind.name()),
+            short(p50),
+            alike.map_or_else(|| "–".to_owned(), |lean| short(p50 / lean)),
+        ];
+        let rest = rest.map(|number| median(&blocks, number).map(short).unwrap_or_default());
+        table.row(cells.into_iter().chain(rest).collect::<Vec<_>>());
+    }
+    table
+}
+
+fn conclude(places: &[(&str, Vec<Measured<Block>>)], report: &mut Report) {
+    let (_, measured) = &places[places.len() - 1];
+    let p50 = |name| find(measured, name).spread(|block| block.p50).median / 1000.0;
+    let (ours, lean) = (p50(OURS), p50(Way::Lean.name()));
+    let slow = |name| -> usize {
+        places.iter().map(|(_, measured)| of_kind(find(measured, name), Kind::Slow).len()).sum()
+    };
+    let rounds: usize = places.iter().map(|(_, measured)| find(measured, OURS).rounds.len()).sum();
+    let blocks: Vec<Block> =
+        places.iter().flat_map(|(_, measured)| of_kind(find(measured, OURS), Kind::Slow)).collect();
+    let switches = blocks.iter().map(|block| block.scheduling.hand_overs + block.scheduling.preemptions);
+    let switches = if blocks.is_empty() {
+        String::new()
+    } else {
+        format!(", with {} context switches a check", short(switches.sum::<f64>() / blocks.len() as f64))
+    };
+    report.conclude(&format!(
+        "A check adds {} us to a request of an idle Actix worker, {} us more than a plain script. Rounds in which a check \
+         took more than {SLOW} × the median: {} of {rounds}{switches} (a plain script {}, INCR {}).",
+        short(ours),
+        short(ours - lean),
+        blocks.len(),
+        slow(Way::Lean.name()),
+        slow(Way::Incr.name()),
+    ));
 }

@@ -1,38 +1,201 @@
 //! What a check costs the server alone: commands are sent in one write, so that system calls do not count.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratelimit_actix::{Policy, RateLimiter, RedisStore};
+use redis::aio::MultiplexedConnection;
+
 use super::{Bench, compare};
 use crate::caller::Caller;
-use crate::cpu;
-use crate::report::Report;
-use crate::rivals::{Rival, Way, Wire};
-use crate::rounds::{Variant, take_turns};
+use crate::ours::{self, DEADLINE};
+use crate::recorder::{Call, record};
+use crate::report::{Goal, Report, Row};
+use crate::rivals::Way;
+use crate::rounds::{Measured, Variant, find, take_turns};
 use crate::server::Server;
+use crate::spread::{Spread, short};
+use crate::{MAX, cpu};
 
-/// Commands in one write.
-const BATCH: u64 = 1000;
+/// Checks in one write, each of another caller.
+const CHECKS: u64 = 1024;
+
+/// Callers in a call.
+const SIZES: [u64; 3] = [1, 16, 128];
+
+/// The window of checks that find a state of the window before.
+const SHORT_WINDOW: Duration = Duration::from_millis(100);
+
+/// A window that does not end while it is measured.
+const LONG_WINDOW: Duration = Duration::from_secs(3600);
+
+/// What becomes of a check of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Passed,
+    Denied,
+    /// Passed, and the state is one of the window before.
+    Rolled,
+}
+
+impl Case {
+    const ALL: [Self; 3] = [Self::Passed, Self::Denied, Self::Rolled];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Denied => "denied",
+            Self::Rolled => "window rolled",
+        }
+    }
+
+    fn policy(self) -> Policy {
+        match self {
+            Self::Passed => ours::builder().build(),
+            Self::Denied => Policy::builder("denied").max(1).window(LONG_WINDOW).build(),
+            Self::Rolled => Policy::builder("rolled").max(MAX).window(SHORT_WINDOW).build(),
+        }
+    }
+
+    /// What a check cost in a call of this size with the scripts before each algorithm was written once in Lua, × lean; and
+    /// the goal, as a part of that. Measured like the rest of this section, by calls of the same bytes to the old scripts.
+    const fn before(self, size: u64) -> Option<(f64, f64)> {
+        match (self, size) {
+            (Self::Passed, 16) => Some((0.85, 0.95)),
+            (Self::Passed, 128) => Some((0.80, 0.95)),
+            (Self::Denied, 16) => Some((1.61, 0.5)),
+            (Self::Denied, 128) => Some((1.43, 0.5)),
+            (Self::Rolled, 16) => Some((2.43, 0.9)),
+            (Self::Rolled, 128) => Some((2.37, 0.9)),
+            _ => None,
+        }
+    }
+
+    /// The goal for calls about one key, × lean.
+    const fn goal(self) -> f64 {
+        match self {
+            Self::Passed => 1.8,
+            Self::Denied => 1.6,
+            Self::Rolled => 2.3,
+        }
+    }
+}
 
 /// Measures and reports.
 pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     servers[0].flush();
     report.section("What a check costs the server");
-    report.text(
-        "Nanoseconds of Redis's processor time, 1000 commands in one write over 200 callers. Only of ways that are one \
-         command; ours decides many checks with one, so its cost is in the table of the throughput.",
-    );
+    report.text(&format!(
+        "Nanoseconds of Redis's processor time for a check, {CHECKS} checks of as many callers in one write. Only of ways \
+         that are one command. Ours are the calls that the limiter makes under load, recorded and sent again."
+    ));
     let ways = Way::ALL.into_iter().filter(|way| way.is_one_command());
-    let variants = ways.map(|way| {
-        let wire = bench.runtime.block_on(servers[0].connect());
-        let rival = Rival::new(way, Wire::Single(wire.clone()), servers);
-        Variant::new(way.name(), move || {
-            let mut pipe = redis::pipe();
-            for i in 0..BATCH {
-                pipe.add_command(rival.command(Caller::new(0, i % 200))).ignore();
-            }
-            let before = cpu::of_servers(servers);
-            let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
-            (cpu::of_servers(servers) - before) / BATCH as f64
+    let mut variants: Vec<Variant<'_, f64>> = ways
+        .map(|way| {
+            let rival = super::rival(bench, servers, way);
+            let commands = (0..CHECKS).map(move |number| rival.command(Caller::new(0, number)));
+            replay(bench, servers, way.name(), move || commands.clone().collect())
         })
-    });
-    let measured = take_turns(bench.settings.micro_rounds, variants.collect());
-    report.table(&compare(&measured, Way::Empty.name(), "ns"));
+        .collect();
+    for (case, size) in Case::ALL.into_iter().flat_map(|case| SIZES.map(|size| (case, size))) {
+        let calls = calls(bench, servers, &case.policy(), size);
+        let wire = bench.runtime.block_on(servers[0].connect());
+        let commands = move || {
+            let commands: Vec<_> = calls.iter().map(Call::command).collect();
+            if case == Case::Rolled {
+                send(bench, &wire, commands.clone());
+                // From here on the states are those of the window before.
+                std::thread::sleep(SHORT_WINDOW);
+            }
+            commands
+        };
+        variants.push(replay(bench, servers, &name(case, size), commands));
+    }
+    let measured = take_turns(bench.settings.goal_rounds, variants);
+    report.table(&compare(&measured, Way::Lean.name(), "ns"));
+    goals(&measured, report);
+    let cost = |size| find(&measured, &name(Case::Passed, size)).spread(|ns| *ns).median;
+    report.conclude(&format!(
+        "One core of Redis decides at most {} checks a second one by one, and {} in the calls that form under load.",
+        short(1e9 / cost(SIZES[0])),
+        short(1e9 / cost(SIZES[2])),
+    ));
+}
+
+fn name(case: Case, size: u64) -> String {
+    let calls = if size == 1 { "one check a call".to_owned() } else { format!("calls of {size} keys") };
+    format!("ours, {calls}, {}", case.name())
+}
+
+fn goals(measured: &[Measured<f64>], report: &mut Report) {
+    let lean = find(measured, Way::Lean.name());
+    for (size, case) in SIZES.into_iter().flat_map(|size| Case::ALL.map(|case| (size, case))) {
+        let ratio = Spread::ratio(&find(measured, &name(case, size)).rounds, &lean.rounds);
+        let Some((before, part)) = case.before(size) else {
+            report.goal(Goal::at_most(Row::CostOfOne, case.name(), case.goal(), " × lean", ratio));
+            continue;
+        };
+        let Spread { low, median, high } = ratio;
+        let against = Spread { low: low / before, median: median / before, high: high / before };
+        let what = format!("{size} keys, {}", case.name());
+        let aim = format!("≤ {part} × before, which was {before} × lean");
+        let measured = format!("{against} ×, {} × lean", short(median));
+        report.goal(Goal::new(Row::CostOfBatch, what, aim, measured, against.median <= part));
+    }
+}
+
+/// Commands in one write; the measurement is nanoseconds of the server for a check.
+fn replay<'a>(
+    bench: &'a Bench<'_>,
+    servers: &'a [Server],
+    name: &str,
+    commands: impl Fn() -> Vec<redis::Cmd> + 'a,
+) -> Variant<'a, f64> {
+    let wire = bench.runtime.block_on(servers[0].connect());
+    Variant::new(name, move || {
+        let commands = commands();
+        let before = cpu::of_servers(servers);
+        send(bench, &wire, commands);
+        (cpu::of_servers(servers) - before) / CHECKS as f64
+    })
+}
+
+/// Sends commands in one write, and waits for the replies.
+fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cmd>) {
+    let mut pipe = redis::pipe();
+    for command in commands {
+        pipe.add_command(command).ignore();
+    }
+    let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
+}
+
+/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them.
+fn calls(bench: &Bench<'_>, servers: &[Server], policy: &Policy, size: u64) -> Vec<Call> {
+    let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
+    let limiter = ours::ready(RateLimiter::new(store.build().unwrap()));
+    let next = AtomicU64::new(0);
+    let mut calls = Vec::new();
+    // Calls have as many requests as come while another is in flight, so that some of any size are among those of a load.
+    let tasks = if size == 1 { 1 } else { 2 * size };
+    for _ in 0..100 {
+        let load = async {
+            let checks = (0..tasks).map(|_| async {
+                for _ in 0..50 {
+                    let caller = Caller::new(0, next.fetch_add(1, Ordering::Relaxed));
+                    assert!(
+                        !limiter.check(policy, caller).await.unwrap().is_degraded(),
+                        "decided without Redis"
+                    );
+                }
+            });
+            futures_util::future::join_all(checks).await
+        };
+        let made = record(&servers[0], || drop(bench.runtime.block_on(load)));
+        calls.extend(made.into_iter().filter(|call| call.keys() as u64 == size));
+        if calls.len() as u64 >= CHECKS / size {
+            calls.truncate((CHECKS / size) as usize);
+            return calls;
+        }
+    }
+    panic!("a load of {tasks} requests made only {} calls about {size} callers", calls.len());
 }

@@ -6,17 +6,18 @@ use super::{Bench, contender, rival, two_windows};
 use crate::caller::Callers;
 use crate::drive::{Load, Yield};
 use crate::ours::{self, Ours};
+use crate::plot::{Line, Plot};
 use crate::report::{Goal, Report, Row};
 use crate::rivals::Way;
 use crate::rounds::{Measured, Variant, find, take_turns};
 use crate::server::Server;
-use crate::spread::{Spread, short};
-use crate::svg::{Line, Plot};
+use crate::spread::{Spread, round, short};
 use crate::table::Table;
 
 /// Our two-window counter, the default.
 pub(crate) const OURS: &str = "ours, two windows";
-const TASKS: [u64; 4] = [1, 8, 64, 512];
+/// Tasks of the loads.
+pub(crate) const TASKS: [u64; 4] = [1, 8, 64, 512];
 /// The deciders that are measured at every size.
 const ALWAYS: [Way; 3] = [Way::Incr, Way::Lean, Way::TwoKeys];
 
@@ -25,35 +26,61 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let settings = bench.settings;
     report.section("Throughput through Redis");
     report.text("512 tasks over 1000 callers, each asking again as soon as it has its answer:");
-    let many = all_contenders(bench, servers);
-    report.table(&costs(&many));
-    let mut goal = |row, way: Way, least, measured: &[Measured<Yield>]| {
-        let ratio = faster(find(measured, OURS), find(measured, way.name()));
-        report.goal(Goal::at_least(row, format!("against {}", way.name()), least, " ×", ratio));
-    };
-    goal(Row::Throughput, Way::Lean, 4.0, &many);
-    goal(Row::Throughput, Way::TwoKeys, 6.0, &many);
-    goal(Row::Throughput, Way::Incr, 2.0, &many);
-    let hot = duel(bench, servers, 512, 1, settings.goal_rounds);
-    goal(Row::HotCaller, Way::Lean, 10.0, &hot);
-    report.text("512 tasks, one caller:");
-    report.table(&costs(&hot));
-
+    report.table(&costs(&all_contenders(bench, servers)));
     for (callers, name) in [(1, "one caller"), (1000, "1000 callers"), (settings.crowd, "many callers")] {
         let file = format!("throughput-{}", name.replace(' ', "-"));
         let title = if callers > 1000 {
-            format!("{} callers, mostly not seen before", short(callers as f64).replace(".00", ""))
+            format!("{} callers, mostly not seen before", round(callers as f64))
         } else {
             name.to_owned()
         };
-        sweep(bench, servers, callers, &title, &file, report);
+        let rounds = if callers == 1000 { settings.goal_rounds } else { settings.rounds };
+        let cells = TASKS.map(|tasks| duel(bench, servers, tasks, callers, rounds));
+        sweep(&cells, &title, &file, report);
+        if callers == 1000 {
+            goals(&cells, report);
+        }
     }
 }
 
+/// The goals for 1000 callers, and what follows from the numbers.
+fn goals(cells: &[Vec<Measured<Yield>>; 4], report: &mut Report) {
+    let against = |tasks, way: Way| {
+        let cell =
+            &cells[TASKS.iter().position(|one| *one == tasks).expect("a number of tasks that is measured")];
+        faster(find(cell, OURS), find(cell, way.name()))
+    };
+    for (tasks, way, least) in [
+        (8, Way::Lean, 1.0),
+        (64, Way::Lean, 1.15),
+        (512, Way::Lean, 1.7),
+        (512, Way::TwoKeys, 3.3),
+        (512, Way::Incr, 1.2),
+    ] {
+        let what = format!("{tasks} tasks, against {}", way.name());
+        report.goal(Goal::at_least(Row::SingleServer, what, least, " ×", against(tasks, way)));
+    }
+    let ratios = TASKS.map(|tasks| (tasks, against(tasks, Way::Lean)));
+    report.conclude(&versus_lean(&[("1000 callers".to_owned(), ratios.to_vec())]));
+}
+
+/// What follows from the ratios of ours to one lean EVALSHA a check, by tasks, for each number of callers.
+pub(crate) fn versus_lean(cells: &[(String, Vec<(u64, Spread)>)]) -> String {
+    let cells = cells.iter().map(|(callers, ratios)| {
+        let all = ratios.iter().map(|(tasks, ratio)| format!("{} × with {tasks}", short(ratio.median)));
+        let slower =
+            ratios.iter().filter(|(_, ratio)| ratio.median < 1.0).map(|(tasks, _)| tasks.to_string());
+        let (all, slower) = (all.collect::<Vec<_>>().join(", "), slower.collect::<Vec<_>>().join(", "));
+        let follows =
+            if slower.is_empty() { "never slower".to_owned() } else { format!("slower with {slower}") };
+        format!("{callers}: {all}: {follows}")
+    });
+    let cells = cells.collect::<Vec<_>>().join("; ");
+    format!("Decisions a second against a plain script, by requests in flight. {cells}.")
+}
+
 /// One number of callers at every number of tasks.
-fn sweep(bench: &Bench<'_>, servers: &[Server], callers: u64, title: &str, file: &str, report: &mut Report) {
-    let cells: Vec<_> =
-        TASKS.iter().map(|&tasks| duel(bench, servers, tasks, callers, bench.settings.rounds)).collect();
+fn sweep(cells: &[Vec<Measured<Yield>>; 4], title: &str, file: &str, report: &mut Report) {
     let names: Vec<String> = cells[0].iter().map(|one| one.name.clone()).collect();
     let head = ["1/s, by tasks".to_owned()].into_iter().chain(TASKS.map(|tasks| tasks.to_string()));
     let mut table = Table::new(head.collect::<Vec<_>>());
@@ -106,7 +133,7 @@ fn all_contenders(bench: &Bench<'_>, servers: &[Server]) -> Vec<Measured<Yield>>
         let name = format!("ours, {name}");
         variants.push(contender(bench, servers, &name, Ours::new(&limiter, policy), load));
     }
-    take_turns(bench.settings.goal_rounds, variants)
+    take_turns(bench.settings.rounds, variants)
 }
 
 /// A load; one caller alone is another one each time, so that the limit is never reached.
@@ -135,4 +162,20 @@ pub(crate) fn costs(measured: &[Measured<Yield>]) -> Table {
         table.row([one.name.clone()].into_iter().chain(numbers.into_iter().flatten()).collect::<Vec<_>>());
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_follow_from_the_ratios() {
+        let words = |first, second| {
+            let spread = |median| Spread { low: median, median, high: median };
+            versus_lean(&[("7 callers".to_owned(), vec![(1, spread(first)), (8, spread(second))])])
+        };
+        assert!(words(0.5, 1.0).ends_with("7 callers: 0.50 × with 1, 1.00 × with 8: slower with 1."));
+        assert!(words(0.5, 0.9).ends_with("slower with 1, 8."));
+        assert!(words(1.0, 1.1).ends_with("never slower."));
+    }
 }

@@ -1,0 +1,140 @@
+//! A limit on a real Actix server: requests over sockets, with the server in a process of its own.
+
+use super::Bench;
+use crate::children::Web;
+use crate::cpu;
+use crate::http_load::Connections;
+use crate::report::{Goal, Report, Row};
+use crate::rounds::{Measured, Variant, find, take_turns};
+use crate::server::Server;
+use crate::spread::{Spread, short};
+use crate::table::Table;
+
+const BARE: &str = "bare";
+const LEAN: &str = "lean";
+const OURS: &str = "ours";
+/// What the program of the server calls its limits, and what the report calls them.
+const LIMITS: [(&str, &str); 3] = [
+    (BARE, "no limit"),
+    (LEAN, "one lean EVALSHA a request, on a connection of each worker"),
+    (OURS, "ours, the attribute"),
+];
+
+const CONNECTIONS: [usize; 3] = [2, 32, 256];
+/// The number of connections that has a goal.
+const GOAL: usize = 32;
+const CALLERS: u64 = 1000;
+
+/// What a load got.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    per_second: f64,
+    /// Nanoseconds of processor time of the web server for a request.
+    web_ns: f64,
+    /// Nanoseconds of processor time of Redis for a request.
+    redis_ns: f64,
+    /// Script calls for a request.
+    calls: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// Measures and reports.
+pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    servers[0].flush();
+    report.section("A real Actix server");
+    report.text(&format!(
+        "`HttpServer` with two workers in a process of its own, keep-alive connections from one thread of another process, \
+         {CALLERS} callers in a header field. All of them and Redis share the cores of the machine, so that the client takes \
+         a part of each request's time in all rows alike."
+    ));
+    for connections in CONNECTIONS {
+        let measured = race(bench, servers, connections);
+        report.text(&format!("{connections} connections:"));
+        report.table(&table(&measured));
+        if connections == GOAL {
+            let ratio = faster(&measured, OURS, LEAN);
+            let what = format!("{connections} connections, requests/s");
+            report.goal(Goal::at_least(Row::Actix, what, 1.0, " × lean", ratio));
+            conclude(&measured, report);
+        }
+    }
+}
+
+/// All limits under the same load.
+fn race(bench: &Bench<'_>, servers: &[Server], connections: usize) -> Vec<Measured<Served>> {
+    let variants = LIMITS.iter().map(|(limit, _)| {
+        let web = Web::start(bench.programs.web, limit, &servers[0].url());
+        let mut connections = Connections::open(web.port(), connections, CALLERS);
+        Variant::new(*limit, move || serve(bench, servers, &web, &mut connections))
+    });
+    take_turns(bench.settings.goal_rounds, variants.collect())
+}
+
+fn serve(bench: &Bench<'_>, servers: &[Server], web: &Web, connections: &mut Connections) -> Served {
+    let calls = servers[0].script_calls();
+    let (web_ns, redis_ns) = (cpu::of_process(web.pid()), cpu::of_servers(servers));
+    let responses = connections.load(bench.settings.span);
+    let (web_ns, redis_ns) = (cpu::of_process(web.pid()) - web_ns, cpu::of_servers(servers) - redis_ns);
+    let calls = servers[0].script_calls() - calls;
+    let number = responses.times.len() as f64;
+    let micros = |part| Spread::quantile(&responses.times, part) / 1000.0;
+    Served {
+        per_second: number / responses.seconds,
+        web_ns: web_ns / number,
+        redis_ns: redis_ns / number,
+        calls: calls as f64 / number,
+        p50_us: micros(0.5),
+        p99_us: micros(0.99),
+    }
+}
+
+/// How often one is as fast as the other.
+fn faster(measured: &[Measured<Served>], one: &str, other: &str) -> Spread {
+    let rates = |name| find(measured, name).each(|served| served.per_second);
+    Spread::ratio(&rates(one), &rates(other))
+}
+
+fn table(measured: &[Measured<Served>]) -> Table {
+    let mut table = Table::new([
+        "what",
+        "requests/s",
+        "× lean",
+        "web server ns",
+        "over no limit",
+        "Redis ns",
+        "script calls",
+        "p50 us",
+        "p99 us",
+    ]);
+    let bare = find(measured, BARE).each(|served| served.web_ns);
+    for (limit, name) in LIMITS {
+        let one = find(measured, limit);
+        let median = |number: fn(&Served) -> f64| short(one.spread(number).median);
+        table.row([
+            name.to_owned(),
+            median(|served| served.per_second),
+            faster(measured, limit, LEAN).to_string(),
+            median(|served| served.web_ns),
+            Spread::difference(&one.each(|served| served.web_ns), &bare).to_string(),
+            median(|served| served.redis_ns),
+            median(|served| served.calls),
+            median(|served| served.p50_us),
+            median(|served| served.p99_us),
+        ]);
+    }
+    table
+}
+
+fn conclude(measured: &[Measured<Served>], report: &mut Report) {
+    let left = |name| 100.0 * faster(measured, name, BARE).median;
+    let p99 = |name| find(measured, name).spread(|served| served.p99_us).median;
+    report.conclude(&format!(
+        "At {GOAL} connections a server that does nothing else keeps {:.0} % of its requests/s with a limit through Redis \
+         ({:.0} % with a plain script), and its p99 goes from {} to {} us.",
+        left(OURS),
+        left(LEAN),
+        short(p99(BARE)),
+        short(p99(OURS)),
+    ));
+}
