@@ -29,7 +29,7 @@ mod step;
 mod tests;
 mod token_bucket;
 
-pub use self::decide::Mode;
+pub use self::decide::Operation;
 pub(crate) use self::decide::{Member, decide, decide_one};
 pub(crate) use self::slots::{StateSlots, decide_slots};
 pub use self::state::State;

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 /// Whether a decision charges what it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mode {
+pub enum Operation {
     /// An admitted group is charged.
     Check,
     /// Nothing is charged; the outcome is that of a check at the same instant.
@@ -40,11 +40,11 @@ pub(crate) fn decide(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));
+        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, operation));
     }
     let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
     // For each member, the index of its state in `distinct`.
@@ -78,7 +78,7 @@ pub(crate) fn decide(
     let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
     let allowed =
         available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
-    let charged = allowed && mode == Mode::Check;
+    let charged = allowed && operation == Operation::Check;
     if charged {
         for state in &mut distinct {
             state.unpacked.step_mut().charge(state.policy, at, state.cost);
@@ -121,7 +121,7 @@ struct DistinctState<'a> {
 }
 
 impl State {
-    /// Decides about one limit at `now`, and charges `cost` units if they fit and the mode is [`Mode::Check`].
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`].
     ///
     /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
     /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
@@ -131,16 +131,16 @@ impl State {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_core::store::toolkit::{Mode, State};
+    /// use ratelimit_core::store::toolkit::{Operation, State};
     /// use ratelimit_core::{Policy, Timestamp};
     ///
     /// let policy = Policy::new("k", 10, Duration::from_secs(60));
     /// let mut state = State::new(&policy);
-    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Mode::Check);
+    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Operation::Check);
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
-    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, mode: Mode) -> Outcome {
-        decide_one(policy, cost, self, now, mode)
+    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
+        decide_one(policy, cost, self, now, operation)
     }
 }
 
@@ -150,11 +150,11 @@ pub(crate) fn decide_one(
     cost: u64,
     state: &mut State,
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> Outcome {
     let at = now.as_micros();
     let (mut unpacked, moved_out) = state.unpack(policy, at);
-    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, mode));
+    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
     if dirty || moved_out {
         state.pack(unpacked);
     }
@@ -162,12 +162,18 @@ pub(crate) fn decide_one(
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
-fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+fn decide_step(
+    state: &mut impl Step,
+    policy: &Policy,
+    now: u64,
+    cost: u64,
+    operation: Operation,
+) -> (Outcome, bool) {
     let mut dirty = state.advance(policy, now);
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
     let verdict = if available.is_some_and(|available| cost <= available) {
-        if mode == Mode::Check {
+        if operation == Operation::Check {
             state.charge(policy, now, cost);
             remaining -= cost;
             dirty = true;

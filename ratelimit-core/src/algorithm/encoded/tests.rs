@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Mode, decide_one};
+use crate::algorithm::{Operation, decide_one};
 
 const LOG: Algorithm = Algorithm::SlidingWindowLog;
 const NOW: Timestamp = Timestamp::from_micros(50_000_000);
@@ -33,7 +33,7 @@ fn newer_entries_of_a_log_are_merged() {
         (10, 110_000_001),
     ] {
         let mut state = State::decode(&policy, &reply, NOW, 1).unwrap();
-        let outcome = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
+        let outcome = decide_one(&policy, cost, &mut state, NOW, Operation::Check);
         assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
         assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
     }
@@ -45,7 +45,7 @@ fn a_wrong_sum_counts_as_it_did_in_the_script() {
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
         let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), 0).unwrap();
-        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Mode::Check);
+        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Operation::Check);
         assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
     }
 }
@@ -103,7 +103,7 @@ fn the_largest_numbers_do_not_overflow() {
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
             let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();
-            let outcome = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
+            let outcome = decide_one(&policy, 1, &mut state, NOW, Operation::Check);
             assert!(!outcome.is_allowed(), "{}", policy.algorithm());
         }
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{Mode, encoded};
+use crate::algorithm::{Operation, encoded};
 use crate::check::Check;
 use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::StateKey;
@@ -61,7 +61,7 @@ impl LimitArg {
 /// A group of limits to decide together.
 #[derive(Debug)]
 pub(in crate::store::redis) struct Request {
-    pub(in crate::store::redis) mode: Mode,
+    pub(in crate::store::redis) operation: Operation,
     pub(in crate::store::redis) limits: SmallVec<[LimitArg; 1]>,
 }
 
@@ -75,7 +75,7 @@ pub(in crate::store::redis) struct Batch {
 
 /// A request; each of its limits is the index of the key, and the cost.
 pub(super) struct RequestEntry {
-    pub(super) mode: Mode,
+    pub(super) operation: Operation,
     pub(super) limits: SmallVec<[(u16, u64); 1]>,
 }
 

@@ -7,7 +7,7 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::batch::Batch;
-use crate::algorithm::{Member, Mode, State, decide, decide_one};
+use crate::algorithm::{Member, Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -47,12 +47,12 @@ impl Batch {
                 Some(_) => return None,
             };
             let limits = request.limits.iter().map(|&(key, _)| (key, charged[usize::from(key)])).collect();
-            if verdict == Verdict::Allowed && request.mode == Mode::Check {
+            if verdict == Verdict::Allowed && request.operation == Operation::Check {
                 for &(key, cost) in &request.limits {
                     charged[usize::from(key)] += cost;
                 }
             }
-            Some(Reply { states: Arc::clone(&states), verdict, mode: request.mode, limits })
+            Some(Reply { states: Arc::clone(&states), verdict, operation: request.operation, limits })
         });
         replies.collect()
     }
@@ -87,7 +87,7 @@ enum Verdict {
 pub(in crate::store::redis) struct Reply {
     states: Arc<FoundStates>,
     verdict: Verdict,
-    mode: Mode,
+    operation: Operation,
     /// For each limit the index of its key, and the units that earlier requests of the batch took there.
     limits: SmallVec<[(u16, u64); 1]>,
 }
@@ -106,7 +106,7 @@ impl Reply {
         let at = self.states.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
-            GroupOutcome::from_one(decide_one(check.policy(), check.cost(), &mut state, at, self.mode))
+            GroupOutcome::from_one(decide_one(check.policy(), check.cost(), &mut state, at, self.operation))
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
@@ -120,7 +120,7 @@ impl Reply {
                 };
                 members.push(Member { policy: check.policy(), cost: check.cost(), state });
             }
-            decide(&members, &mut states, at, self.mode)
+            decide(&members, &mut states, at, self.operation)
         };
         match self.verdict {
             Verdict::Allowed if outcome.is_allowed() => Ok(outcome),

@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::policy::MAX_UNITS;
 use crate::reservation::Charge;
 use crate::store::redis::command::{Keys, ScriptCall};
@@ -51,11 +51,11 @@ impl Encoder {
         let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
         let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
         let mut body = Vec::with_capacity(32 * requests.len());
-        let encoded = requests.into_iter().map(|Request { mode, limits }| {
+        let encoded = requests.into_iter().map(|Request { operation, limits }| {
             #[allow(clippy::cast_precision_loss, reason = "a group is small")]
             let size = limits.len() as f64;
-            body.extend_from_slice(&if mode == Mode::Peek { -size } else { size }.to_le_bytes());
-            let is_plain = limits.len() == 1 && mode == Mode::Check;
+            body.extend_from_slice(&if operation == Operation::Peek { -size } else { size }.to_le_bytes());
+            let is_plain = limits.len() == 1 && operation == Operation::Check;
             let limits = limits.into_iter().map(|LimitArg { key, policy, cost }| {
                 let known = policies.iter().rposition(|other| *other == policy);
                 let policy = short(known.unwrap_or_else(|| {
@@ -79,7 +79,7 @@ impl Encoder {
                 push(&mut body, cost);
                 (index, cost)
             });
-            RequestEntry { mode, limits: limits.collect() }
+            RequestEntry { operation, limits: limits.collect() }
         });
         let requests = encoded.collect();
         let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
