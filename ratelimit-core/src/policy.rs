@@ -216,6 +216,11 @@ impl Policy {
         }
     }
 
+    /// [`block`](Self::block) in microseconds; 0 for a limit that does not block.
+    pub(crate) const fn block_us(&self) -> u64 {
+        self.block_us
+    }
+
     /// Whether this limit denies requests, or only reports what it would deny.
     pub const fn mode(&self) -> Mode {
         self.mode

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::block;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
@@ -12,10 +13,12 @@ use crate::policy::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// An admitted group is charged.
+    /// An admitted group is charged. A limit with a [block](Policy::block) that denies it begins the block.
     Check,
-    /// Nothing is charged; the outcome is that of a check at the same instant.
+    /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same instant.
     Peek,
+    /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
+    Judge,
 }
 
 /// One limit of a group, as [`decide`] takes it.
@@ -59,6 +62,7 @@ pub(crate) fn decide(
                     policy: member.policy,
                     unpacked,
                     cost: 0,
+                    block_us: 0,
                     dirty,
                 });
                 distinct.len() - 1
@@ -85,14 +89,30 @@ pub(crate) fn decide(
             state.dirty = true;
         }
     }
+    if !allowed && operation != Operation::Peek {
+        for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
+            let state = &mut distinct[*index];
+            if !fits(*available, state.cost) && state.unpacked.may_be_blocked(member.policy, at, state.cost) {
+                state.block_us = state.block_us.max(member.policy.block_us());
+            }
+        }
+        for state in distinct.iter_mut().filter(|state| state.block_us > 0) {
+            state.unpacked = Unpacked::Blocked(block::State::begin(at, state.block_us));
+            state.dirty = true;
+        }
+    }
     let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
-        let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
+        let state = &distinct[*index];
+        let (cost, step) = (state.cost, state.unpacked.step());
         let verdict = if fits(*available, cost) {
             Verdict::Allowed
         } else {
             Verdict::denied(step.retry_after(member.policy, at, cost))
         };
-        let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
+        let remaining = match available {
+            Some(available) if state.block_us == 0 => available - if charged { cost } else { 0 },
+            _ => 0,
+        };
         let reset_after_us = step.resets_at().saturating_sub(at);
         let limit = member.policy.capacity();
         let outcome =
@@ -116,8 +136,20 @@ struct DistinctState<'a> {
     policy: &'a Policy,
     unpacked: Unpacked,
     cost: u64,
+    /// Length of the block that begins now, in microseconds; 0 for none.
+    block_us: u64,
     /// Whether the state must be packed again even if nothing is charged.
     dirty: bool,
+}
+
+impl Unpacked {
+    /// Whether a denial of `cost`, which does not fit, begins a block: under a policy with one, unless it has begun already, or
+    /// unless the cost never passes.
+    fn may_be_blocked(&self, policy: &Policy, now: u64, cost: u64) -> bool {
+        policy.block_us() > 0
+            && !matches!(self, Self::Blocked(_))
+            && self.step().retry_after(policy, now, cost).is_some()
+    }
 }
 
 impl State {
@@ -154,7 +186,13 @@ pub(crate) fn decide_one(
 ) -> Outcome {
     let at = now.as_micros();
     let (mut unpacked, moved_out) = state.unpack(policy, at);
-    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
+    let (mut outcome, mut dirty) =
+        each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
+    if !outcome.is_allowed() && operation != Operation::Peek && unpacked.may_be_blocked(policy, at, cost) {
+        let mut block = block::State::begin(at, policy.block_us());
+        (outcome, _) = decide_step(&mut block, policy, at, cost, Operation::Judge);
+        (unpacked, dirty) = (Unpacked::Blocked(block), true);
+    }
     if dirty || moved_out {
         state.pack(unpacked);
     }

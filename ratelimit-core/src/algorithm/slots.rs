@@ -13,8 +13,8 @@ pub(crate) trait StateSlots {
     /// Names the place of one state.
     type Slot: Copy + PartialEq;
 
-    /// The state in a slot, if there is one: taken out for a check, which moves a long log instead of copying it, and copied
-    /// for a peek.
+    /// The state in a slot, if there is one: copied for a peek, and otherwise taken out, which moves a long log instead of
+    /// copying it.
     fn load(&mut self, slot: Self::Slot, policy: &Policy, operation: Operation) -> Option<State>;
 
     /// Stores a state.
@@ -39,7 +39,7 @@ pub(crate) fn decide_slots<T: StateSlots>(
         let known = distinct.iter().position(|&(other, _)| other == slot);
         let state = known.unwrap_or_else(|| {
             let found = table.load(slot, policy, operation);
-            distinct.push((slot, found.is_some() && operation == Operation::Check));
+            distinct.push((slot, found.is_some() && operation != Operation::Peek));
             states.push(found.unwrap_or_else(|| State::new(policy)));
             distinct.len() - 1
         });

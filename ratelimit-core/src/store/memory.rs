@@ -233,9 +233,9 @@ impl StateSlots for LockedShards<'_> {
     fn load(&mut self, (shard, digest): Self::Slot, policy: &Policy, operation: Operation) -> Option<State> {
         let entry = self.shards[shard].find(digest)?;
         Some(match operation {
-            // The entry stays, so that its place in the table is found again.
-            Operation::Check => mem::replace(&mut entry.state, State::new(policy)),
             Operation::Peek => entry.state.clone(),
+            // The entry stays, so that its place in the table is found again.
+            Operation::Check | Operation::Judge => mem::replace(&mut entry.state, State::new(policy)),
         })
     }
 

@@ -159,8 +159,8 @@ impl<T: StateTable> StateSlots for TableSlots<'_, T> {
 
     fn load(&mut self, digest: u128, _: &Policy, operation: Operation) -> Option<State> {
         match operation {
-            Operation::Check => self.0.take(digest),
             Operation::Peek => self.0.get(digest),
+            Operation::Check | Operation::Judge => self.0.take(digest),
         }
     }
 

@@ -118,13 +118,22 @@ impl GroupClient {
             }
         }
         let allowed = denied.is_none();
-        let denied_at = denied.as_ref().map(|(_, outcome)| outcome.at());
-        if operation == Operation::Peek || !allowed {
-            // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit.
+        let (denied_at, denied_index) = match &denied {
+            Some((index, outcome)) => (Some(outcome.at()), *index),
+            None => (None, callers.len()),
+        };
+        if operation != Operation::Check || !allowed {
+            // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit. A caller that
+            // was not judged so far may exceed a limit as well, which begins its block.
             let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
                 .map(|(index, caller)| match denied.take_if(|(known, _)| *known == index) {
                     Some((_, outcome)) => PeekedOutcome::Known(outcome),
-                    None => PeekedOutcome::Pending(self.submit(&caller.checks, Operation::Peek, deadline)),
+                    None => {
+                        let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
+                        let judged = index > denied_index && may_block;
+                        let operation = if judged { Operation::Judge } else { Operation::Peek };
+                        PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
+                    }
                 })
                 .collect();
             outcomes.clear();

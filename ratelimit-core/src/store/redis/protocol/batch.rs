@@ -15,6 +15,8 @@ pub(in crate::store::redis) struct PolicyArg {
     pub(super) window_us: u64,
     /// Burst of a token bucket; sub-windows of other algorithms.
     pub(super) parameter: u64,
+    /// Length of a block in microseconds; 0 for none.
+    pub(super) block_us: u64,
 }
 
 impl PolicyArg {
@@ -24,7 +26,8 @@ impl PolicyArg {
             Parameter::Burst => policy.capacity(),
             Parameter::SubWindows | Parameter::None => policy.sub_windows(),
         };
-        Self { algorithm, max: policy.max(), window_us: policy.window_us(), parameter }
+        let (max, window_us, block_us) = (policy.max(), policy.window_us(), policy.block_us());
+        Self { algorithm, max, window_us, parameter, block_us }
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
