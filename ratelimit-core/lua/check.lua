@@ -18,7 +18,7 @@
 -- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
 -- possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
-local all_denied = true -- whether at all keys in `left` the sum surely does not fit
+local all_denied = not ARGV[3] -- whether at all keys in `left` the sum surely does not fit, and begins no block
 if #KEYS > 1 or policies > 1 then
   stored = call('MGET', unpack(KEYS))
   -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the
@@ -45,7 +45,7 @@ for key = 1, #KEYS do
 --STEP
   end
   if not bytes then
-    all_denied = all_denied and value and fits == false and not ARGV[3] -- a denial may begin a block
+    all_denied = all_denied and value and fits == false
   elseif not ttl then
     call('SETRANGE', KEYS[key], '8', bytes)
   elseif value then

@@ -354,10 +354,11 @@ fn the_state_of_many_sub_windows_is_copied_only_if_advancing_may_change_it() {
 #[cfg(feature = "redis")]
 #[test]
 fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
+    use super::encoded::Effect;
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::decode(&policy, &bytes, at(earlier), 1).unwrap();
+    let mut state = State::decode(&policy, &bytes, at(earlier), Effect::Charged(1)).unwrap();
     let outcome = decide_one(&policy, 0, &mut state, at(earlier), Operation::Peek);
     assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
@@ -373,6 +374,8 @@ fn encoded_states_have_the_length_that_their_script_writes() {
         (Algorithm::SlidingWindowCounter, 1, Vec::new(), Some(18)),
         (Algorithm::SlidingWindowCounter, 2, Vec::new(), Some(28)),
         (Algorithm::SlidingWindowCounter, 60, Vec::new(), Some(318)),
+        (Algorithm::SlidingWindowCounter, 60, b"b".to_vec(), Some(8)),
+        (Algorithm::SlidingWindowLog, 1, b"b".to_vec(), Some(8)),
         (Algorithm::SlidingWindowLog, 1, vec![0; 14], None),
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),

@@ -39,8 +39,8 @@ fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
     [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
 }
 
-fn reply(found: &[&[u8]], at: f64, verdicts: &str) -> Value {
-    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_bytes()].concat())
+fn reply(found: &[&[u8]], at: f64, verdicts: impl AsRef<[u8]>) -> Value {
+    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_ref()].concat())
 }
 
 /// Decodes a reply to one request about one limit of 10 in a minute.
@@ -193,6 +193,52 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
         let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
     }
+}
+
+#[test]
+fn blocks_are_an_argument_of_their_own_where_a_policy_has_one() {
+    let open = Policy::new("open", 10, MINUTE);
+    let blocks = Policy::builder("blocks").max(10).block(Duration::from_secs(90)).build();
+    let arguments = |limits: &[_], operation| encoder(7).encode(vec![request(limits, operation)]).0.arguments;
+    assert_eq!(arguments(&[(&open, "a", 1)], Operation::Check).len(), 2);
+    let both = arguments(&[(&open, "a", 1), (&blocks, "a", 1)], Operation::Check);
+    assert_eq!(doubles(&both[2]), [0.0, 90_000_000.0]);
+    let alone = arguments(&[(&blocks, "a", 1)], Operation::Check);
+    assert_eq!(alone[..2], arguments(&[(&open, "a", 1)], Operation::Check)[..], "apart from the key");
+    let judged = arguments(&[(&blocks, "a", 1)], Operation::Judge);
+    assert_eq!(doubles(&judged[1])[0], 257.0);
+}
+
+/// A verdict with the effect on one limit: a tag and a number.
+fn with_detail(before: &str, tag: u8, number: u64, after: &str) -> Vec<u8> {
+    [before.as_bytes(), &[tag], &number.to_le_bytes()[..7], after.as_bytes()].concat()
+}
+
+#[test]
+fn requests_after_one_that_begins_a_block_are_denied_by_it() {
+    let policy = Policy::builder("k").max(2).window(MINUTE).block(2 * MINUTE).build();
+    let check = || request(&[(&policy, "a", 1)], Operation::Check);
+    let group = [Check::new(&policy, "a")];
+    let (now, until) = (61_000_000u64, 181_000_000);
+    let found = windows(60_000_000, 1, 0);
+    let outcomes = |verdicts: &[u8]| -> Option<Vec<Result<Option<Duration>, StoreError>>> {
+        let (_, batch) = encoder(0).encode(vec![check(), check(), check()]);
+        #[allow(clippy::cast_precision_loss, reason = "a small number")]
+        let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
+        let outcome = |reply: Reply| reply.into_outcome(&group).map(|outcome| outcome.retry_after());
+        Some(replies.into_iter().map(outcome).collect())
+    };
+    let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();
+    let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();
+    assert_eq!(waits, [None, Some(2 * MINUTE), Some(2 * MINUTE)]);
+    // What does not follow from the states is no reply.
+    let is_wrong = |verdicts: &[u8]| outcomes(verdicts).unwrap().remove(1).is_err();
+    assert!(is_wrong(b"100"), "a block that did not begin");
+    assert!(is_wrong(&with_detail("1+0", b'b', until + 1, "0")), "a block of another length");
+    assert!(is_wrong(&with_detail("1+0", b'c', 1, "0")), "a charge of a denied request");
+    assert!(outcomes(&with_detail("1+0", b'x', until, "0")).is_none(), "an unknown effect");
+    assert!(outcomes(b"1+0").is_none() && outcomes(b"1+").is_none(), "cut short");
+    assert!(outcomes(&with_detail("1+0", b'b', until, "00")).is_none(), "too long");
 }
 
 #[test]
