@@ -2,20 +2,23 @@
 
 use smallvec::SmallVec;
 
+use super::block;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 
 /// Whether a decision charges what it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mode {
-    /// An admitted group is charged.
+pub enum Operation {
+    /// An admitted group is charged. A limit with a [block](Policy::block) that denies it begins the block.
     Check,
-    /// Nothing is charged; the outcome is that of a check at the same instant.
+    /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same instant.
     Peek,
+    /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
+    Judge,
 }
 
 /// One limit of a group, as [`decide`] takes it.
@@ -25,13 +28,16 @@ pub(crate) struct Member<'a> {
     pub(crate) policy: &'a Policy,
     /// Units to charge.
     pub(crate) cost: u64,
+    /// Whether the limit only reports what it would deny.
+    pub(crate) shadow: bool,
     /// Index of the state; members with the same policy and partition have the same index.
     pub(crate) state: usize,
 }
 
 /// Decides about a group of limits at one instant: all are charged, or none is.
 ///
-/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once.
+/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once. Shadow
+/// members do not decide whether the group is admitted; a state of shadow members is charged if the sum fits each of them.
 /// This is the whole of a decision; a store adds that no other decision about these states comes between.
 ///
 /// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
@@ -40,11 +46,12 @@ pub(crate) fn decide(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));
+        let outcome = decide_one(member.policy, member.cost, state, now, operation);
+        return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
     }
     let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
     // For each member, the index of its state in `distinct`.
@@ -59,16 +66,28 @@ pub(crate) fn decide(
                     policy: member.policy,
                     unpacked,
                     cost: 0,
+                    is_enforced: false,
+                    has_room: true,
+                    is_charged: false,
+                    block_us: 0,
                     dirty,
                 });
                 distinct.len() - 1
             });
             distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            distinct[index].is_enforced |= !member.shadow;
             index
         })
         .collect();
     for state in &mut distinct {
         state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
+    }
+    for (member, index) in members.iter().zip(&indices) {
+        let DistinctState { unpacked, dirty, .. } = &mut distinct[*index];
+        // Each policy has a block of its own.
+        if let Unpacked::Blocked(block) = unpacked {
+            *dirty |= block.advance(member.policy, at);
+        }
     }
     let available: SmallVec<[Option<u64>; 2]> = members
         .iter()
@@ -76,27 +95,46 @@ pub(crate) fn decide(
         .map(|(member, index)| distinct[*index].unpacked.step().available(member.policy, at))
         .collect();
     let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
-    let allowed =
-        available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
-    let charged = allowed && mode == Mode::Check;
-    if charged {
-        for state in &mut distinct {
+    let mut allowed = true;
+    for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
+        let state = &mut distinct[*index];
+        // Where a shadow member shares its state with an enforced one, the latter decides.
+        if (!member.shadow || !state.is_enforced) && !fits(*available, state.cost) {
+            allowed &= member.shadow;
+            state.has_room = false;
+            if operation != Operation::Peek && state.unpacked.may_be_blocked(member.policy, at, state.cost) {
+                state.block_us = state.block_us.max(member.policy.block_us());
+            }
+        }
+    }
+    for state in &mut distinct {
+        if allowed && operation == Operation::Check && state.has_room {
             state.unpacked.step_mut().charge(state.policy, at, state.cost);
+            (state.is_charged, state.dirty) = (true, true);
+        } else if state.block_us > 0 {
+            state.unpacked = Unpacked::Blocked(block::State::begin(at, state.block_us));
             state.dirty = true;
         }
     }
     let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
-        let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
+        let state = &distinct[*index];
+        let (cost, step) = (state.cost, state.unpacked.step());
         let verdict = if fits(*available, cost) {
             Verdict::Allowed
         } else {
             Verdict::denied(step.retry_after(member.policy, at, cost))
         };
-        let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
+        let remaining = match available {
+            Some(available) if state.block_us == 0 => {
+                available.saturating_sub(if state.is_charged { cost } else { 0 })
+            }
+            _ => 0,
+        };
         let reset_after_us = step.resets_at().saturating_sub(at);
         let limit = member.policy.capacity();
         let outcome =
-            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict });
+            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict })
+                .in_shadow_if(member.shadow);
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
     });
     let outcome = GroupOutcome::decided(now, allowed, outcomes.collect());
@@ -116,12 +154,29 @@ struct DistinctState<'a> {
     policy: &'a Policy,
     unpacked: Unpacked,
     cost: u64,
+    /// Whether an enforced member counts here.
+    is_enforced: bool,
+    /// Whether the cost fits the members that matter: the enforced ones, or without any all.
+    has_room: bool,
+    is_charged: bool,
+    /// Length of the block that begins now, in microseconds; 0 for none.
+    block_us: u64,
     /// Whether the state must be packed again even if nothing is charged.
     dirty: bool,
 }
 
+impl Unpacked {
+    /// Whether a denial of `cost`, which does not fit, begins a block: under a policy with one, unless it has begun already, or
+    /// unless the cost never passes.
+    fn may_be_blocked(&self, policy: &Policy, now: u64, cost: u64) -> bool {
+        policy.block_us() > 0
+            && !matches!(self, Self::Blocked(_))
+            && self.step().retry_after(policy, now, cost).is_some()
+    }
+}
+
 impl State {
-    /// Decides about one limit at `now`, and charges `cost` units if they fit and the mode is [`Mode::Check`].
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`].
     ///
     /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
     /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
@@ -131,30 +186,36 @@ impl State {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_core::store::toolkit::{Mode, State};
+    /// use ratelimit_core::store::toolkit::{Operation, State};
     /// use ratelimit_core::{Policy, Timestamp};
     ///
     /// let policy = Policy::new("k", 10, Duration::from_secs(60));
     /// let mut state = State::new(&policy);
-    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Mode::Check);
+    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Operation::Check);
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
-    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, mode: Mode) -> Outcome {
-        decide_one(policy, cost, self, now, mode)
+    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
+        decide_one(policy, cost, self, now, operation).in_shadow_if(policy.mode() == Mode::Shadow)
     }
 }
 
-/// Decides about one limit: the same as [`decide`] about a group of one, in less time.
+/// Decides about one limit: the same as [`decide`] about a group of one enforced limit, in less time.
 pub(crate) fn decide_one(
     policy: &Policy,
     cost: u64,
     state: &mut State,
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> Outcome {
     let at = now.as_micros();
     let (mut unpacked, moved_out) = state.unpack(policy, at);
-    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, mode));
+    let (mut outcome, mut dirty) =
+        each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
+    if !outcome.is_allowed() && operation != Operation::Peek && unpacked.may_be_blocked(policy, at, cost) {
+        let mut block = block::State::begin(at, policy.block_us());
+        (outcome, _) = decide_step(&mut block, policy, at, cost, Operation::Judge);
+        (unpacked, dirty) = (Unpacked::Blocked(block), true);
+    }
     if dirty || moved_out {
         state.pack(unpacked);
     }
@@ -162,12 +223,18 @@ pub(crate) fn decide_one(
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
-fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+fn decide_step(
+    state: &mut impl Step,
+    policy: &Policy,
+    now: u64,
+    cost: u64,
+    operation: Operation,
+) -> (Outcome, bool) {
     let mut dirty = state.advance(policy, now);
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
     let verdict = if available.is_some_and(|available| cost <= available) {
-        if mode == Mode::Check {
+        if operation == Operation::Check {
             state.charge(policy, now, cost);
             remaining -= cost;
             dirty = true;
