@@ -12,6 +12,7 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use self::refund::Charge;
+use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::nearest_limiter;
 use crate::quotas::request_deadline;
@@ -93,6 +94,12 @@ impl<'r> Admission<'r> {
             Self::Pending(result) => result.await,
         }
     }
+}
+
+/// Whether limits apply to a request: its method is counted, and its client is not exempt.
+#[inline]
+pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
+    config.counts(req.method()) && !caller::is_exempt(req, config)
 }
 
 #[inline]

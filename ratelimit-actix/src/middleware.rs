@@ -22,7 +22,7 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
-use crate::decision::{Admission, RequestChecks};
+use crate::decision::{Admission, RequestChecks, is_counted};
 use crate::quotas::{PolicyRef, Quotas};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
@@ -154,7 +154,7 @@ impl Settings {
     /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
     /// its only owner.
     fn decide<'r>(&'r self, req: &'r HttpRequest, config: &'r RateLimitConfig) -> Admission<'r> {
-        if !config.counts(req.method()) || !self.filter.applies_to(req) {
+        if !is_counted(req, config) || !self.filter.applies_to(req) {
             return Admission::NOT_COUNTED;
         }
         let mut callers = SmallVec::new();

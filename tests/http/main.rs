@@ -4,6 +4,7 @@
 mod callers;
 mod connections;
 mod counting;
+mod exempt;
 mod headers;
 mod identity;
 mod limiters;

@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
-use crate::decision::{Admission, RequestChecks, denied};
+use crate::decision::{Admission, RequestChecks, denied, is_counted};
 use crate::quotas::{PolicyRef, Quotas};
 use crate::response::Rejection;
 
@@ -42,11 +42,11 @@ struct DynamicLimit {
 }
 
 impl DynamicLimits {
-    /// Without computed values. All limits are skipped if the method is not counted.
+    /// Without computed values. All limits are skipped if the request is not counted.
     pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Self {
-        // Only `OPTIONS` is worth looking the configuration up.
-        let skipped =
-            *req.method() == Method::OPTIONS && !RateLimitConfig::nearest(&req).counts(req.method());
+        // Only `OPTIONS` and exempt networks are worth looking the configuration up.
+        let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
+        let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
             skipped,

@@ -11,7 +11,7 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{Admission, RequestChecks};
+use crate::decision::{Admission, RequestChecks, is_counted};
 use crate::quotas::{PolicyRef, Quotas};
 
 /// A request that all limits of its handler admit.
@@ -50,7 +50,7 @@ fn decide<'r>(
     config: &'r RateLimitConfig,
     limits: &'static [HandlerLimit],
 ) -> Admission<'r> {
-    if !config.counts(req.method()) {
+    if !is_counted(req, config) {
         return Admission::NOT_COUNTED;
     }
     let mut callers = SmallVec::new();
