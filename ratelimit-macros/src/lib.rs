@@ -50,8 +50,16 @@ use proc_macro::TokenStream;
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
+/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst` and `on_error` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
+///
+/// # Shared policies
+///
+/// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with this policy, and a
+/// `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`, `cost`, `count` and `skip` are those of the
+/// attribute; every other argument of a limit is a compile error beside `policy`. A request that passes the middleware and a
+/// handler with the same policy and caller is charged by both.
 ///
 /// # Callers
 ///

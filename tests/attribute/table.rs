@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -31,6 +31,7 @@ const ROWS: [Row; 15] = [
     ("count", count),
     ("skip", skip),
     ("name", name),
+    ("policy", policy),
     ("inner", inner),
     ("crate", facade),
 ];
@@ -268,6 +269,13 @@ fn name(stage: &Stage) {
     let policies = |path| stage.get(path).header("ratelimit-policy").map(str::to_owned);
     assert_eq!(policies("/name/given").as_deref(), Some("\"shown\";q=10;w=60"));
     assert_eq!(policies("/name/key").as_deref(), Some("\"the-key\";q=10;w=60"));
+}
+
+fn policy(stage: &Stage) {
+    // Two handlers and the middleware of a scope share the count.
+    let shared = ["/policy/one", "/policy/scope/free", "/policy/other", "/policy/one"];
+    assert_eq!(shared.map(|path| stage.get(path).status), [200, 200, 200, 429]);
+    assert_eq!(stage.callers("/policy/caller", ["a", "b", "a"]), [200, 200, 429]);
 }
 
 fn inner(stage: &Stage) {

@@ -31,8 +31,17 @@ pub struct HandlerLimit {
 impl HandlerLimit {
     /// A limit by address with a cost of 1, under which every response counts.
     pub const fn new(policy: Policy) -> Self {
+        Self::of(NamedPolicy::own(policy))
+    }
+
+    /// As [`new`](Self::new), for a policy in a `static` that other limits may use, too.
+    pub const fn shared(policy: &'static Policy) -> Self {
+        Self::of(NamedPolicy::shared(policy))
+    }
+
+    const fn of(policy: NamedPolicy) -> Self {
         Self {
-            policy: NamedPolicy { policy, public_name: None },
+            policy,
             template: None,
             by: By::Ip,
             cost: 1,
@@ -66,7 +75,7 @@ impl HandlerLimit {
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         assert!(
-            cost >= 1 && cost <= self.policy.policy.capacity(),
+            cost >= 1 && cost <= self.policy().capacity(),
             "cost must be from 1 to max, or to burst for a token bucket"
         );
         self.cost = cost;
@@ -91,7 +100,7 @@ impl HandlerLimit {
     /// which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
-        self.policy.public_name = Some(name);
+        self.policy.set_public_name(name);
         self
     }
 
@@ -101,7 +110,7 @@ impl HandlerLimit {
 
     /// The policy. Its `max` means nothing if [`has_dynamic_max`](Self::has_dynamic_max).
     pub(crate) const fn policy(&self) -> &Policy {
-        &self.policy.policy
+        self.policy.policy()
     }
 
     /// Whether `max` is computed for each request.

@@ -7,7 +7,6 @@ use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
-use crate::parse::number::Units;
 use crate::parse::request_fn::RequestFn;
 use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
@@ -50,8 +49,8 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) ->
     if !limit.by.is_immediate() {
         values.push(assignment(position, "by", &caller(facade, &limit.by)));
     }
-    for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
-        if let Some(Units::PerRequest(function)) = units {
+    for (setter, function) in [("max", limit.dynamic_max()), ("cost", limit.dynamic_cost())] {
+        if let Some(function) = function {
             values.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
         }
     }

@@ -16,7 +16,7 @@ use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::request_fn::RequestFn;
 use crate::parse::window::{self, Window};
-use crate::parse::{facade, inner, skip};
+use crate::parse::{facade, inner, policy, skip};
 
 /// The given arguments. Mistakes in them have been recorded.
 #[derive(Default)]
@@ -34,6 +34,7 @@ pub(crate) struct Args {
     pub(crate) cost: Option<Argument<Units>>,
     pub(crate) count: Option<Argument<Count>>,
     pub(crate) skip: Option<Argument<RequestFn>>,
+    pub(crate) policy: Option<Argument<ExprPath>>,
     pub(crate) inner: Option<Argument<Ident>>,
     pub(crate) facade: Option<Argument<ExprPath>>,
 }
@@ -133,6 +134,7 @@ impl Args {
             "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
             "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
+            "policy" => set(&mut self.policy, keyword, diagnostics, |d| policy::read(value?, d)),
             "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),
             _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),
         }

@@ -7,7 +7,7 @@ use syn::{Expr, Lit};
 use crate::suggest::{list, nearest};
 
 /// All arguments: name and example.
-pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 16] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
     ("key", "key = \"user-api\""),
@@ -21,12 +21,13 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("cost", "cost = 5"),
     ("count", "count = \"failures\""),
     ("skip", "skip = with(is_internal)"),
+    ("policy", "policy = SEARCH"),
     ("inner", "inner = user_body"),
     ("crate", "crate = ::ratelimit_actix"),
 ];
 
 /// Names of the same arguments in other rate limiters, in lower case and without underscores.
-const ALIASES: [(&str, &[&str]); 12] = [
+const ALIASES: [(&str, &[&str]); 13] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -41,6 +42,7 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("on_error", &["onfailure", "fallback", "failopen", "failclosed", "failuremode"]),
     ("count", &["only", "countif", "counts", "countonly"]),
     ("skip", &["unless", "skipif", "exempt", "when", "condition", "except"]),
+    ("policy", &["rule", "quota", "sharedlimit", "limiter", "ratelimiter"]),
     ("inner", &["direct", "original", "bodyname"]),
 ];
 

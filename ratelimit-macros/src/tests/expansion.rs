@@ -127,7 +127,7 @@ fn every_argument_is_written_out() {
         limits,
         [format!(
             "{P}::HandlerLimit::new({P}::Policy::builder({})\
-             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global)",
             default_key("user"),
             shown("user")
         )]

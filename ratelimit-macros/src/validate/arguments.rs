@@ -1,6 +1,8 @@
 //! Rules between the arguments of one attribute.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
@@ -15,9 +17,15 @@ use crate::parse::window::grammar;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
-    check_sub_windows(args, diagnostics);
-    check_burst(args, diagnostics);
-    check_cost(args, diagnostics);
+    match &args.policy {
+        // Its numbers are not in view. The compiler compares them with `cost`.
+        Some(policy) => check_policy(policy, args, diagnostics),
+        None => {
+            check_sub_windows(args, diagnostics);
+            check_burst(args, diagnostics);
+            check_cost(args, diagnostics);
+        }
+    }
     check_caller(args, diagnostics);
     check_self(args, diagnostics);
 }
@@ -73,6 +81,38 @@ fn micros(args: &Args) -> Option<u64> {
         None => Some(DEFAULT_MICROS),
         Some(argument) => argument.value.as_ref().ok().map(|window| window.micros),
     }
+}
+
+/// Reports each argument that the policy of `policy` already has.
+fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
+    let path = policy.value.as_ref().map(|path| path.to_token_stream().to_string().replace(' ', ""));
+    let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{path}`"));
+    for keyword in parts_of_policy(args) {
+        diagnostics.error(
+            keyword,
+            format!(
+                "{path} has its own `{keyword}`; remove this one and set it in the policy, or remove `policy`"
+            ),
+        );
+    }
+}
+
+/// The given arguments that are part of a policy.
+fn parts_of_policy(args: &Args) -> impl Iterator<Item = &Ident> {
+    fn given<T>(argument: Option<&Argument<T>>) -> Option<&Ident> {
+        argument.map(|argument| &argument.keyword)
+    }
+    let parts = [
+        given(args.max.as_ref()),
+        given(args.window.as_ref()),
+        given(args.key.as_ref()),
+        given(args.on_error.as_ref()),
+        given(args.algorithm.as_ref()),
+        given(args.sub_windows.as_ref()),
+        given(args.burst.as_ref()),
+        given(args.name.as_ref()),
+    ];
+    parts.into_iter().flatten()
 }
 
 fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
@@ -163,6 +203,9 @@ fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
         args.count.as_ref().map(|count| &count.value)
     {
         code.push(when.clone());
+    }
+    if let Some(Ok(path)) = args.policy.as_ref().map(|policy| &policy.value) {
+        code.push(path.to_token_stream());
     }
     if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
         code.extend(by.code());
