@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
-use ratelimit_core::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
+use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
 use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
 
 /// All counts in one map. Unlike the built-in store it has no bound on its size.
@@ -33,11 +33,11 @@ impl<C: Clock> MapStore<C> {
 
 impl<C: Clock> Store for MapStore<C> {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(decide_with(group, Mode::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+        Ok(decide_with(group, Operation::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(decide_with(group, Mode::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
+        Ok(decide_with(group, Operation::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {

@@ -4,18 +4,21 @@
 --         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows or burst); then for
 --         each key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a
 --         group, or under another policy
---         2: little-endian doubles, for each request: the number of its limits, negative for a peek; and for each limit:
---         number of its key, number of its policy, cost
+--         2: little-endian doubles, for each request: the number of its limits, negative for a peek, 256 more for a part
+--         of a denied group, which is not charged; and for each limit: number of its key, number of its policy, cost
+--         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
+--         policy has one
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
---         passes, '0' it is denied, '-' a state of it is corrupt
+--         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if the
+--         request began a block: 'b' and its end (7 bytes), or 'c' and the units charged (7 bytes)
 -- Twin    src/algorithm/decide.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
 -- possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
-local all_denied = true -- whether at all keys in `left` the sum surely does not fit
+local all_denied = not ARGV[3] -- whether at all keys in `left` the sum surely does not fit, and begins no block
 if #KEYS > 1 or policies > 1 then
   stored = call('MGET', unpack(KEYS))
   -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the

@@ -1,6 +1,8 @@
 -- requests.lua: the rest of check.lua: judges one by one, in their order, the requests about the keys that are left. Each
 -- sees what the requests before it were charged, as if it had come in a call of its own at the same instant. Changes are
 -- kept in `values` and written at the end.
+-- Block   instead of any state: string, 8 bytes: 'b', until (7 bytes, little-endian, microseconds). Twin of
+--         src/algorithm/block.rs
 args = args or { decode('<' .. string.rep('d', #ARGV[1] / 8), ARGV[1]) }
 local requests = { decode('<' .. string.rep('d', #ARGV[2] / 8), ARGV[2]) } -- and the position behind the last number
 if not left then -- a call about logs only
@@ -11,29 +13,67 @@ if not left then -- a call about logs only
 end
 
 -- By number of the key: its state with the charges so far, false for none; the TTL to write it with, false to patch it, nil
--- to leave it; and the window of a policy over a corrupt state.
-local values, ttls, corrupt = {}, {}, {}
+-- to leave it; the log that was found there; and the window of a policy over a corrupt state.
+local values, ttls, logs, corrupt = {}, {}, {}, {}
 local again -- whether a state turned out to be corrupt after it was used
+local blocks = ARGV[3] and { decode('<' .. string.rep('d', policies), ARGV[3]) } or {}
+local LONGEST = 31622400000000 -- of all windows and blocks
+
+-- The end of the block that a value is; nil for any other value.
+local function end_of_block(value)
+  if type(value) == 'string' and #value == 8 and string.byte(value) == 98 then -- 'b'
+    return (decode('<I7', value, 2))
+  end
+end
 
 -- Reads a state into `values`, or notes that it is corrupt. Returns the server's error, if any. `policy` is its place in args.
 local function open(key, policy)
   local value, failure = stored[key], nil
   if not steps[args[policy - 1]] then
     value, failure = log.open(key, args[policy + 1])
+    if not value and not failure then
+      stored[key] = redis.pcall('GET', KEYS[key])
+    end
   elseif not value then
     value = redis.pcall('GET', KEYS[key])
     if value then -- of another type
       value, failure = nil, not string.find(value.err, 'WRONGTYPE', 1, true) and value or nil
     end
   end
-  values[key] = value
+  local ends = end_of_block(stored[key])
+  if ends and ends > now then
+    value = stored[key]
+  elseif ends then
+    value = not steps[args[policy - 1]] and log.replace(key, args[policy + 1])
+  end
+  values[key], logs[key] = value, type(value) == 'table' and value or nil
   corrupt[key] = value == nil and args[policy + 1] or nil
   return failure
 end
 
--- Runs the step of a cost on a state, which it does not change.
+-- Runs the step of a cost on a state, which it does not change. During a block no cost fits.
 local function step(key, policy, cost)
-  return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2])
+  local ends, longest = end_of_block(values[key]), blocks[policy / 4] or 0
+  if not ends then
+    return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2])
+  end
+  longest = longest > 0 and longest or LONGEST
+  if ends > now + longest then -- the clock went back
+    return false, pack('<c1I7', 'b', now + longest), longest
+  end
+  return false
+end
+
+-- The length of the block that a cost begins which does not fit: 0 if the policy has none, if it has begun already, or if the
+-- cost never passes.
+local function block_of(key, policy, cost)
+  local block, first = blocks[policy / 4] or 0, steps[args[policy - 1]]
+  if block == 0 or end_of_block(values[key]) then
+    return 0
+  elseif first then -- a new caller's step
+    return first(false, cost, args[policy], args[policy + 1], args[policy + 2]) and block or 0
+  end
+  return cost <= args[policy] and block or 0
 end
 
 -- A log whose sum fits is charged once, as the other states were in check.lua.
@@ -45,7 +85,7 @@ for key in pairs(log and left or {}) do
     local state = values[key]
     if failure then
       return failure
-    elseif state and log.fits(state, sum, args[policy]) then
+    elseif type(state) == 'table' and log.fits(state, sum, args[policy]) then
       log.charge(state, sum)
       log.note_next_unit(state, args[policy])
       stored[key] = log.summarize(state)
@@ -60,9 +100,10 @@ if not next(left) then
   return pack('<d', now) .. table.concat(stored)
 end
 
--- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict, or nil and the server's error.
-local function judge(first, last, is_peek)
-  local verdict, sums, changes = '1', {}, {}
+-- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the
+-- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not.
+local function judge(first, last, is_peek, is_denied)
+  local verdict, sums, changes, begun = '1', {}, {}, {}
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * requests[limit + 1]
     local failure = values[key] == nil and not corrupt[key] and open(key, policy)
@@ -94,17 +135,24 @@ local function judge(first, last, is_peek)
     if fits == false and verdict == '1' then
       verdict = '0'
     end
+    if fits == false and not is_peek then
+      local block = block_of(key, policy, sums[key])
+      begun[key] = block > 0 and math.max(begun[key] or 0, block) or begun[key]
+    end
   end
+  local charges = verdict == '1' and not is_peek and not is_denied
   for key, change in pairs(verdict ~= '-' and changes or {}) do
     local policy, bytes, ttl = unpack(change, 1, 3)
     local value = values[key]
-    if type(value) == 'table' then
-      if verdict == '1' and not is_peek then
+    if begun[key] then
+      values[key], ttls[key] = pack('<c1I7', 'b', now + begun[key]), begun[key]
+    elseif type(value) == 'table' then
+      if charges then
         log.charge(value, sums[key])
       end
-      ttls[key] = not is_peek and (verdict == '1' or value.dirty) and 0 or ttls[key]
+      ttls[key] = not is_peek and (charges or value.dirty) and 0 or ttls[key]
     elseif not is_peek then
-      if verdict == '0' then -- A denied request changes only what every cost changes: the clock went back.
+      if not charges then -- A denied request changes only what every cost changes: the clock went back.
         _, bytes, ttl = step(key, policy, math.huge)
       end
       if bytes then
@@ -120,7 +168,15 @@ local function judge(first, last, is_peek)
       log.note_next_unit(value, args[4 * requests[limit + 1]])
     end
   end
-  return verdict
+  if verdict == '-' or not next(begun) then
+    return verdict
+  end
+  local details = { '+', verdict }
+  for limit = first, last, 3 do
+    local key = requests[limit]
+    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', 0)
+  end
+  return table.concat(details)
 end
 
 -- A state may turn out to be corrupt when it is used. Nothing has been written by then, so all requests are judged again.
@@ -129,10 +185,11 @@ repeat
   verdicts, again = {}, false
   local request = 1
   while request < #requests do
-    local first, last = request + 1, request + 3 * math.abs(requests[request])
+    local header = requests[request]
+    local first, last = request + 1, request + 3 * (math.abs(header) % 256)
     local verdict, failure = '1', nil
     if left[requests[first]] then
-      verdict, failure = judge(first, last, requests[request] < 0)
+      verdict, failure = judge(first, last, header < 0, header > 256)
     end
     if failure then
       return failure
@@ -141,8 +198,8 @@ repeat
     request = last + 1
   end
   for key in pairs(left) do
-    local state = values[key]
-    if type(state) == 'table' then
+    local state = logs[key]
+    if state then
       stored[key] = log.summarize(state)
       if state.corrupt then
         corrupt[key], again = state.window, true
@@ -150,7 +207,7 @@ repeat
     end
   end
   if again then
-    values, ttls = {}, {}
+    values, ttls, logs = {}, {}, {}
   end
 until not again
 
@@ -167,6 +224,9 @@ for key = 1, #KEYS do
   elseif type(value) == 'table' and ttl then
     log.save(value)
   elseif ttl then
+    if logs[key] then -- a tree, which is freed in another thread
+      call('UNLINK', KEYS[key])
+    end
     call('SET', KEYS[key], value, 'PX', millis(ttl))
   end
   stored[key] = stored[key] or '.'

@@ -240,11 +240,16 @@ local function reset(self)
   self.open, self.nodes, self.changed, self.replaces_stored = empty(0, 1), {}, {}, self.stored
 end
 
+local function create(key, window, stored)
+  local self = { key = key, window = window, waits = {}, stored = stored }
+  reset(self)
+  return self
+end
+
 -- Reads the header of a log. Returns nil for a value that is not one, and the server's error, if any.
 local function load(key, window)
   local header = redis.pcall('HGET', KEYS[key], 'h')
-  local self = { key = key, window = window, waits = {}, stored = false }
-  reset(self)
+  local self = create(key, window, false)
   if not header then
     -- Without a header, only an absent key is valid.
     return call('PTTL', KEYS[key]) == -2 and self or nil
@@ -323,6 +328,13 @@ function log.open(key, window)
     self.dirty = advance(self)
   end
   return self, failure
+end
+
+-- Creates an empty log that replaces a value of another type.
+function log.replace(key, window)
+  local self = create(key, window, true)
+  self.dirty = advance(self)
+  return self
 end
 
 function log.fits(self, cost, max)

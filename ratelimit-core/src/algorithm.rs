@@ -12,6 +12,7 @@
 //! A Lua file of the same name in `lua/` does the same steps inside Redis. Neither knows a clock, a store or async. Time
 //! is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua divides by parts.
 
+mod block;
 mod compact;
 mod decide;
 #[cfg(feature = "redis")]
@@ -29,7 +30,7 @@ mod step;
 mod tests;
 mod token_bucket;
 
-pub use self::decide::Mode;
+pub use self::decide::Operation;
 pub(crate) use self::decide::{Member, decide, decide_one};
 pub(crate) use self::slots::{StateSlots, decide_slots};
 pub use self::state::State;

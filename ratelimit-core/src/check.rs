@@ -84,13 +84,14 @@ pub(crate) fn random_key() -> [u8; 16] {
     key
 }
 
-/// Digest of a whole group: its states, limits and costs, in their order.
+/// Digest of a whole group: its states, limits, blocks and costs, in their order.
 #[cfg(feature = "redis")]
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
     for check in group {
         hasher.write_u64(check.policy.state_id());
         hasher.write_u64(check.policy.max());
+        hasher.write_u64(check.policy.block_us());
         hasher.write_u64(check.cost);
         hasher.write_usize(check.partition.len());
         hasher.write(check.partition);

@@ -66,6 +66,8 @@ macro_rules! conformance_suite {
             refund_gives_back_what_was_taken
             refund_does_not_reach_into_a_later_window
             cost_zero_takes_nothing_and_too_high_a_cost_never_passes
+            the_first_denial_blocks_until_its_end
+            only_an_own_denial_begins_a_block
             an_empty_group_passes
             a_group_of_the_largest_size_is_judged
             racing_callers_get_exactly_the_limit

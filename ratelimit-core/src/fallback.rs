@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use smallvec::SmallVec;
 
 use self::outage::Outage;
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
@@ -40,7 +40,7 @@ impl Fallback {
     pub(crate) fn decide(
         &self,
         group: &[Check<'_>],
-        mode: Mode,
+        operation: Operation,
         error: StoreError,
         is_outage: bool,
     ) -> Result<GroupOutcome, StoreError> {
@@ -49,9 +49,9 @@ impl Fallback {
             crate::metrics::failed(&error);
             self.outage.record_failure(&error);
         }
-        let decided = self.decide_locally(group, mode, error);
+        let decided = self.decide_locally(group, operation, error);
         #[cfg(feature = "metrics")]
-        if mode == Mode::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
+        if operation == Operation::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
             if let Ok(outcome) = &decided {
                 crate::metrics::decided(group, outcome.outcomes());
             }
@@ -66,7 +66,7 @@ impl Fallback {
     fn decide_locally(
         &self,
         group: &[Check<'_>],
-        mode: Mode,
+        operation: Operation,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
@@ -83,7 +83,7 @@ impl Fallback {
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
-        let decided = self.local.decide(&local, mode);
+        let decided = self.local.decide(&local, operation);
         let mut counted = decided.outcomes().iter();
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());

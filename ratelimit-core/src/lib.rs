@@ -40,7 +40,7 @@
 //! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
-//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`OnError`] and [`policy::Window`] |
+//! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
 #[doc(hidden)]
@@ -67,7 +67,7 @@ pub use clock::Timestamp;
 pub use error::{Cause, StoreError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
-pub use policy::{Algorithm, OnError, Policy, PolicyBuilder, PolicyError};
+pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
 pub use reservation::{Charge, OwnedReservation, Reservation};
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

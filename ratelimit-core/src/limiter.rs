@@ -12,7 +12,7 @@ use std::time::Duration;
 use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
 use crate::fallback::Fallback;
@@ -309,7 +309,7 @@ impl RateLimiter {
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         validate_size(group)?;
         match &self.inner.store {
-            Backend::Memory(store) => Ok(store.decide(group, Mode::Peek)),
+            Backend::Memory(store) => Ok(store.decide(group, Operation::Peek)),
             Backend::Dyn(store) => store.peek(group, self.context()).await,
         }
     }

@@ -3,6 +3,7 @@
 mod algorithm;
 mod builder;
 mod error;
+mod mode;
 pub(crate) mod name;
 mod on_error;
 #[cfg(feature = "serde")]
@@ -25,6 +26,7 @@ pub(crate) use self::algorithm::LuaSource;
 pub(crate) use self::algorithm::Parameter;
 pub use self::builder::PolicyBuilder;
 pub use self::error::PolicyError;
+pub use self::mode::Mode;
 pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
@@ -87,6 +89,9 @@ pub struct Policy {
     sub_windows: u64,
     burst: u64,
     on_error: OnError,
+    /// 0 for a limit that does not block.
+    block_us: u64,
+    mode: Mode,
     state_id: u64,
 }
 
@@ -177,6 +182,48 @@ impl Policy {
     /// Failure policy: what this limit does during an outage of the store.
     pub const fn on_error(&self) -> OnError {
         self.on_error
+    }
+
+    /// Time for which the first denial blocks the caller; `None` for a limit that does not block.
+    ///
+    /// * A denial under this limit begins the block: the limit's own counts did not admit the request. A denial that another
+    ///   limit of the group caused does not begin it. Neither does a cost above [`capacity`](Self::capacity), which never
+    ///   passes, nor a peek.
+    /// * The block replaces the counts. Until its end every request under the limit is denied, and
+    ///   [`Outcome::retry_after`](crate::Outcome::retry_after) is the time until then. Denied requests do not prolong it. From its
+    ///   end on, the full quota is available.
+    /// * [`reset`](crate::RateLimiter::reset) ends it. A [`refund`](crate::RateLimiter::refund) of what was charged before it
+    ///   has no effect.
+    /// * Every policy that shares the counts obeys it, also one without `block` of its own. Policies that share counts should
+    ///   have the same `block`: a policy shortens a longer block that it finds to its own.
+    ///
+    /// # Examples
+    ///
+    /// Ten attempts per minute; the eleventh blocks the caller for an hour:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::Policy;
+    ///
+    /// static LOGIN: Policy = Policy::builder("login").max(10).block(Duration::from_secs(3600)).build();
+    ///
+    /// assert_eq!(LOGIN.block(), Some(Duration::from_secs(3600)));
+    /// ```
+    pub const fn block(&self) -> Option<Duration> {
+        match self.block_us {
+            0 => None,
+            micros => Some(Duration::from_micros(micros)),
+        }
+    }
+
+    /// [`block`](Self::block) in microseconds; 0 for a limit that does not block.
+    pub(crate) const fn block_us(&self) -> u64 {
+        self.block_us
+    }
+
+    /// Whether this limit denies requests, or only reports what it would deny.
+    pub const fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::store::toolkit::{Mode, State};
+use ratelimit_core::store::toolkit::{Operation, State};
 use ratelimit_core::{Algorithm, Outcome, Policy, PolicyBuilder, Timestamp};
 
 use traffic::{MIXES, Mix, requests};
@@ -74,8 +74,8 @@ fn candidates() -> Vec<Candidate> {
     ]
 }
 
-fn decide_one(policy: &Policy, state: &mut State, now: Timestamp, mode: Mode) -> Outcome {
-    state.decide(policy, 1, now, mode)
+fn decide_one(policy: &Policy, state: &mut State, now: Timestamp, operation: Operation) -> Outcome {
+    state.decide(policy, 1, now, operation)
 }
 
 /// What all requests of a mix come to.
@@ -105,7 +105,7 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
             .collect();
         let denied_before = totals.denied;
         for now in requests(mix, caller) {
-            let outcome = decide_one(&log, &mut exact, now, Mode::Check);
+            let outcome = decide_one(&log, &mut exact, now, Operation::Check);
             let passes = outcome.is_allowed();
             // Units in the window, this request's included.
             let rate = MAX - outcome.remaining() + u64::from(!passes);
@@ -114,7 +114,7 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
             for (Candidate { policy, unlimited, tally, .. }, Counts { own, same, passed, denied }) in
                 candidates.iter_mut().zip(&mut counts)
             {
-                let own = decide_one(policy, own, now, Mode::Check).is_allowed();
+                let own = decide_one(policy, own, now, Operation::Check).is_allowed();
                 if own {
                     let begin = now.as_micros() - window;
                     passed.push_back(now.as_micros());
@@ -126,9 +126,9 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
                 *denied |= !own;
                 tally.wrongly_passed += u64::from(own && !passes);
                 tally.wrongly_denied += u64::from(!own && passes);
-                let mode = if passes { Mode::Check } else { Mode::Peek };
+                let operation = if passes { Operation::Check } else { Operation::Peek };
                 let estimate =
-                    MAX_UNITS - decide_one(unlimited, same, now, mode).remaining() + u64::from(!passes);
+                    MAX_UNITS - decide_one(unlimited, same, now, operation).remaining() + u64::from(!passes);
                 tally.same_history += u64::from((estimate <= MAX) != passes);
                 tally.difference += estimate.abs_diff(rate) * BILLION / rate;
             }

@@ -71,6 +71,27 @@ async fn a_cost_above_the_share_of_a_process_gets_a_wait() {
 }
 
 #[tokio::test]
+async fn the_fallback_blocks_as_the_store_does() {
+    for &algorithm in Algorithm::ALL {
+        let block = Duration::from_secs(7200);
+        let (limiter, ten) = (
+            one_of_four(),
+            Policy::builder("p").algorithm(algorithm).max(10).window(Duration::from_secs(3600)).block(block),
+        );
+        let ten = ten.build();
+        for _ in 0..3 {
+            assert!(limiter.check(&ten, "a").await.unwrap().is_allowed(), "{algorithm}");
+        }
+        let denied = limiter.check(&ten, "a").await.unwrap();
+        assert_eq!((denied.retry_after(), denied.is_degraded()), (Some(block), true), "{algorithm}");
+        assert!(limiter.check(&ten, "a").await.unwrap().retry_after().unwrap() <= block, "{algorithm}");
+        assert!(limiter.check(&ten, "b").await.unwrap().is_allowed(), "{algorithm}: another caller");
+        limiter.reset(&ten, "a").await.unwrap();
+        assert!(limiter.check(&ten, "a").await.unwrap().is_allowed(), "{algorithm}");
+    }
+}
+
+#[tokio::test]
 async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
     for &algorithm in Algorithm::ALL {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));

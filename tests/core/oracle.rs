@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use ratelimit_core::store::toolkit::{Mode, State};
+use ratelimit_core::store::toolkit::{Operation, State};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, Outcome, Policy, Timestamp};
 use tests::random::Random;
 use tests::strategies::{cases, policy, step_back, step_forward};
@@ -571,7 +571,7 @@ fn a_token_bucket_gains_and_loses_nothing_in_a_billion_microseconds() {
                 policy,
                 cost,
                 Timestamp::from_micros(now),
-                Mode::Check,
+                Operation::Check,
             )
         });
         // The last step may have gone a little further.

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, Decision, GroupOutcome, Outcome, OwnedReservation, Policy, Timestamp,
+};
 use serde::Deserialize;
 use tests::timed::{self, Timed};
 use tests::timeline;
@@ -63,21 +65,61 @@ struct GroupVector {
 #[serde(deny_unknown_fields)]
 struct GroupPolicy {
     key: String,
+    /// Name by which checks refer to the policy; by default its key.
+    name: Option<String>,
     algorithm: String,
     max: u64,
     window: u64,
+    sub_windows: Option<u64>,
     burst: Option<u64>,
+    block: Option<u64>,
+}
+
+impl GroupPolicy {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.key)
+    }
+
+    fn policy(&self) -> Policy {
+        policy(
+            &self.key,
+            algorithm(&self.algorithm),
+            self.max,
+            self.window,
+            self.sub_windows,
+            self.burst,
+            self.block,
+        )
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GroupRow {
     at: i64,
+    #[serde(default)]
+    action: Action,
+    /// For a refund: number of the row with the charges, from 0.
+    row: Option<usize>,
+    /// Expected of a check or a peek.
+    #[serde(default)]
     allowed: bool,
     retry_after: Option<Wait>,
     #[serde(default)]
     why: String,
+    #[serde(default)]
     checks: Vec<GroupCheck>,
+}
+
+/// What a row does. A refund and a reset have no outcome: a peek shows their effect.
+#[derive(Clone, Copy, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    #[default]
+    Check,
+    Peek,
+    Refund,
+    Reset,
 }
 
 #[derive(Deserialize)]
@@ -85,8 +127,11 @@ struct GroupRow {
 struct GroupCheck {
     policy: String,
     caller: String,
+    #[serde(default)]
     cost: u64,
+    #[serde(default)]
     remaining: u64,
+    #[serde(default)]
     reset_after: u64,
     retry_after: Option<Wait>,
 }
@@ -127,6 +172,8 @@ struct Vector {
 
 struct Row {
     at: i64,
+    action: Action,
+    row: Option<usize>,
     allowed: bool,
     retry_after: Option<Wait>,
     why: String,
@@ -153,6 +200,7 @@ fn policy(
     window: u64,
     sub_windows: Option<u64>,
     burst: Option<u64>,
+    block: Option<u64>,
 ) -> Policy {
     let mut builder =
         Policy::builder("vector").algorithm(algorithm).max(max).window(Duration::from_micros(window));
@@ -162,15 +210,21 @@ fn policy(
     if let Some(burst) = burst {
         builder = builder.burst(burst);
     }
+    if let Some(block) = block {
+        builder = builder.block(Duration::from_micros(block));
+    }
     builder.try_build().unwrap().with_key(key).unwrap()
 }
 
 impl From<GroupVector> for Vector {
     fn from(vector: GroupVector) -> Self {
         let GroupVector { name, base, policies, rows } = vector;
-        let place = |key: &str| policies.iter().position(|policy| policy.key == key).expect("a policy's key");
+        let place =
+            |name: &str| policies.iter().position(|policy| policy.name() == name).expect("a policy's name");
         let rows = rows.into_iter().map(|row| Row {
             at: row.at,
+            action: row.action,
+            row: row.row,
             allowed: row.allowed,
             retry_after: row.retry_after,
             why: row.why,
@@ -188,9 +242,7 @@ impl From<GroupVector> for Vector {
                 .collect(),
         });
         let rows = rows.collect();
-        let policies =
-            policies.iter().map(|p| policy(&p.key, algorithm(&p.algorithm), p.max, p.window, None, p.burst));
-        Self { name, base, policies: policies.collect(), rows }
+        Self { name, base, policies: policies.iter().map(GroupPolicy::policy).collect(), rows }
     }
 }
 
@@ -198,6 +250,8 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
     let AlgorithmVector { name, max, window, sub_windows, burst, base, rows } = vector;
     let rows = rows.into_iter().map(|row| Row {
         at: row.at,
+        action: Action::Check,
+        row: None,
         allowed: row.allowed,
         retry_after: row.retry_after,
         why: row.why,
@@ -210,7 +264,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
             retry_after: row.retry_after,
         }],
     });
-    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst)];
+    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst, None)];
     Vector { name, base, policies, rows: rows.collect() }
 }
 
@@ -224,13 +278,13 @@ fn vectors() -> Vec<(String, Vec<Vector>)> {
         .map(|path| {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let text = fs::read_to_string(path).unwrap();
-            let vectors = if name == "groups" {
-                let file: GroupFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-                file.vector.into_iter().map(Vector::from).collect()
-            } else {
+            let vectors = if let Ok(algorithm) = name.parse() {
                 let file: AlgorithmFile =
                     toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-                file.vector.into_iter().map(|vector| from_algorithm(vector, algorithm(&name))).collect()
+                file.vector.into_iter().map(|vector| from_algorithm(vector, algorithm)).collect()
+            } else {
+                let file: GroupFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+                file.vector.into_iter().map(Vector::from).collect()
             };
             (name, vectors)
         })
@@ -257,6 +311,8 @@ fn check_vectors(on: &str, store: &Timed) {
     for (file, vectors) in &files {
         for vector in vectors {
             vectors_count += 1;
+            // For each row the charges, by either subject.
+            let mut reservations: Vec<[Option<OwnedReservation>; 2]> = Vec::new();
             for row in &vector.rows {
                 rows += 1;
                 let place = format!("{on}: {file}, \"{}\", at {} ({})", vector.name, row.at, row.why);
@@ -268,13 +324,35 @@ fn check_vectors(on: &str, store: &Timed) {
                 let group: Vec<Check<'_>> = checks
                     .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).with_cost(e.cost))
                     .collect();
-                let [outcome, model_outcome] = [store, &model].map(|subject| {
-                    subject.set(now.as_micros());
-                    subject.check_all(&group)
+                let subjects = [store, &model];
+                let played = subjects.iter().enumerate().map(|(subject, timed)| {
+                    timed.set(now.as_micros());
+                    match row.action {
+                        Action::Check => Some(timed.check_all(&group)),
+                        Action::Peek => Some(timed.peek_all(&group)),
+                        Action::Refund => {
+                            let charged = &reservations[row.row.expect("the row that is refunded")][subject];
+                            timed.refund(charged.as_ref().expect("it was charged").as_reservation());
+                            None
+                        }
+                        Action::Reset => {
+                            for check in &group {
+                                timed.run(timed.limiter.reset(check.policy(), check.partition())).unwrap();
+                            }
+                            None
+                        }
+                    }
                 });
-                assert_eq!(outcome, expected(vector, row, &outcome), "{place}");
-                assert_eq!(outcome, model_outcome, "{place}");
+                let played: Vec<Option<GroupOutcome>> = played.collect();
+                let charged = |subject: usize| {
+                    let outcome = played[subject].as_ref().filter(|_| row.action == Action::Check)?;
+                    Some(outcome.reservation(&group)?.into_owned())
+                };
+                reservations.push([charged(0), charged(1)]);
                 timeline::assert_same(&place, store, &model, &group, now);
+                let [Some(outcome), Some(model_outcome)] = &played[..] else { continue };
+                assert_eq!(*outcome, expected(vector, row, outcome), "{place}");
+                assert_eq!(outcome, model_outcome, "{place}");
                 let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
                 assert_eq!(outcome.retry_after(), retry_after, "{place}");
                 assert_eq!(row.allowed, row.retry_after.is_none(), "the vector itself: {place}");

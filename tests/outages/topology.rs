@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
+use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore};
 use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
@@ -167,6 +167,35 @@ async fn a_group_of_callers_on_several_nodes_is_charged_as_a_whole_or_not_at_all
         }
         for caller in &callers[..10] {
             assert_eq!(limiter.peek(&wide, caller).await.unwrap().remaining(), 99, "{algorithm}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_of_callers_on_several_nodes_begins_the_block_of_each_that_exceeds() {
+    let Some(cluster) = cluster(false).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(86_400));
+    for &algorithm in Algorithm::ALL {
+        let blocks = Policy::builder("blocks").algorithm(algorithm).max(2).window(hour).block(day).build();
+        let callers = callers();
+        let check = |caller: usize| Check::new(&blocks, &callers[caller]);
+        // The second and the fourth have nothing left.
+        for caller in [1, 3] {
+            assert!(limiter.check_n(&blocks, &callers[caller], 2).await.unwrap().is_allowed(), "{algorithm}");
+        }
+        let denied = limiter.check_all(&[0, 1, 2, 3].map(check)).await.unwrap();
+        let waits = |outcomes: &[Outcome]| -> Vec<bool> {
+            outcomes.iter().map(|one| one.retry_after().is_some_and(|wait| wait > day - hour)).collect()
+        };
+        assert_eq!(waits(denied.outcomes()), [false, true, false, true], "{algorithm}");
+        let peeked = limiter.peek_all(&[0, 1, 2, 3].map(check)).await.unwrap();
+        assert_eq!(waits(peeked.outcomes()), [false, true, false, true], "{algorithm}");
+        let left = [0, 2].map(|i: usize| peeked.outcomes()[i].remaining());
+        assert_eq!(left, [2, 2], "{algorithm}: charged and refunded, or not charged");
+        for caller in &callers[..4] {
+            limiter.reset(&blocks, caller).await.unwrap();
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "some of these tests are about real waits")]
 
+mod blocks;
 mod client;
 mod denial_cache;
 mod expiry;

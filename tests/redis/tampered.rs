@@ -22,12 +22,14 @@ fn policy() -> impl Strategy<Value = Policy> {
     let max = prop_oneof![3 => 1u64..8, 2 => 1u64..200, 1 => 999_999_999_000u64..=1_000_000_000_000];
     let window = prop_oneof![Just(2_520u64), Just(60_480_000), Just(31_622_400_000_000)];
     let sub_windows = prop_oneof![Just(1u64), 2u64..=10, Just(60)];
-    (strategies::algorithm(), max, window, sub_windows).prop_map(|(algorithm, max, window, sub_windows)| {
-        let builder = Policy::builder("k")
+    let numbers = (strategies::algorithm(), max, window, sub_windows, any::<bool>());
+    numbers.prop_map(|(algorithm, max, window, sub_windows, blocks)| {
+        let plain = Policy::builder("k")
             .algorithm(algorithm)
             .max(max)
             .window(Duration::from_micros(window))
             .on_error(OnError::Deny);
+        let builder = if blocks { plain.block(Duration::from_micros(window)) } else { plain };
         // An error if the algorithm has no sub-windows.
         builder.sub_windows(sub_windows).try_build().unwrap_or_else(|_| builder.build())
     })
@@ -52,10 +54,18 @@ fn tamper() -> impl Strategy<Value = Tamper> {
             .prop_map(|(at, bytes)| Tamper::Bytes(at, bytes)),
         1 => some().prop_map(Tamper::Append),
         1 => prop_oneof![Just(Vec::new()), Just(b".".to_vec()), Just(b"!".to_vec()), some()].prop_map(Tamper::Set),
+        1 => block().prop_map(Tamper::Set),
         1 => Just(Tamper::Hash),
         1 => prop::collection::vec(some(), 1..3).prop_map(Tamper::List),
         1 => Just(Tamper::Pop),
     ]
+}
+
+/// A block that ends around the present, or in the far future, or that is too short or too long.
+fn block() -> impl Strategy<Value = Vec<u8>> {
+    let until = prop_oneof![3 => (-2_000_000i64..100_000_000).prop_map(|by| START.saturating_add_signed(by)), 1 => any::<u64>()];
+    let size = prop_oneof![4 => Just(8usize), 1 => 1usize..8, 1 => Just(9)];
+    (until, size).prop_map(|(until, size)| [b"b", &until.to_le_bytes()[..]].concat()[..size].to_vec())
 }
 
 /// For each limit of a request: which policy, which caller, which cost; and whether it only looks.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ratelimit_core::{Algorithm, OnError, Policy};
+use ratelimit_core::policy::MAX_WINDOW;
+use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder};
 
 /// The number of random cases: `usual`, unless the environment variable `variable` has another number.
 pub fn cases(variable: &str, usual: u32) -> u32 {
@@ -46,6 +47,39 @@ pub fn policy() -> impl Strategy<Value = Policy> {
             shaped.chain([plain]).find_map(|builder| builder.try_build().ok()).unwrap()
         },
     )
+}
+
+/// Any [`policy`], of which every other one has a block: as short as it may be, a little longer, or much longer.
+pub fn policy_with_block() -> impl Strategy<Value = Policy> {
+    let more = prop_oneof![2 => Just(0u64), 2 => 1u64..1_000_000, 1 => Just(86_400_000_000)];
+    (policy(), prop::option::of(more)).prop_map(|(policy, more)| {
+        let Some(more) = more else { return policy };
+        let refill = u128::from(policy.capacity()) * policy.window().as_micros();
+        let refill = Duration::from_micros(u64::try_from(refill.div_ceil(u128::from(policy.max()))).unwrap());
+        let shortest = policy.window().max(refill);
+        let block = (shortest + Duration::from_micros(more)).min(MAX_WINDOW);
+        with(&policy, |builder| builder.block(block))
+    })
+}
+
+/// The policy with other settings.
+fn with(policy: &Policy, set: impl FnOnce(PolicyBuilder) -> PolicyBuilder) -> Policy {
+    let mut builder = Policy::builder("k")
+        .max(policy.max())
+        .window(policy.window())
+        .algorithm(policy.algorithm())
+        .on_error(policy.on_error())
+        .mode(policy.mode());
+    if policy.sub_windows() > 1 {
+        builder = builder.sub_windows(policy.sub_windows());
+    }
+    if policy.capacity() != policy.max() {
+        builder = builder.burst(policy.capacity());
+    }
+    if let Some(block) = policy.block() {
+        builder = builder.block(block);
+    }
+    set(builder).build().with_key(policy.key()).unwrap()
 }
 
 /// A step forward, in percent of a window: often none, mostly less than half a window.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::test::TestRequest;
-use ratelimit_actix::core::store::toolkit::{Mode, State};
+use ratelimit_actix::core::store::toolkit::{Operation, State};
 use ratelimit_actix::{Check, IntoCaller, Policy, Timestamp, caller};
 
 use super::{Bench, compare};
@@ -57,7 +57,7 @@ fn step(name: &str, policy: Policy, times: u64) -> Variant<'static, f64> {
     let mut now = START_US;
     Variant::timed(name, times, move || {
         now += 1000;
-        let outcome = state.decide(&policy, 1, Timestamp::from_micros(now), Mode::Check);
+        let outcome = state.decide(&policy, 1, Timestamp::from_micros(now), Operation::Check);
         assert!(black_box(outcome).is_allowed());
     })
 }

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::block;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
@@ -11,11 +12,13 @@ use crate::policy::Policy;
 /// Whether a decision charges what it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mode {
-    /// An admitted group is charged.
+pub enum Operation {
+    /// An admitted group is charged. A limit with a [block](Policy::block) that denies it begins the block.
     Check,
-    /// Nothing is charged; the outcome is that of a check at the same instant.
+    /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same instant.
     Peek,
+    /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
+    Judge,
 }
 
 /// One limit of a group, as [`decide`] takes it.
@@ -40,11 +43,11 @@ pub(crate) fn decide(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, mode));
+        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, operation));
     }
     let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
     // For each member, the index of its state in `distinct`.
@@ -59,6 +62,7 @@ pub(crate) fn decide(
                     policy: member.policy,
                     unpacked,
                     cost: 0,
+                    block_us: 0,
                     dirty,
                 });
                 distinct.len() - 1
@@ -78,21 +82,37 @@ pub(crate) fn decide(
     let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
     let allowed =
         available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
-    let charged = allowed && mode == Mode::Check;
+    let charged = allowed && operation == Operation::Check;
     if charged {
         for state in &mut distinct {
             state.unpacked.step_mut().charge(state.policy, at, state.cost);
             state.dirty = true;
         }
     }
+    if !allowed && operation != Operation::Peek {
+        for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
+            let state = &mut distinct[*index];
+            if !fits(*available, state.cost) && state.unpacked.may_be_blocked(member.policy, at, state.cost) {
+                state.block_us = state.block_us.max(member.policy.block_us());
+            }
+        }
+        for state in distinct.iter_mut().filter(|state| state.block_us > 0) {
+            state.unpacked = Unpacked::Blocked(block::State::begin(at, state.block_us));
+            state.dirty = true;
+        }
+    }
     let outcomes = members.iter().zip(&indices).zip(&available).map(|((member, index), available)| {
-        let (cost, step) = (distinct[*index].cost, distinct[*index].unpacked.step());
+        let state = &distinct[*index];
+        let (cost, step) = (state.cost, state.unpacked.step());
         let verdict = if fits(*available, cost) {
             Verdict::Allowed
         } else {
             Verdict::denied(step.retry_after(member.policy, at, cost))
         };
-        let remaining = available.unwrap_or(0) - if charged { cost } else { 0 };
+        let remaining = match available {
+            Some(available) if state.block_us == 0 => available - if charged { cost } else { 0 },
+            _ => 0,
+        };
         let reset_after_us = step.resets_at().saturating_sub(at);
         let limit = member.policy.capacity();
         let outcome =
@@ -116,12 +136,24 @@ struct DistinctState<'a> {
     policy: &'a Policy,
     unpacked: Unpacked,
     cost: u64,
+    /// Length of the block that begins now, in microseconds; 0 for none.
+    block_us: u64,
     /// Whether the state must be packed again even if nothing is charged.
     dirty: bool,
 }
 
+impl Unpacked {
+    /// Whether a denial of `cost`, which does not fit, begins a block: under a policy with one, unless it has begun already, or
+    /// unless the cost never passes.
+    fn may_be_blocked(&self, policy: &Policy, now: u64, cost: u64) -> bool {
+        policy.block_us() > 0
+            && !matches!(self, Self::Blocked(_))
+            && self.step().retry_after(policy, now, cost).is_some()
+    }
+}
+
 impl State {
-    /// Decides about one limit at `now`, and charges `cost` units if they fit and the mode is [`Mode::Check`].
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`].
     ///
     /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
     /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
@@ -131,16 +163,16 @@ impl State {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ratelimit_core::store::toolkit::{Mode, State};
+    /// use ratelimit_core::store::toolkit::{Operation, State};
     /// use ratelimit_core::{Policy, Timestamp};
     ///
     /// let policy = Policy::new("k", 10, Duration::from_secs(60));
     /// let mut state = State::new(&policy);
-    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Mode::Check);
+    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Operation::Check);
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
-    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, mode: Mode) -> Outcome {
-        decide_one(policy, cost, self, now, mode)
+    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
+        decide_one(policy, cost, self, now, operation)
     }
 }
 
@@ -150,11 +182,17 @@ pub(crate) fn decide_one(
     cost: u64,
     state: &mut State,
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
 ) -> Outcome {
     let at = now.as_micros();
     let (mut unpacked, moved_out) = state.unpack(policy, at);
-    let (outcome, dirty) = each!(&mut unpacked, state => decide_step(state, policy, at, cost, mode));
+    let (mut outcome, mut dirty) =
+        each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
+    if !outcome.is_allowed() && operation != Operation::Peek && unpacked.may_be_blocked(policy, at, cost) {
+        let mut block = block::State::begin(at, policy.block_us());
+        (outcome, _) = decide_step(&mut block, policy, at, cost, Operation::Judge);
+        (unpacked, dirty) = (Unpacked::Blocked(block), true);
+    }
     if dirty || moved_out {
         state.pack(unpacked);
     }
@@ -162,12 +200,18 @@ pub(crate) fn decide_one(
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
-fn decide_step(state: &mut impl Step, policy: &Policy, now: u64, cost: u64, mode: Mode) -> (Outcome, bool) {
+fn decide_step(
+    state: &mut impl Step,
+    policy: &Policy,
+    now: u64,
+    cost: u64,
+    operation: Operation,
+) -> (Outcome, bool) {
     let mut dirty = state.advance(policy, now);
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
     let verdict = if available.is_some_and(|available| cost <= available) {
-        if mode == Mode::Check {
+        if operation == Operation::Check {
             state.charge(policy, now, cost);
             remaining -= cost;
             dirty = true;

@@ -6,7 +6,7 @@ mod tests;
 use super::reader::{Encoded, Reader};
 use super::state::{State, Unpacked, each};
 use super::step::Step;
-use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
@@ -15,6 +15,9 @@ const ABSENT: &[u8] = b".";
 
 /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
 pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) -> Option<usize> {
+    if bytes.first() == Some(&block::TAG) {
+        return Some(block::ENCODED_LEN);
+    }
     match algorithm {
         Algorithm::FixedWindow => fixed_window::State::encoded_len(sub_windows, bytes),
         Algorithm::SlidingWindowCounter if sub_windows == 1 => {
@@ -28,15 +31,51 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
     }
 }
 
+/// What requests of a batch did to a state, at the instant at which all of the batch is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// They were charged these units.
+    Charged(u64),
+    /// One began a block, which ends at this instant.
+    Blocked(Timestamp),
+}
+
+impl Effect {
+    /// Adds the effect of one more request.
+    pub(crate) fn add(&mut self, effect: Self) {
+        match (self, effect) {
+            (Self::Charged(sum), Self::Charged(units)) => *sum += units,
+            (all, Self::Blocked(until)) => *all = Self::Blocked(until),
+            // Nothing is charged during a block.
+            (Self::Blocked(_), Self::Charged(_)) => {}
+        }
+    }
+
+    /// Reads the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the bytes are malformed.
+    pub(crate) fn decode(bytes: [u8; 8]) -> Option<Self> {
+        let mut reader = Reader::new(&bytes[1..]);
+        match bytes[0] {
+            b'c' => reader.next(7).map(Self::Charged),
+            block::TAG => reader.micros().map(|until| Self::Blocked(Timestamp::from_micros(until))),
+            _ => None,
+        }
+    }
+}
+
 impl State {
-    /// Decodes a state from a script's reply and charges `charged` units, which earlier requests of the same batch took
-    /// at the same instant. `None` if the bytes are malformed.
-    pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, charged: u64) -> Option<Self> {
-        let mut unpacked = Unpacked::decode(policy, bytes)?;
-        each!(&mut unpacked, state => {
-            state.advance(policy, now.as_micros());
-            state.charge(policy, now.as_micros(), charged);
-        });
+    /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
+    /// are malformed.
+    pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
+        let mut unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
+        match effect {
+            Effect::Charged(units) => each!(&mut unpacked, state => {
+                state.advance(policy, now.as_micros());
+                state.charge(policy, now.as_micros(), units);
+            }),
+            Effect::Blocked(until) => {
+                unpacked = Unpacked::Blocked(block::State { until: until.as_micros() });
+            }
+        }
         let mut state = Self::new(policy);
         state.pack(unpacked);
         Some(state)
@@ -44,9 +83,17 @@ impl State {
 }
 
 impl Unpacked {
-    fn decode(policy: &Policy, bytes: &[u8]) -> Option<Self> {
+    fn decode(policy: &Policy, bytes: &[u8], now: u64) -> Option<Self> {
         if bytes == ABSENT {
-            return Some(State::new(policy).unpack(policy, 0).0);
+            return Some(State::new(policy).unpack(policy, now).0);
+        } else if let Some((&block::TAG, bytes)) = bytes.split_first() {
+            let mut reader = Reader::new(bytes);
+            let block = block::State::decode(&mut reader).filter(|_| reader.is_at_end())?;
+            return Some(if block.until > now {
+                Self::Blocked(block)
+            } else {
+                State::new(policy).unpack(policy, now).0
+            });
         }
         Some(match policy.algorithm() {
             Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),

@@ -64,6 +64,11 @@ impl State {
 
 impl Step for State {
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
+        if self.entries.is_empty() {
+            // Frees the room of a burst that was refunded.
+            self.entries = VecDeque::new();
+            return false;
+        }
         let mut future = 0;
         while let Some(newest) = self.entries.back()
             && newest.time > now

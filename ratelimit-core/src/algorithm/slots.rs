@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Member, Mode, State, decide};
+use super::{Member, Operation, State, decide};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
@@ -13,9 +13,9 @@ pub(crate) trait StateSlots {
     /// Names the place of one state.
     type Slot: Copy + PartialEq;
 
-    /// The state in a slot, if there is one: taken out for a check, which moves a long log instead of copying it, and copied
-    /// for a peek.
-    fn load(&mut self, slot: Self::Slot, policy: &Policy, mode: Mode) -> Option<State>;
+    /// The state in a slot, if there is one: copied for a peek, and otherwise taken out, which moves a long log instead of
+    /// copying it.
+    fn load(&mut self, slot: Self::Slot, policy: &Policy, operation: Operation) -> Option<State>;
 
     /// Stores a state.
     fn store(&mut self, slot: Self::Slot, state: State);
@@ -27,7 +27,7 @@ pub(crate) fn decide_slots<T: StateSlots>(
     group: &[Check<'_>],
     slots: impl Iterator<Item = T::Slot>,
     now: Timestamp,
-    mode: Mode,
+    operation: Operation,
     table: &mut T,
 ) -> GroupOutcome {
     let mut states: SmallVec<[State; 2]> = SmallVec::new();
@@ -38,15 +38,15 @@ pub(crate) fn decide_slots<T: StateSlots>(
         let policy = check.policy();
         let known = distinct.iter().position(|&(other, _)| other == slot);
         let state = known.unwrap_or_else(|| {
-            let found = table.load(slot, policy, mode);
-            distinct.push((slot, found.is_some() && mode == Mode::Check));
+            let found = table.load(slot, policy, operation);
+            distinct.push((slot, found.is_some() && operation != Operation::Peek));
             states.push(found.unwrap_or_else(|| State::new(policy)));
             distinct.len() - 1
         });
         members.push(Member { policy, cost: check.cost(), state });
     }
-    let outcome = decide(&members, &mut states, now, mode);
-    let charged = mode == Mode::Check && outcome.is_allowed();
+    let outcome = decide(&members, &mut states, now, operation);
+    let charged = operation == Operation::Check && outcome.is_allowed();
     for ((slot, taken_out), state) in distinct.into_iter().zip(states) {
         // The state of a new caller is stored only if it was charged.
         if taken_out || charged {

@@ -9,7 +9,7 @@ mod tests;
 use super::compact::U56;
 use super::step::Step;
 use super::token_bucket::Rational;
-use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
@@ -22,12 +22,26 @@ pub struct State(Packed);
 /// Large states are boxed so that the enum stays at 16 bytes; `None` until something is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Packed {
-    FixedWindow { forget_at: U56, count: u64 },
-    TwoWindows { forget_at: U56, current: u32, earlier: u32 },
+    FixedWindow {
+        forget_at: U56,
+        count: u64,
+    },
+    TwoWindows {
+        forget_at: U56,
+        current: u32,
+        earlier: u32,
+    },
     // Also two windows, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
-    TokenBucket { tat: U56, fraction: u64 },
+    TokenBucket {
+        tat: U56,
+        fraction: u64,
+    },
+    /// Instead of any of these; as good as a new state from `until` on.
+    Blocked {
+        until: U56,
+    },
 }
 
 const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a caller costs a store");
@@ -40,6 +54,7 @@ pub(super) enum Unpacked {
     SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
     TokenBucket(token_bucket::State),
+    Blocked(block::State),
 }
 
 /// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined.
@@ -57,6 +72,7 @@ macro_rules! each {
                 $body
             }
             Unpacked::TokenBucket($state) => $body,
+            Unpacked::Blocked($state) => $body,
         }
     };
 }
@@ -87,14 +103,24 @@ impl State {
             Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
+            Packed::Blocked { until } => (*until).into(),
         })
+    }
+
+    /// The end of a block, if the state is one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn blocked_until(&self) -> Option<Timestamp> {
+        match self.0 {
+            Packed::Blocked { until } => Some(Timestamp::from_micros(until.into())),
+            _ => None,
+        }
     }
 
     /// Refunds `cost` units that were charged at `at` and count until `until`, as far as they still count. Returns false,
     /// and changes nothing, if they no longer count at `now`.
     ///
     /// Units that have expired or were refilled meanwhile are not refunded again, and units that were charged in a later
-    /// window are not touched.
+    /// window are not touched. A block, which replaced the counts, stays as it is.
     pub fn refund(
         &mut self,
         policy: &Policy,
@@ -103,7 +129,7 @@ impl State {
         until: Timestamp,
         cost: u64,
     ) -> bool {
-        let still_counts = now < until;
+        let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
             let now = now.as_micros();
             let (mut unpacked, _) = self.unpack(policy, now);
@@ -149,6 +175,11 @@ impl State {
             Packed::TokenBucket { tat, fraction } => {
                 (Unpacked::TokenBucket(token_bucket::State { tat: rational(*tat, *fraction) }), false)
             }
+            // The block stays until something is charged, in case that the clock goes back.
+            Packed::Blocked { until } => match u64::from(*until) {
+                until if until > now => (Unpacked::Blocked(block::State { until }), false),
+                _ => (Self::new(policy).unpack(policy, now).0, false),
+            },
         }
     }
 
@@ -173,6 +204,7 @@ impl State {
             Unpacked::TokenBucket(token_bucket::State { tat }) => {
                 self.0 = Packed::TokenBucket { tat: tat.micros.into(), fraction: tat.fraction };
             }
+            Unpacked::Blocked(block::State { until }) => self.0 = Packed::Blocked { until: until.into() },
         }
     }
 }
@@ -189,6 +221,7 @@ impl Unpacked {
             Self::SubWindows(state) => &**state,
             Self::SlidingWindowLog(state) => &**state,
             Self::TokenBucket(state) => state,
+            Self::Blocked(state) => state,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Member, Mode, State, decide, decide_one};
+use super::{Member, Operation, State, decide, decide_one};
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::policy::{Algorithm, MAX_UNITS, Policy};
@@ -212,14 +212,14 @@ fn every_outcome_follows_from_the_rule_read_literally() {
             if let (0, Some(lowered)) = (random.below(4), &lowered) {
                 let expected =
                     Model { policy: lowered, admitted: model.admitted.clone() }.expected(now, cost);
-                let peeked = decide_one(lowered, cost, &mut state.clone(), at(now), Mode::Peek);
+                let peeked = decide_one(lowered, cost, &mut state.clone(), at(now), Operation::Peek);
                 assert_eq!(report(&peeked), expected, "{case}, lowered");
             }
             let expected = model.expected(now, cost);
-            let peeked = decide_one(&policy, cost, &mut state, at(now), Mode::Peek);
+            let peeked = decide_one(&policy, cost, &mut state, at(now), Operation::Peek);
             assert_eq!(report(&peeked), expected, "{case}, peeked");
             let was_full = expected.reset_after == 0;
-            let outcome = decide_one(&policy, cost, &mut state, at(now), Mode::Check);
+            let outcome = decide_one(&policy, cost, &mut state, at(now), Operation::Check);
             if outcome.is_allowed() {
                 model.charge(now, cost);
                 assert_eq!(report(&outcome), model.charged(now), "{case}");
@@ -254,7 +254,7 @@ fn every_outcome_follows_from_the_rule_read_literally() {
 /// Charges `cost` at `now`; it must pass.
 fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) {
     assert!(
-        decide_one(policy, cost, state, at(now), Mode::Check).is_allowed(),
+        decide_one(policy, cost, state, at(now), Operation::Check).is_allowed(),
         "{policy:?}: {cost} at {now}"
     );
 }
@@ -267,8 +267,9 @@ fn a_refund_affects_only_its_own_charge() {
         }
         let length = policy.sub_window_us();
         let start = START - START % length + 5;
-        let left =
-            |state: &State, now| decide_one(&policy, 0, &mut state.clone(), at(now), Mode::Peek).remaining();
+        let left = |state: &State, now| {
+            decide_one(&policy, 0, &mut state.clone(), at(now), Operation::Peek).remaining()
+        };
         let mut state = State::new(&policy);
         charge(&mut state, &policy, start, 2);
         charge(&mut state, &policy, start + length, 1);
@@ -295,7 +296,7 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
         let (mut state, max) = (State::new(&policy), policy.capacity());
         charge(&mut state, &policy, START, max);
         let earlier = START - 3 * policy.window_us() - 7;
-        let denied = decide_one(&policy, max, &mut state, at(earlier), Mode::Check);
+        let denied = decide_one(&policy, max, &mut state, at(earlier), Operation::Check);
         assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{policy:?}");
         let wait = report(&denied).retry_after.unwrap();
         let (length, window) = (policy.sub_window_us(), policy.window_us());
@@ -309,11 +310,11 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
         };
         assert!(wait <= longest && wait + length > longest, "{policy:?}: {wait} of {longest} us");
         // The wait began at the first request, and does not start anew with each.
-        let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Mode::Check);
+        let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
         // Later windows start at multiples since the epoch again.
         let anew = earlier + wait;
-        let outcome = decide_one(&policy, max, &mut state, at(anew), Mode::Check);
+        let outcome = decide_one(&policy, max, &mut state, at(anew), Operation::Check);
         let expected = Model { policy: &policy, admitted: vec![(anew, max)] }.charged(anew);
         assert_eq!(report(&outcome), expected, "{policy:?}");
     }
@@ -328,7 +329,7 @@ fn a_clock_that_goes_back_behind_an_empty_window_starts_it_at_a_multiple() {
         charge(&mut state, &policy, START, 1);
         assert!(state.refund(&policy, at(START), at(START), at(u64::MAX), 1));
         let earlier = START - 3 * policy.window_us() - 7;
-        let outcome = decide_one(&policy, 1, &mut state, at(earlier), Mode::Check);
+        let outcome = decide_one(&policy, 1, &mut state, at(earlier), Operation::Check);
         let expected = Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier);
         assert_eq!(report(&outcome), expected, "{policy:?}");
     }
@@ -353,11 +354,12 @@ fn the_state_of_many_sub_windows_is_copied_only_if_advancing_may_change_it() {
 #[cfg(feature = "redis")]
 #[test]
 fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
+    use super::encoded::Effect;
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::decode(&policy, &bytes, at(earlier), 1).unwrap();
-    let outcome = decide_one(&policy, 0, &mut state, at(earlier), Mode::Peek);
+    let mut state = State::decode(&policy, &bytes, at(earlier), Effect::Charged(1)).unwrap();
+    let outcome = decide_one(&policy, 0, &mut state, at(earlier), Operation::Peek);
     assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
 
@@ -372,6 +374,8 @@ fn encoded_states_have_the_length_that_their_script_writes() {
         (Algorithm::SlidingWindowCounter, 1, Vec::new(), Some(18)),
         (Algorithm::SlidingWindowCounter, 2, Vec::new(), Some(28)),
         (Algorithm::SlidingWindowCounter, 60, Vec::new(), Some(318)),
+        (Algorithm::SlidingWindowCounter, 60, b"b".to_vec(), Some(8)),
+        (Algorithm::SlidingWindowLog, 1, b"b".to_vec(), Some(8)),
         (Algorithm::SlidingWindowLog, 1, vec![0; 14], None),
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),
@@ -394,10 +398,10 @@ fn a_denied_group_stores_that_the_clock_went_back() {
         charge(&mut states[1], &full, earlier, 1);
         let members =
             [Member { policy: &policy, cost: 1, state: 0 }, Member { policy: &full, cost: 1, state: 1 }];
-        let first = decide(&members, &mut states, at(earlier), Mode::Check);
+        let first = decide(&members, &mut states, at(earlier), Operation::Check);
         assert!(!first.is_allowed());
         let wait = report(&first.outcomes()[0]).retry_after.unwrap();
-        let second = decide(&members, &mut states, at(earlier + wait / 2), Mode::Check);
+        let second = decide(&members, &mut states, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
     }
 }
@@ -410,7 +414,8 @@ fn one_more_unit_passes_before_a_larger_request_does() {
         .window(Duration::from_millis(1))
         .build();
     let mut state = State::new(&policy);
-    let mut at = |now, cost| decide_one(&policy, cost, &mut state, Timestamp::from_micros(now), Mode::Check);
+    let mut at =
+        |now, cost| decide_one(&policy, cost, &mut state, Timestamp::from_micros(now), Operation::Check);
     assert_eq!(at(10_000, 1).next_unit_after(), None);
     assert_eq!(at(10_100, 1).next_unit_after(), Some(Duration::from_micros(901)));
     let denied = at(10_100, 2);

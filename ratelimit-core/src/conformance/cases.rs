@@ -1,10 +1,12 @@
 //! The cases of the conformance suite. Each takes an empty store, the store's clock, and a function that runs a future to its
 //! end; each panics if the store breaks the contract.
 
+mod blocks;
 mod random;
 
 use std::time::Duration;
 
+pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
 pub use self::random::every_decision_is_that_of_the_reference;
 pub use super::setup::Run;
 use super::setup::{MINUTE, policy};

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 use crate::store::Store;
-use crate::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
+use crate::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
 
 /// Digests need no secret here.
 const DIGEST_KEY: [u8; 16] = [0; 16];
@@ -30,18 +30,18 @@ impl Reference {
         Self { clock: clock.clone(), states: Mutex::default() }
     }
 
-    fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
-        decide_with(group, mode, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock())
+    fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+        decide_with(group, operation, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock())
     }
 }
 
 impl Store for Reference {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Check))
+        Ok(self.decide(group, Operation::Check))
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Peek))
+        Ok(self.decide(group, Operation::Peek))
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::slice;
 use std::time::Duration;
 
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
@@ -94,7 +94,7 @@ impl<S: Store> DynStore for S {
                 crate::metrics::decided(group, outcome.outcomes());
                 Ok(Some(outcome))
             }
-            Err(error) => decide_without_store(self, group, Mode::Check, error, fallback).map(Some),
+            Err(error) => decide_without_store(self, group, Operation::Check, error, fallback).map(Some),
         }
     }
 
@@ -111,7 +111,7 @@ impl<S: Store> DynStore for S {
             let outcome = self.peek_within(group, context.limit).await;
             outcome
                 .and_then(|outcome| validate_outcomes(outcome, group))
-                .or_else(|error| decide_without_store(self, group, Mode::Peek, error, context.fallback))
+                .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context.fallback))
         })
     }
 
@@ -143,7 +143,7 @@ async fn check_group<S: Store>(
             context.fallback.record_reply();
             Ok(outcome)
         }
-        Err(error) => decide_without_store(store, group, Mode::Check, error, context.fallback),
+        Err(error) => decide_without_store(store, group, Operation::Check, error, context.fallback),
     }
 }
 
@@ -162,7 +162,7 @@ fn validate_outcomes(outcome: GroupOutcome, group: &[Check<'_>]) -> Result<Group
 fn decide_without_store<S: Store>(
     store: &S,
     group: &[Check<'_>],
-    mode: Mode,
+    operation: Operation,
     error: StoreError,
     fallback: &Fallback,
 ) -> Result<GroupOutcome, StoreError> {
@@ -171,19 +171,19 @@ fn decide_without_store<S: Store>(
         (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
         _ => true,
     };
-    fallback.decide(group, mode, error, is_outage)
+    fallback.decide(group, operation, error, is_outage)
 }
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
 #[inline]
 pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>) -> Outcome {
-    measured(slice::from_ref(check), || store.decide_one(check, Mode::Check), slice::from_ref)
+    measured(slice::from_ref(check), || store.decide_one(check, Operation::Check), slice::from_ref)
 }
 
 /// Decides about a group in memory.
 #[inline]
 pub(super) fn decide_group_in_memory(store: &MemoryStore, group: &[Check<'_>]) -> GroupOutcome {
-    measured(group, || store.decide(group, Mode::Check), GroupOutcome::outcomes)
+    measured(group, || store.decide(group, Operation::Check), GroupOutcome::outcomes)
 }
 
 /// Decides about one limit without awaiting, if the store can.

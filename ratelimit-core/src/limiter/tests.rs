@@ -138,7 +138,7 @@ impl Store for Custom {
     }
 
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        (self.provides && group.len() != 3).then(|| self.counts.decide(group, Mode::Check))
+        (self.provides && group.len() != 3).then(|| self.counts.decide(group, Operation::Check))
     }
 
     fn is_ready(&self) -> bool {

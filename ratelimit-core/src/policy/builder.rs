@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::state_id::state_id;
-use super::{Algorithm, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, OnError, Policy, PolicyError};
+use super::{
+    Algorithm, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy, PolicyError,
+};
 
 impl Policy {
     /// Creates a policy of `max` units per `window`, counted by a [sliding window counter](Algorithm::SlidingWindowCounter)
@@ -34,6 +36,8 @@ impl Policy {
             sub_windows: None,
             burst: None,
             on_error: OnError::Local,
+            block: None,
+            mode: Mode::Enforce,
         }
     }
 }
@@ -50,6 +54,8 @@ pub struct PolicyBuilder {
     sub_windows: Option<u64>,
     burst: Option<u64>,
     on_error: OnError,
+    block: Option<Duration>,
+    mode: Mode,
 }
 
 impl PolicyBuilder {
@@ -109,6 +115,26 @@ impl PolicyBuilder {
         self
     }
 
+    /// Sets for how long the first denial blocks the caller; by default not at all.
+    ///
+    /// The first denial under this limit replaces the counts by the instant of its end, `block` later. Until then every
+    /// request under the limit is denied, with the exact wait, and does not prolong the block. Then the full quota is
+    /// available.
+    ///
+    /// At least the window, and for a token bucket at least the time to refill a full bucket, so that nothing that was counted
+    /// outlives the block. At most [`MAX_WINDOW`], in whole microseconds. See [`Policy::block`] for the details.
+    pub const fn block(mut self, block: Duration) -> Self {
+        self.block = Some(block);
+        self
+    }
+
+    /// Sets whether the limit denies requests: [`Mode::Enforce`] (the default) or [`Mode::Shadow`], which only reports what it
+    /// would deny.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// Sets the name of the policy in headers and metrics; by default its key. Policies with different names may share a key,
     /// and then share their counts.
     ///
@@ -152,8 +178,8 @@ impl PolicyBuilder {
         }
     }
 
-    const fn policy(self, Numbers { window_us, sub_windows, burst }: Numbers) -> Policy {
-        let Self { key, algorithm, max, on_error, .. } = self;
+    const fn policy(self, Numbers { window_us, sub_windows, burst, block_us }: Numbers) -> Policy {
+        let Self { key, algorithm, max, on_error, mode, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
@@ -168,6 +194,8 @@ impl PolicyBuilder {
             sub_windows,
             burst,
             on_error,
+            block_us,
+            mode,
             state_id,
         }
     }
@@ -216,7 +244,23 @@ impl PolicyBuilder {
         if (burst as u128) * (window_us as u128) > MAX_WINDOW.as_micros() * (max as u128) {
             return Err(PolicyError::Refill);
         }
-        Ok(Numbers { window_us, sub_windows, burst })
+        let block_us = match self.block {
+            None => 0,
+            Some(block) => {
+                let nanos = block.as_nanos();
+                if nanos < self.window.as_nanos()
+                    || nanos > MAX_WINDOW.as_nanos()
+                    || !nanos.is_multiple_of(1000)
+                    || nanos * (max as u128) < (burst as u128) * self.window.as_nanos()
+                {
+                    return Err(PolicyError::Block);
+                }
+                #[allow(clippy::cast_possible_truncation, reason = "at most MAX_WINDOW, checked above")]
+                let block_us = (nanos / 1000) as u64;
+                block_us
+            }
+        };
+        Ok(Numbers { window_us, sub_windows, burst, block_us })
     }
 }
 
@@ -225,4 +269,6 @@ struct Numbers {
     window_us: u64,
     sub_windows: u64,
     burst: u64,
+    /// 0 for a limit that does not block.
+    block_us: u64,
 }

@@ -26,6 +26,9 @@ pub enum PolicyError {
     BurstWithoutTokenBucket,
     /// A full burst takes longer to refill than [`MAX_WINDOW`](super::MAX_WINDOW).
     Refill,
+    /// The block is shorter than the window or than the time to refill a full burst, longer than
+    /// [`MAX_WINDOW`](super::MAX_WINDOW), or has a fraction of a microsecond.
+    Block,
 }
 
 impl PolicyError {
@@ -47,6 +50,9 @@ impl PolicyError {
             Self::Burst => "burst must be from 1 to 1000000000000",
             Self::BurstWithoutTokenBucket => "burst is only for the token bucket",
             Self::Refill => "burst * window / max, the time to refill a full burst, must be at most 366 days",
+            Self::Block => {
+                "block must be at least the window and the time to refill a full burst, and at most 366 days, in whole microseconds"
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::de::{Error as _, Unexpected, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Algorithm, OnError, Policy, Window};
+use super::{Algorithm, Mode, OnError, Policy, Window};
 
 /// The fields of a policy. Only `key` is required; the others have the defaults of the builder.
 ///
@@ -32,6 +32,16 @@ struct Fields {
     burst: Option<u64>,
     #[serde(default)]
     on_error: OnError,
+    #[serde(default, deserialize_with = "block", skip_serializing_if = "Option::is_none")]
+    block: Option<Window>,
+    #[serde(default, skip_serializing_if = "is_enforced")]
+    mode: Mode,
+}
+
+// Files that older versions read have no `mode`.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_enforced(mode: &Mode) -> bool {
+    *mode == Mode::Enforce
 }
 
 fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -44,6 +54,10 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
 
 fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
     Window::deserialize(deserializer).map(Some)
+}
+
+fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
+    deserializer.deserialize_str(Text("a time for `block` such as \"10m\"", PhantomData)).map(Some)
 }
 
 fn max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -88,6 +102,8 @@ impl Serialize for Policy {
             sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
             burst: self.algorithm().has_burst().then(|| self.capacity()),
             on_error: self.on_error(),
+            block: self.block().map(Window::try_from).transpose().map_err(S::Error::custom)?,
+            mode: self.mode(),
         };
         fields.serialize(serializer)
     }
@@ -95,10 +111,10 @@ impl Serialize for Policy {
 
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error } =
+        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error, block, mode } =
             Fields::deserialize(deserializer)?;
         // The real key is owned, and the builder borrows.
-        let mut builder = Self::builder("key").algorithm(algorithm).on_error(on_error);
+        let mut builder = Self::builder("key").algorithm(algorithm).on_error(on_error).mode(mode);
         if let Some(max) = max {
             builder = builder.max(max);
         }
@@ -110,6 +126,9 @@ impl<'de> Deserialize<'de> for Policy {
         }
         if let Some(burst) = burst {
             builder = builder.burst(burst);
+        }
+        if let Some(block) = block {
+            builder = builder.block(block.duration());
         }
         let named = |policy: Self| match name {
             Some(name) => policy.with_name(name),
@@ -158,6 +177,18 @@ impl<'de> Deserialize<'de> for OnError {
     }
 }
 
+impl Serialize for Mode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text("the name of a `mode`", PhantomData))
+    }
+}
+
 impl Serialize for Window {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -189,14 +220,16 @@ mod tests {
     #[test]
     fn every_field_is_read() {
         let bucket = "key = 'k'\nname = 'n'\nmax = 5\nwindow = '1h30m'\nalgorithm = 'token_bucket'\nburst = 9\n\
-                      on_error = 'deny'";
+                      on_error = 'deny'\nblock = '5h'\nmode = 'shadow'";
         let expected = Policy::builder("k")
             .name("n")
             .max(5)
             .window(Duration::from_secs(5400))
             .algorithm(Algorithm::TokenBucket)
             .burst(9)
-            .on_error(OnError::Deny);
+            .on_error(OnError::Deny)
+            .block(Duration::from_secs(5 * 3600))
+            .mode(Mode::Shadow);
         assert_eq!(read(bucket).unwrap(), expected.build());
         assert_eq!(read("key = 'k'\nsub_windows = 6").unwrap(), Policy::builder("k").sub_windows(6).build());
     }
@@ -211,7 +244,8 @@ mod tests {
                     Parameter::SubWindows => plain.sub_windows(6),
                     Parameter::None => plain,
                 };
-                for policy in [plain.build(), numbers.name("n").max(3).build()] {
+                let blocking = numbers.block(Duration::from_secs(86_400)).mode(Mode::Shadow);
+                for policy in [plain.build(), numbers.name("n").max(3).build(), blocking.build()] {
                     assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
                 }
             }
@@ -269,6 +303,10 @@ mod tests {
                 "for `on_error`: expected one of \"local\", \"deny\", \"allow\"",
             ),
             ("key = 'k'\non_error = true", "expected the name of a failure policy for `on_error`"),
+            ("key = 'k'\nblock = '10s'", "block must be at least the window"),
+            ("key = 'k'\nblock = 600", "expected a time for `block` such as \"10m\""),
+            ("key = 'k'\nmode = 'dark'", "for `mode`: expected one of \"enforce\", \"shadow\""),
+            ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
             ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`, `max`, `window`"),
             ("key = 'k'\nkey = 'j'", "duplicate key"),
         ] {

@@ -92,6 +92,41 @@ fn a_full_burst_refills_within_366_days() {
 }
 
 #[test]
+fn a_block_is_from_the_window_to_366_days_in_whole_microseconds() {
+    let minute = BUILDER.window(Duration::from_secs(60));
+    for outside in
+        [Duration::ZERO, micros(59_999_999), MAX_WINDOW + Duration::from_nanos(1), MAX_WINDOW + micros(1)]
+    {
+        assert_eq!(error(minute.block(outside)), PolicyError::Block, "{outside:?}");
+    }
+    assert_eq!(error(minute.block(Duration::from_nanos(60_000_000_500))), PolicyError::Block);
+    for inside in [Duration::from_secs(60), micros(60_000_001), MAX_WINDOW] {
+        assert_eq!(minute.block(inside).build().block(), Some(inside));
+    }
+    assert_eq!(minute.build().block(), None);
+}
+
+#[test]
+fn a_block_is_at_least_the_time_to_refill_a_bucket() {
+    // 7 tokens at 3 per second: 2 and a third seconds.
+    let bucket = BUCKET.max(3).window(Duration::from_secs(1)).burst(7);
+    assert_eq!(error(bucket.block(micros(2_333_333))), PolicyError::Block);
+    assert!(bucket.block(micros(2_333_334)).try_build().is_ok());
+    assert_eq!(error(bucket.burst(1).block(micros(999_999))), PolicyError::Block, "also the window");
+    assert!(bucket.burst(1).block(Duration::from_secs(1)).try_build().is_ok());
+}
+
+#[test]
+fn a_block_and_a_mode_do_not_change_the_counts() {
+    let id = BUILDER.build().state_id();
+    let policy = BUILDER.block(MAX_WINDOW).mode(Mode::Shadow).build();
+    assert_eq!((policy.mode(), BUILDER.build().mode()), (Mode::Shadow, Mode::Enforce));
+    assert_eq!(policy.state_id(), id);
+    let renamed = policy.with_key("other").unwrap();
+    assert_eq!((renamed.block(), renamed.mode()), (Some(MAX_WINDOW), Mode::Shadow));
+}
+
+#[test]
 fn keys_and_names_are_printable_and_need_no_escape() {
     for bad in ["", " ", "a b", "a\tb", "a{b", "a}b", "a\"b", "a\\b", "\u{e9}", "a\u{7f}", "a\0b"] {
         assert_eq!(error(Policy::builder(bad)), PolicyError::Key, "{bad:?}");
@@ -148,6 +183,7 @@ fn every_error_names_what_is_expected() {
         PolicyError::Burst,
         PolicyError::BurstWithoutTokenBucket,
         PolicyError::Refill,
+        PolicyError::Block,
     ] {
         let text = error.to_string();
         assert_eq!(text, error.message());

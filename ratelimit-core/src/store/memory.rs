@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use self::shard::{Digest, Shard, overflow_digest, split};
 use super::Store;
-use crate::algorithm::{Mode, State, StateSlots, decide_slots};
+use crate::algorithm::{Operation, State, StateSlots, decide_slots};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
@@ -100,32 +100,32 @@ impl MemoryStore {
     }
 
     /// Decides about one limit without the work that a group takes.
-    pub(crate) fn decide_one(&self, check: &Check<'_>, mode: Mode) -> Outcome {
+    pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
         let now = self.clock.now();
         let digest = self.digest(check);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         if let Some(entry) = shard.find(digest) {
-            return entry.decide(check, now, mode);
+            return entry.decide(check, now, operation);
         }
         if shard.has_room(0, now, self.max_per_shard) {
-            return shard.decide_new(digest, check, now, mode);
+            return shard.decide_new(digest, check, now, operation);
         }
         drop(shard);
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
         let outcome = match overflow.find(digest) {
-            Some(entry) => entry.decide(check, now, mode),
-            None => overflow.decide_new(digest, check, now, mode),
+            Some(entry) => entry.decide(check, now, operation),
+            None => overflow.decide_new(digest, check, now, operation),
         };
         outcome.overflowed()
     }
 
-    pub(crate) fn decide(&self, group: &[Check<'_>], mode: Mode) -> GroupOutcome {
+    pub(crate) fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         if let [check] = group {
-            return GroupOutcome::from_one(self.decide_one(check, mode));
+            return GroupOutcome::from_one(self.decide_one(check, operation));
         }
         let now = self.clock.now();
         let (mut locked, slots) = self.lock_shards(group, now);
-        let outcome = decide_slots(group, slots.iter().copied(), now, mode, &mut locked);
+        let outcome = decide_slots(group, slots.iter().copied(), now, operation, &mut locked);
         outcome.overflowed(|index| slots[index].0 == locked.overflow)
     }
 
@@ -180,11 +180,11 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Check))
+        Ok(self.decide(group, Operation::Check))
     }
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Mode::Peek))
+        Ok(self.decide(group, Operation::Peek))
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
@@ -209,7 +209,7 @@ impl Store for MemoryStore {
     }
 
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        Some(self.decide(group, Mode::Check))
+        Some(self.decide(group, Operation::Check))
     }
 
     fn kind(&self) -> &'static str {
@@ -230,12 +230,12 @@ struct LockedShards<'s> {
 impl StateSlots for LockedShards<'_> {
     type Slot = (usize, Digest);
 
-    fn load(&mut self, (shard, digest): Self::Slot, policy: &Policy, mode: Mode) -> Option<State> {
+    fn load(&mut self, (shard, digest): Self::Slot, policy: &Policy, operation: Operation) -> Option<State> {
         let entry = self.shards[shard].find(digest)?;
-        Some(match mode {
+        Some(match operation {
+            Operation::Peek => entry.state.clone(),
             // The entry stays, so that its place in the table is found again.
-            Mode::Check => mem::replace(&mut entry.state, State::new(policy)),
-            Mode::Peek => entry.state.clone(),
+            Operation::Check | Operation::Judge => mem::replace(&mut entry.state, State::new(policy)),
         })
     }
 

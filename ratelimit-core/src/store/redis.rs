@@ -32,7 +32,7 @@ use self::cluster_group::GroupClient;
 pub use self::config_error::RedisConfigError;
 use self::deadline::RequestDeadline;
 use super::Store;
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -113,7 +113,7 @@ impl Store for RedisStore {
     /// Decides by the server, and caches a denial.
     async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
-        let outcome = self.groups.decide(group, Mode::Check, self.deadline_within(limit)).await?;
+        let outcome = self.groups.decide(group, Operation::Check, self.deadline_within(limit)).await?;
         if outcome.is_allowed() {
             self.groups.denials.record_charge(group);
         } else if let Some(lookup) = lookup {
@@ -123,7 +123,7 @@ impl Store for RedisStore {
     }
 
     async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        self.groups.decide(group, Mode::Peek, self.deadline_within(limit)).await
+        self.groups.decide(group, Operation::Peek, self.deadline_within(limit)).await
     }
 
     async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {

@@ -13,7 +13,7 @@
 //! use std::sync::{Mutex, MutexGuard, PoisonError};
 //! use ratelimit_core::clock::{Clock, SystemClock};
 //! use ratelimit_core::store::Store;
-//! use ratelimit_core::store::toolkit::{Mode, State, decide_with, refund_with, reset_with};
+//! use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
 //! use ratelimit_core::{Check, GroupOutcome, Reservation, StoreError};
 //!
 //! #[derive(Debug)]
@@ -31,11 +31,11 @@
 //!
 //! impl Store for MapStore {
 //!     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Mode::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!         Ok(decide_with(group, Operation::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
 //!     }
 //!
 //!     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Mode::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!         Ok(decide_with(group, Operation::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
 //!     }
 //!
 //!     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
@@ -53,7 +53,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-pub use crate::algorithm::{Mode, State};
+pub use crate::algorithm::{Operation, State};
 use crate::algorithm::{StateSlots, decide_slots};
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -102,27 +102,27 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 /// ```
 /// use std::collections::HashMap;
 /// use std::time::Duration;
-/// use ratelimit_core::store::toolkit::{Mode, decide_with};
+/// use ratelimit_core::store::toolkit::{Operation, decide_with};
 /// use ratelimit_core::{Check, Policy, Timestamp};
 ///
 /// let policy = Policy::new("k", 10, Duration::from_secs(60));
 /// let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
 /// let mut table = HashMap::new();
 /// let now = Timestamp::from_micros(1_000_000);
-/// let outcome = decide_with(&group, Mode::Check, now, b"16 random bytes.", &mut table);
+/// let outcome = decide_with(&group, Operation::Check, now, b"16 random bytes.", &mut table);
 /// assert!(outcome.is_allowed());
 /// assert_eq!(outcome.outcomes()[0].remaining(), 7);
 /// assert_eq!(table.len(), 1);
 /// ```
 pub fn decide_with(
     group: &[Check<'_>],
-    mode: Mode,
+    operation: Operation,
     now: Timestamp,
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
 ) -> GroupOutcome {
     let digests = group.iter().map(|check| check.digest(digest_key));
-    decide_slots(group, digests, now, mode, &mut TableSlots(table))
+    decide_slots(group, digests, now, operation, &mut TableSlots(table))
 }
 
 /// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund).
@@ -157,10 +157,10 @@ struct TableSlots<'t, T>(&'t mut T);
 impl<T: StateTable> StateSlots for TableSlots<'_, T> {
     type Slot = u128;
 
-    fn load(&mut self, digest: u128, _: &Policy, mode: Mode) -> Option<State> {
-        match mode {
-            Mode::Check => self.0.take(digest),
-            Mode::Peek => self.0.get(digest),
+    fn load(&mut self, digest: u128, _: &Policy, operation: Operation) -> Option<State> {
+        match operation {
+            Operation::Peek => self.0.get(digest),
+            Operation::Check | Operation::Judge => self.0.take(digest),
         }
     }
 
@@ -192,15 +192,19 @@ mod tests {
             let policy = policy(algorithm);
             let check = |partition: &'static str| Check::new(&policy, partition);
             let mut table = HashMap::new();
-            let mut decide = |group: &[Check<'_>], mode| {
-                let outcome = decide_with(group, mode, at(0), &KEY, &mut table);
+            let mut decide = |group: &[Check<'_>], operation| {
+                let outcome = decide_with(group, operation, at(0), &KEY, &mut table);
                 (outcome.is_allowed(), table.len())
             };
-            assert_eq!(decide(&[check("a"), check("b")], Mode::Peek), (true, 0), "{algorithm}");
-            assert_eq!(decide(&[check("a").with_cost(3)], Mode::Check), (true, 1), "{algorithm}");
-            assert_eq!(decide(&[check("b"), check("a")], Mode::Check), (false, 1), "{algorithm}: b is new");
-            assert_eq!(decide(&[check("a")], Mode::Peek), (false, 1), "{algorithm}");
-            assert_eq!(decide(&[check("b"), check("c")], Mode::Check), (true, 3), "{algorithm}");
+            assert_eq!(decide(&[check("a"), check("b")], Operation::Peek), (true, 0), "{algorithm}");
+            assert_eq!(decide(&[check("a").with_cost(3)], Operation::Check), (true, 1), "{algorithm}");
+            assert_eq!(
+                decide(&[check("b"), check("a")], Operation::Check),
+                (false, 1),
+                "{algorithm}: b is new"
+            );
+            assert_eq!(decide(&[check("a")], Operation::Peek), (false, 1), "{algorithm}");
+            assert_eq!(decide(&[check("b"), check("c")], Operation::Check), (true, 3), "{algorithm}");
         }
     }
 
@@ -211,14 +215,14 @@ mod tests {
             let mut table = HashMap::new();
             let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
             let remaining = |table: &mut HashMap<u128, State>| {
-                let peeked = decide_with(&group[1..], Mode::Peek, at(0), &KEY, table);
+                let peeked = decide_with(&group[1..], Operation::Peek, at(0), &KEY, table);
                 peeked.outcomes()[0].remaining()
             };
-            let outcome = decide_with(&group, Mode::Check, at(0), &KEY, &mut table);
+            let outcome = decide_with(&group, Operation::Check, at(0), &KEY, &mut table);
             assert_eq!(remaining(&mut table), 0, "{algorithm}");
             refund_with(&outcome.reservation(&group).unwrap(), at(0), &KEY, &mut table);
             assert_eq!(remaining(&mut table), 3, "{algorithm}");
-            assert!(decide_with(&group, Mode::Check, at(0), &KEY, &mut table).is_allowed());
+            assert!(decide_with(&group, Operation::Check, at(0), &KEY, &mut table).is_allowed());
             reset_with(&group, &KEY, &mut table);
             assert!(table.is_empty(), "{algorithm}");
         }

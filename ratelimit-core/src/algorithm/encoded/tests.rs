@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Mode, decide_one};
+use crate::algorithm::{Operation, decide_one};
 
 const LOG: Algorithm = Algorithm::SlidingWindowLog;
 const NOW: Timestamp = Timestamp::from_micros(50_000_000);
+/// No request of the batch came before.
+const NONE: Effect = Effect::Charged(0);
 
 fn policy(algorithm: Algorithm) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(10).window(Duration::from_secs(60)).build()
@@ -32,10 +34,39 @@ fn newer_entries_of_a_log_are_merged() {
         (9, 100_000_001),
         (10, 110_000_001),
     ] {
-        let mut state = State::decode(&policy, &reply, NOW, 1).unwrap();
-        let outcome = decide_one(&policy, cost, &mut state, NOW, Mode::Check);
+        let mut state = State::decode(&policy, &reply, NOW, Effect::Charged(1)).unwrap();
+        let outcome = decide_one(&policy, cost, &mut state, NOW, Operation::Check);
         assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
         assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
+    }
+}
+
+#[test]
+fn a_block_is_decoded_as_of_any_algorithm_until_it_is_over() {
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm);
+        let remaining = |until, effect| {
+            let mut state = State::decode(&policy, &bytes(b'b', &[(until, 7)]), NOW, effect).unwrap();
+            decide_one(&policy, 1, &mut state, NOW, Operation::Peek).remaining()
+        };
+        assert_eq!(remaining(50_000_001, NONE), 0, "{algorithm}");
+        assert_eq!(remaining(50_000_000, NONE), 9 + 1, "{algorithm}: over");
+        assert_eq!(remaining(50_000_000, Effect::Charged(3)), 7, "{algorithm}: charged since");
+        assert_eq!(remaining(1, Effect::Blocked(Timestamp::from_micros(50_000_001))), 0, "{algorithm}");
+    }
+}
+
+#[test]
+fn effects_of_several_requests_add_up_until_a_block_begins() {
+    let block = Effect::Blocked(NOW);
+    for (effects, sum) in [
+        (vec![], NONE),
+        (vec![Effect::Charged(3), Effect::Charged(4)], Effect::Charged(7)),
+        (vec![Effect::Charged(3), block, NONE], block),
+    ] {
+        let mut all = NONE;
+        effects.into_iter().for_each(|effect| all.add(effect));
+        assert_eq!(all, sum);
     }
 }
 
@@ -44,8 +75,8 @@ fn a_wrong_sum_counts_as_it_did_in_the_script() {
     let three = Policy::builder("k").max(10).window(Duration::from_secs(60)).sub_windows(3).build();
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
-        let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), 0).unwrap();
-        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Mode::Check);
+        let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), NONE).unwrap();
+        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Operation::Check);
         assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
     }
 }
@@ -78,9 +109,14 @@ fn malformed_bytes_are_no_state() {
         (&log, entry(3, 1), true),
         (&log, entry(1, 1), false),
         (&log, entry(3, 10), false),
+        (&log, bytes(b'b', &[(60_000_000, 7)]), true),
+        (&bucket, bytes(b'b', &[(40_000_000, 7)]), true),
+        (&fixed, bytes(b'b', &[(60_000_000, 6)]), false),
+        (&fixed, bytes(b'b', &[(60_000_000, 8)]), false),
+        (&three, b"b".to_vec(), false),
     ];
     for (policy, bytes, valid) in cases {
-        let found = State::decode(policy, &bytes, NOW, 0);
+        let found = State::decode(policy, &bytes, NOW, NONE);
         assert_eq!(found.is_some(), valid, "{} {bytes:?}", policy.algorithm());
     }
 }
@@ -96,14 +132,15 @@ fn the_largest_numbers_do_not_overflow() {
         (three, bytes(b'c', &[(most.0, 7), (most.1, 5), (most.1, 5), (most.1, 5), (most.1, 5), (0, 5)])),
         (policy(LOG), bytes(b'l', &[(most.1, 5), (most.0, 7), (1, 2), (0, 7), (1, 5)])),
         (policy(Algorithm::TokenBucket), bytes(b't', &[(most.0, 7), (9, 5)])),
+        (policy(Algorithm::FixedWindow), bytes(b'b', &[(most.0, 7)])),
     ];
     for algorithm in Algorithm::ALL {
         assert!(cases.iter().any(|(policy, _)| policy.algorithm() == *algorithm), "no case of {algorithm}");
     }
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
-            let mut state = State::decode(&policy, &bytes, NOW, charged).unwrap();
-            let outcome = decide_one(&policy, 1, &mut state, NOW, Mode::Check);
+            let mut state = State::decode(&policy, &bytes, NOW, Effect::Charged(charged)).unwrap();
+            let outcome = decide_one(&policy, 1, &mut state, NOW, Operation::Check);
             assert!(!outcome.is_allowed(), "{}", policy.algorithm());
         }
     }

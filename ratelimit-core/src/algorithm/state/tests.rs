@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Mode, decide_one};
+use crate::algorithm::{Operation, decide_one};
 use crate::policy::MAX_UNITS;
 
 const NOW: u64 = 1_789_948_800_000_007;
@@ -13,7 +13,7 @@ fn two_windows(state: &State) -> bool {
 }
 
 fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) -> u64 {
-    let outcome = decide_one(policy, cost, state, Timestamp::from_micros(now), Mode::Check);
+    let outcome = decide_one(policy, cost, state, Timestamp::from_micros(now), Operation::Check);
     assert!(outcome.is_allowed(), "{cost} at {now}");
     outcome.remaining()
 }

@@ -15,7 +15,9 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
         // Every algorithm, without its parameter and with it; an algorithm without the parameter is an error.
         let shapes = Algorithm::ALL.iter().flat_map(|&algorithm| {
             let plain = Policy::builder("random").algorithm(algorithm).window(MINUTE);
-            [plain.max(5), plain.max(9).sub_windows(6), plain.max(7).burst(3)]
+            // The block shares its counts with the first policy.
+            let blocks = plain.max(5).block(MINUTE + MINUTE / 2);
+            [plain.max(5), blocks, plain.max(9).sub_windows(6), plain.max(7).burst(3)]
         });
         let policies: Vec<Policy> = shapes.filter_map(|builder| builder.try_build().ok()).collect();
         let reference = Reference::new(clock);

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use crate::algorithm::{Mode, State, decide_one};
+use crate::algorithm::{Operation, State, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
@@ -25,10 +25,14 @@ pub(super) struct Entry {
 
 impl Entry {
     #[inline]
-    pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, mode: Mode) -> Outcome {
-        match mode {
-            Mode::Check => decide_one(check.policy(), check.cost(), &mut self.state, now, mode),
-            Mode::Peek => decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, mode),
+    pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
+        match operation {
+            Operation::Check | Operation::Judge => {
+                decide_one(check.policy(), check.cost(), &mut self.state, now, operation)
+            }
+            Operation::Peek => {
+                decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, operation)
+            }
         }
     }
 }
@@ -90,11 +94,11 @@ impl Shard {
         digest: Digest,
         check: &Check<'_>,
         now: Timestamp,
-        mode: Mode,
+        operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_one(check.policy(), check.cost(), &mut state, now, mode);
-        if mode == Mode::Check && outcome.is_allowed() {
+        let outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
+        if operation == Operation::Check && outcome.is_allowed() {
             self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
         }
         outcome

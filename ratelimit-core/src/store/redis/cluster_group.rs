@@ -11,7 +11,7 @@ use super::denial_cache::DenialCache;
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
 use super::script;
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -68,24 +68,24 @@ impl GroupClient {
     }
 
     /// Queues a group whose keys are on one node.
-    fn submit(&self, group: &[Check<'_>], mode: Mode, deadline: RequestDeadline) -> PendingReply {
+    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: RequestDeadline) -> PendingReply {
         let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
-        self.client.submit(Request { mode, limits: limits.collect() }, deadline)
+        self.client.submit(Request { operation, limits: limits.collect() }, deadline)
     }
 
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
-        mode: Mode,
+        operation: Operation,
         deadline: RequestDeadline,
     ) -> Result<GroupOutcome, StoreError> {
         if self.client.is_cluster() {
             let callers = split_by_caller(group);
             if callers.len() > 1 {
-                return self.decide_each_caller(group.len(), &callers, mode, deadline).await;
+                return self.decide_each_caller(group.len(), &callers, operation, deadline).await;
             }
         }
-        self.submit(group, mode, deadline).reply().await?.into_outcome(group)
+        self.submit(group, operation, deadline).reply().await?.into_outcome(group)
     }
 
     /// Decides about several callers, which may be on different nodes: charges them in order, and refunds the charges if
@@ -94,15 +94,15 @@ impl GroupClient {
         &self,
         size: usize,
         callers: &[CallerChecks<'_>],
-        mode: Mode,
+        operation: Operation,
         deadline: RequestDeadline,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
         // Index and outcome of the denied caller.
         let mut denied = None;
-        if mode == Mode::Check {
+        if operation == Operation::Check {
             for (index, caller) in callers.iter().enumerate() {
-                let reply = self.submit(&caller.checks, Mode::Check, deadline).reply().await;
+                let reply = self.submit(&caller.checks, Operation::Check, deadline).reply().await;
                 match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
                     Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                     Ok(outcome) => {
@@ -118,13 +118,22 @@ impl GroupClient {
             }
         }
         let allowed = denied.is_none();
-        let denied_at = denied.as_ref().map(|(_, outcome)| outcome.at());
-        if mode == Mode::Peek || !allowed {
-            // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit.
+        let (denied_at, denied_index) = match &denied {
+            Some((index, outcome)) => (Some(outcome.at()), *index),
+            None => (None, callers.len()),
+        };
+        if operation != Operation::Check || !allowed {
+            // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit. A caller that
+            // was not judged so far may exceed a limit as well, which begins its block.
             let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
                 .map(|(index, caller)| match denied.take_if(|(known, _)| *known == index) {
                     Some((_, outcome)) => PeekedOutcome::Known(outcome),
-                    None => PeekedOutcome::Pending(self.submit(&caller.checks, Mode::Peek, deadline)),
+                    None => {
+                        let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
+                        let judged = index > denied_index && may_block;
+                        let operation = if judged { Operation::Judge } else { Operation::Peek };
+                        PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
+                    }
                 })
                 .collect();
             outcomes.clear();

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{Mode, encoded};
+use crate::algorithm::{Operation, encoded};
 use crate::check::Check;
 use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::StateKey;
@@ -15,6 +15,8 @@ pub(in crate::store::redis) struct PolicyArg {
     pub(super) window_us: u64,
     /// Burst of a token bucket; sub-windows of other algorithms.
     pub(super) parameter: u64,
+    /// Length of a block in microseconds; 0 for none.
+    pub(super) block_us: u64,
 }
 
 impl PolicyArg {
@@ -24,7 +26,8 @@ impl PolicyArg {
             Parameter::Burst => policy.capacity(),
             Parameter::SubWindows | Parameter::None => policy.sub_windows(),
         };
-        Self { algorithm, max: policy.max(), window_us: policy.window_us(), parameter }
+        let (max, window_us, block_us) = (policy.max(), policy.window_us(), policy.block_us());
+        Self { algorithm, max, window_us, parameter, block_us }
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
@@ -61,7 +64,7 @@ impl LimitArg {
 /// A group of limits to decide together.
 #[derive(Debug)]
 pub(in crate::store::redis) struct Request {
-    pub(in crate::store::redis) mode: Mode,
+    pub(in crate::store::redis) operation: Operation,
     pub(in crate::store::redis) limits: SmallVec<[LimitArg; 1]>,
 }
 
@@ -75,7 +78,7 @@ pub(in crate::store::redis) struct Batch {
 
 /// A request; each of its limits is the index of the key, and the cost.
 pub(super) struct RequestEntry {
-    pub(super) mode: Mode,
+    pub(super) operation: Operation,
     pub(super) limits: SmallVec<[(u16, u64); 1]>,
 }
 

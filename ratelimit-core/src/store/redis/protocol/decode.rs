@@ -7,7 +7,8 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::batch::Batch;
-use crate::algorithm::{Member, Mode, State, decide, decide_one};
+use crate::algorithm::encoded::Effect;
+use crate::algorithm::{Member, Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -32,32 +33,58 @@ impl Batch {
             rest = rest.get(size..)?;
             ranges.push(start..start + size);
         }
-        let verdicts = rest;
-        if !verdicts.is_empty() && verdicts.len() != self.requests.len() {
-            return None;
-        }
-        let verdicts = verdicts.to_vec();
+        let verdicts = rest.to_vec();
+        let mut verdicts = &verdicts[..];
+        let all_pass = verdicts.is_empty();
         let states = Arc::new(FoundStates { at, bytes, ranges });
-        let mut charged = vec![0; self.keys.len()];
-        let replies = self.requests.iter().enumerate().map(|(i, request)| {
-            let verdict = match verdicts.get(i) {
-                None | Some(b'1') => Verdict::Allowed,
-                Some(b'0') => Verdict::Denied,
-                Some(b'-') => Verdict::Corrupt,
-                Some(_) => return None,
+        let mut effects = vec![Effect::Charged(0); self.keys.len()];
+        let replies = self.requests.iter().map(|request| {
+            let (verdict, details) = match all_pass {
+                true => (Verdict::Allowed, Vec::new()),
+                false => next_verdict(&mut verdicts, request.limits.len())?,
             };
-            let limits = request.limits.iter().map(|&(key, _)| (key, charged[usize::from(key)])).collect();
-            if verdict == Verdict::Allowed && request.mode == Mode::Check {
+            let limits = request.limits.iter().map(|&(key, _)| (key, effects[usize::from(key)])).collect();
+            if !details.is_empty() {
+                for (place, (&effect, &(key, _))) in details.iter().zip(&request.limits).enumerate() {
+                    // The details of a key that occurs twice are the same.
+                    if request.limits[..place].iter().all(|other| other.0 != key) {
+                        effects[usize::from(key)].add(effect);
+                    }
+                }
+            } else if verdict == Verdict::Allowed && request.operation == Operation::Check {
                 for &(key, cost) in &request.limits {
-                    charged[usize::from(key)] += cost;
+                    effects[usize::from(key)].add(Effect::Charged(cost));
                 }
             }
-            Some(Reply { states: Arc::clone(&states), verdict, mode: request.mode, limits })
+            let (states, operation) = (Arc::clone(&states), request.operation);
+            Some(Reply { states, verdict, operation, limits, details })
         });
-        replies.collect()
+        let replies: Option<Vec<Reply>> = replies.collect();
+        replies.filter(|_| verdicts.is_empty())
     }
 }
 
+/// Reads the next verdict and its details, about this number of limits.
+fn next_verdict(bytes: &mut &[u8], limits: usize) -> Option<(Verdict, Vec<Effect>)> {
+    let has_details = bytes.first() == Some(&b'+');
+    let (&verdict, mut rest) = bytes.get(usize::from(has_details)..)?.split_first()?;
+    let verdict = match verdict {
+        b'1' => Verdict::Allowed,
+        b'0' => Verdict::Denied,
+        b'-' => Verdict::Corrupt,
+        _ => return None,
+    };
+    let mut details = Vec::new();
+    if has_details {
+        for _ in 0..limits {
+            let (effect, others) = rest.split_first_chunk()?;
+            details.push(Effect::decode(*effect)?);
+            rest = others;
+        }
+    }
+    *bytes = rest;
+    Some((verdict, details))
+}
 /// The number, if it is an integer that doubles hold exactly.
 fn whole(number: f64) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
@@ -87,9 +114,11 @@ enum Verdict {
 pub(in crate::store::redis) struct Reply {
     states: Arc<FoundStates>,
     verdict: Verdict,
-    mode: Mode,
-    /// For each limit the index of its key, and the units that earlier requests of the batch took there.
-    limits: SmallVec<[(u16, u64); 1]>,
+    operation: Operation,
+    /// For each limit the index of its key, and what earlier requests of the batch did there.
+    limits: SmallVec<[(u16, Effect); 1]>,
+    /// For each limit what this request did; empty if the verdict tells.
+    details: Vec<Effect>,
 }
 
 /// The expected shape of a reply, for errors.
@@ -106,7 +135,12 @@ impl Reply {
         let at = self.states.at;
         let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
-            GroupOutcome::from_one(decide_one(check.policy(), check.cost(), &mut state, at, self.mode))
+            let found = state.blocked_until();
+            let outcome = decide_one(check.policy(), check.cost(), &mut state, at, self.operation);
+            if !self.agrees(0, found, &state) {
+                return Err(PROTOCOL);
+            }
+            GroupOutcome::from_one(outcome)
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
@@ -120,7 +154,14 @@ impl Reply {
                 };
                 members.push(Member { policy: check.policy(), cost: check.cost(), state });
             }
-            decide(&members, &mut states, at, self.mode)
+            let found: SmallVec<[Option<Timestamp>; 2]> = states.iter().map(State::blocked_until).collect();
+            let outcome = decide(&members, &mut states, at, self.operation);
+            for (place, Member { state, .. }) in members.iter().enumerate() {
+                if !self.agrees(place, found[*state], &states[*state]) {
+                    return Err(PROTOCOL);
+                }
+            }
+            outcome
         };
         match self.verdict {
             Verdict::Allowed if outcome.is_allowed() => Ok(outcome),
@@ -129,11 +170,21 @@ impl Reply {
         }
     }
 
+    /// Whether the script has begun the same block for the limit at `place`, or none as well.
+    fn agrees(&self, place: usize, found: Option<Timestamp>, state: &State) -> bool {
+        let began = state.blocked_until().filter(|_| found.is_none());
+        let expected = self.details.get(place).and_then(|effect| match effect {
+            Effect::Charged(_) => None,
+            Effect::Blocked(until) => Some(*until),
+        });
+        began == expected
+    }
+
     /// The state as it was when this request was decided.
-    fn state(&self, check: &Check<'_>, (key, charged): (u16, u64)) -> Result<State, StoreError> {
+    fn state(&self, check: &Check<'_>, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
         let policy = check.policy();
         let bytes = &self.states.bytes[self.states.ranges[usize::from(key)].clone()];
-        let state = State::decode(policy, bytes, self.states.at, charged);
+        let state = State::decode(policy, bytes, self.states.at, effect);
         state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
     }
 }

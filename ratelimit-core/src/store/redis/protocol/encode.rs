@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::policy::MAX_UNITS;
 use crate::reservation::Charge;
 use crate::store::redis::command::{Keys, ScriptCall};
@@ -36,6 +36,17 @@ impl PolicyArg {
     }
 }
 
+/// The header of a request: the number of its limits, negative for a peek, and 256 more for a part of a denied group.
+fn header(operation: Operation, limits: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a group is small")]
+    let size = limits as f64;
+    match operation {
+        Operation::Check => size,
+        Operation::Peek => -size,
+        Operation::Judge => size + 256.0,
+    }
+}
+
 /// Encodes calls.
 pub(in crate::store::redis) struct Encoder {
     pub(in crate::store::redis) key_format: KeyFormat,
@@ -51,11 +62,9 @@ impl Encoder {
         let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
         let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
         let mut body = Vec::with_capacity(32 * requests.len());
-        let encoded = requests.into_iter().map(|Request { mode, limits }| {
-            #[allow(clippy::cast_precision_loss, reason = "a group is small")]
-            let size = limits.len() as f64;
-            body.extend_from_slice(&if mode == Mode::Peek { -size } else { size }.to_le_bytes());
-            let is_plain = limits.len() == 1 && mode == Mode::Check;
+        let encoded = requests.into_iter().map(|Request { operation, limits }| {
+            body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
+            let is_plain = limits.len() == 1 && operation == Operation::Check;
             let limits = limits.into_iter().map(|LimitArg { key, policy, cost }| {
                 let known = policies.iter().rposition(|other| *other == policy);
                 let policy = short(known.unwrap_or_else(|| {
@@ -79,7 +88,7 @@ impl Encoder {
                 push(&mut body, cost);
                 (index, cost)
             });
-            RequestEntry { mode, limits: limits.collect() }
+            RequestEntry { operation, limits: limits.collect() }
         });
         let requests = encoded.collect();
         let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
@@ -98,8 +107,14 @@ impl Encoder {
         }
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
         let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
+        let mut arguments: SmallVec<_> = smallvec![head, body];
+        if policies.iter().any(|policy| policy.block_us > 0) {
+            let mut blocks = Vec::with_capacity(8 * policies.len());
+            policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
+            arguments.push(blocks);
+        }
         let batch = Batch { requests, policies, keys: entries };
-        (ScriptCall { script, keys, arguments: smallvec![head, body] }, batch)
+        (ScriptCall { script, keys, arguments }, batch)
     }
 }
 

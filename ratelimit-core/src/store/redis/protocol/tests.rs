@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::batch::PolicyArg;
 use super::*;
-use crate::algorithm::Mode;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -20,13 +20,13 @@ fn encoder(now: u64) -> Encoder {
     Encoder { key_format: KeyFormat::new("rl", "").unwrap(), now: Box::new(move || Some(now)) }
 }
 
-fn request(limits: &[(&Policy, &str, u64)], mode: Mode) -> Request {
+fn request(limits: &[(&Policy, &str, u64)], operation: Operation) -> Request {
     let key_format = encoder(0).key_format;
     let limits = limits.iter().map(|&(policy, caller, cost)| {
         let check = Check::new(policy, caller).with_cost(cost);
         LimitArg::new(key_format.key(&check), &check)
     });
-    Request { mode, limits: limits.collect() }
+    Request { operation, limits: limits.collect() }
 }
 
 fn doubles(bytes: &[u8]) -> Vec<f64> {
@@ -39,14 +39,14 @@ fn windows(start: u64, current: u64, oldest: u64) -> Vec<u8> {
     [b"c", &start.to_le_bytes()[..7], &current[..5], &oldest[..5]].concat()
 }
 
-fn reply(found: &[&[u8]], at: f64, verdicts: &str) -> Value {
-    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_bytes()].concat())
+fn reply(found: &[&[u8]], at: f64, verdicts: impl AsRef<[u8]>) -> Value {
+    Value::BulkString([&at.to_le_bytes()[..], &found.concat(), verdicts.as_ref()].concat())
 }
 
 /// Decodes a reply to one request about one limit of 10 in a minute.
 fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
     let policy = Policy::new("user-api", 10, MINUTE);
-    let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+    let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
     let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
     decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
 }
@@ -57,10 +57,10 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
     for rounds in [1u16, 2, 40] {
         let requests = (0..rounds).flat_map(|_| {
             [
-                request(&[(&minute, "a", 1), (&second, "b", 3)], Mode::Check),
-                request(&[(&minute, "c", u64::MAX)], Mode::Check),
-                request(&[(&minute, "d", 1)], Mode::Peek),
-                request(&[(&minute, "e", 2)], Mode::Check),
+                request(&[(&minute, "a", 1), (&second, "b", 3)], Operation::Check),
+                request(&[(&minute, "c", u64::MAX)], Operation::Check),
+                request(&[(&minute, "d", 1)], Operation::Peek),
+                request(&[(&minute, "e", 2)], Operation::Check),
             ]
         });
         let (call, _) = encoder(7).encode(requests.collect());
@@ -95,7 +95,7 @@ fn the_servers_clock_differs_from_any_instant() {
     let policy = Policy::new("k", 10, MINUTE);
     let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
-        let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Mode::Check)]);
+        let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
         let refund = RefundArgs::new(now).into_bytes();
         for bytes in [&call.arguments[0], &refund] {
             assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
@@ -115,7 +115,7 @@ fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
 #[test]
 fn a_key_under_two_limits_has_no_sum() {
     let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
-    let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Mode::Check));
+    let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Operation::Check));
     let (call, _) = encoder(7).encode(requests.into());
     assert_eq!(call.keys.len(), 1);
     assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
@@ -124,14 +124,14 @@ fn a_key_under_two_limits_has_no_sum() {
 #[test]
 fn each_reply_accounts_for_the_requests_before_it() {
     let policy = Policy::new("k", 10, MINUTE);
-    let check = |caller, cost, mode| request(&[(&policy, caller, cost)], mode);
+    let check = |caller, cost, operation| request(&[(&policy, caller, cost)], operation);
     let requests = vec![
-        check("a", 3, Mode::Check),
-        check("b", 1, Mode::Check),
-        check("a", 1, Mode::Peek),
-        check("a", 9, Mode::Check),
-        request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Mode::Check),
-        check("a", 1, Mode::Check),
+        check("a", 3, Operation::Check),
+        check("b", 1, Operation::Check),
+        check("a", 1, Operation::Peek),
+        check("a", 9, Operation::Check),
+        request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Operation::Check),
+        check("a", 1, Operation::Check),
     ];
     let (_, batch) = encoder(0).encode(requests);
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
@@ -187,12 +187,58 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
     let year = Duration::from_secs(366 * 86_400);
     for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
-        let check = |cost| request(&[(&policy, "a", cost)], Mode::Check);
+        let check = |cost| request(&[(&policy, "a", cost)], Operation::Check);
         let (_, batch) = encoder(0).encode(vec![check(u64::MAX), check(u64::MAX), check(1)]);
         let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
         let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
     }
+}
+
+#[test]
+fn blocks_are_an_argument_of_their_own_where_a_policy_has_one() {
+    let open = Policy::new("open", 10, MINUTE);
+    let blocks = Policy::builder("blocks").max(10).block(Duration::from_secs(90)).build();
+    let arguments = |limits: &[_], operation| encoder(7).encode(vec![request(limits, operation)]).0.arguments;
+    assert_eq!(arguments(&[(&open, "a", 1)], Operation::Check).len(), 2);
+    let both = arguments(&[(&open, "a", 1), (&blocks, "a", 1)], Operation::Check);
+    assert_eq!(doubles(&both[2]), [0.0, 90_000_000.0]);
+    let alone = arguments(&[(&blocks, "a", 1)], Operation::Check);
+    assert_eq!(alone[..2], arguments(&[(&open, "a", 1)], Operation::Check)[..], "apart from the key");
+    let judged = arguments(&[(&blocks, "a", 1)], Operation::Judge);
+    assert_eq!(doubles(&judged[1])[0], 257.0);
+}
+
+/// A verdict with the effect on one limit: a tag and a number.
+fn with_detail(before: &str, tag: u8, number: u64, after: &str) -> Vec<u8> {
+    [before.as_bytes(), &[tag], &number.to_le_bytes()[..7], after.as_bytes()].concat()
+}
+
+#[test]
+fn requests_after_one_that_begins_a_block_are_denied_by_it() {
+    let policy = Policy::builder("k").max(2).window(MINUTE).block(2 * MINUTE).build();
+    let check = || request(&[(&policy, "a", 1)], Operation::Check);
+    let group = [Check::new(&policy, "a")];
+    let (now, until) = (61_000_000u64, 181_000_000);
+    let found = windows(60_000_000, 1, 0);
+    let outcomes = |verdicts: &[u8]| -> Option<Vec<Result<Option<Duration>, StoreError>>> {
+        let (_, batch) = encoder(0).encode(vec![check(), check(), check()]);
+        #[allow(clippy::cast_precision_loss, reason = "a small number")]
+        let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
+        let outcome = |reply: Reply| reply.into_outcome(&group).map(|outcome| outcome.retry_after());
+        Some(replies.into_iter().map(outcome).collect())
+    };
+    let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();
+    let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();
+    assert_eq!(waits, [None, Some(2 * MINUTE), Some(2 * MINUTE)]);
+    // What does not follow from the states is no reply.
+    let is_wrong = |verdicts: &[u8]| outcomes(verdicts).unwrap().remove(1).is_err();
+    assert!(is_wrong(b"100"), "a block that did not begin");
+    assert!(is_wrong(&with_detail("1+0", b'b', until + 1, "0")), "a block of another length");
+    assert!(is_wrong(&with_detail("1+0", b'c', 1, "0")), "a charge of a denied request");
+    assert!(outcomes(&with_detail("1+0", b'x', until, "0")).is_none(), "an unknown effect");
+    assert!(outcomes(b"1+0").is_none() && outcomes(b"1+").is_none(), "cut short");
+    assert!(outcomes(&with_detail("1+0", b'b', until, "00")).is_none(), "too long");
 }
 
 #[test]
@@ -211,18 +257,18 @@ fn the_error_of_a_corrupt_state_names_the_policy() {
 #[test]
 fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_limit_takes_32() {
     let policy = Policy::new("m", 10, MINUTE);
-    let one = |caller| request(&[(&policy, caller, 1)], Mode::Check);
+    let one = |caller| request(&[(&policy, caller, 1)], Operation::Check);
     let (call, _) = encoder(7).encode(vec![one("a"), one("b"), one("c")]);
     let [head, body] = &call.arguments[..] else { panic!("{} arguments", call.arguments.len()) };
     assert_eq!(head.len(), 48 + 3 * 16);
     assert_eq!(head[48..head.len() - 16], head[64..], "the same for all keys");
     assert_eq!(body.len(), 32 * 3);
-    let different = vec![one("a"), request(&[(&policy, "b", 2)], Mode::Check), one("c")];
+    let different = vec![one("a"), request(&[(&policy, "b", 2)], Operation::Check), one("c")];
     let (call, _) = encoder(7).encode(different);
     let head = &call.arguments[0];
     assert_ne!(head[48..head.len() - 16], head[64..], "another cost");
     let (call, _) = encoder(7).encode(vec![one("a"), one("a")]);
     assert_eq!((call.keys.len(), call.arguments[1].len()), (1, 64), "two requests of one key");
-    let (call, _) = encoder(7).encode(vec![request(&[], Mode::Check)]);
+    let (call, _) = encoder(7).encode(vec![request(&[], Operation::Check)]);
     assert_eq!((call.keys.len(), call.arguments[0].len()), (0, 16), "a call without keys");
 }

@@ -1,0 +1,174 @@
+//! Blocks on a server: what is stored, for how long, what it costs, and what other programs may leave there.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use ratelimit_core::clock::{Clock, FakeClock};
+use ratelimit_core::policy::MAX_WINDOW;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, StoreError};
+use redis::AsyncCommands;
+use tests::clock_at_start;
+use tests::redis::{Server, server};
+
+use super::only_key;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn blocking(algorithm: Algorithm, max: u64) -> Policy {
+    Policy::builder("k").algorithm(algorithm).max(max).block(HOUR).on_error(OnError::Deny).build()
+}
+
+/// A block until this instant, as it is stored.
+fn stored(until: u64) -> Vec<u8> {
+    [&b"b"[..], &until.to_le_bytes()[..7]].concat()
+}
+
+fn later(clock: &FakeClock, by: Duration) -> u64 {
+    clock.now().as_micros() + u64::try_from(by.as_micros()).unwrap()
+}
+
+#[tokio::test]
+async fn a_block_is_eight_bytes_in_place_of_any_state() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        // A log of several nodes.
+        let policy = blocking(algorithm, 200);
+        for _ in 0..200 {
+            assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
+            clock.advance(Duration::from_micros(1));
+        }
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
+        let key = only_key(&server).await;
+        let value: Vec<u8> = raw.get(&key).await.unwrap();
+        assert_eq!(value, stored(later(&clock, HOUR)), "{algorithm}");
+        clock.advance(HOUR);
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().remaining(), 199, "{algorithm}");
+        let _: () = raw.del(&key).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_block_lives_as_long_as_it_denies() {
+    let Some(server) = server() else { return };
+    // By the server's clock: a test's clock prolongs every TTL to an hour.
+    let limiter = server.limiter();
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let policy = blocking(algorithm, 1);
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
+        let _ = limiter.check(&policy, "a").await.unwrap();
+        let left: i64 = raw.pttl(only_key(&server).await).await.unwrap();
+        // One second more, as for every state.
+        assert!((3_591_000..=3_601_001).contains(&left), "{algorithm}: {left} ms");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
+
+async fn script_calls(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+#[tokio::test]
+async fn a_blocked_caller_costs_one_call_in_each_ttl_of_the_denial_cache() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for &algorithm in Algorithm::ALL {
+        let policy = blocking(algorithm, 1);
+        while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
+        let (began, before) = (clock.now(), script_calls(&server).await);
+        for second in 0..10u64 {
+            for _ in 0..50 {
+                let outcome = limiter.check(&policy, "a").await.unwrap();
+                let waited = clock.now().as_micros() - began.as_micros();
+                let rest = HOUR.checked_sub(Duration::from_micros(waited)).unwrap();
+                assert_eq!(outcome.retry_after(), Some(rest), "{algorithm}");
+                assert_eq!(outcome.reset_after(), rest, "{algorithm}");
+                clock.advance(Duration::from_millis(20));
+            }
+            let calls = script_calls(&server).await - before;
+            assert!(calls <= second + 1, "{algorithm}: {calls} calls in {second} s");
+        }
+        // Another cost, and another policy of the same count, are decided by the server.
+        assert!(limiter.try_check_all(&[Check::new(&policy, "a").with_cost(0)]).unwrap().is_none());
+        let open = Policy::builder("k").algorithm(algorithm).max(1).on_error(OnError::Deny).build();
+        assert!(limiter.try_check(&open, "a").unwrap().is_none(), "{algorithm}");
+        let reset = limiter.reset(&policy, "a").await;
+        assert!(reset.is_ok() && limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn requests_of_one_batch_are_denied_from_the_one_that_begins_the_block() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    for &algorithm in Algorithm::ALL {
+        let policy = blocking(algorithm, 3);
+        // A script that the server does not know yet is sent twice, the second time behind other calls.
+        let _ = limiter.peek(&policy, "a").await.unwrap();
+        let outcomes = join_all((0..40).map(|_| limiter.check(&policy, "a"))).await;
+        let passed: Vec<bool> =
+            outcomes.iter().map(|outcome| outcome.as_ref().unwrap().is_allowed()).collect();
+        assert_eq!(passed, (0..40).map(|i| i < 3).collect::<Vec<_>>(), "{algorithm}");
+        assert!(
+            outcomes[3..].iter().all(|one| one.as_ref().unwrap().retry_after() == Some(HOUR)),
+            "{algorithm}"
+        );
+    }
+    assert!(script_calls(&server).await < 40);
+}
+
+#[tokio::test]
+async fn a_malformed_block_is_an_error_for_its_caller_only() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    let whole = stored(later(&clock, HOUR));
+    for &algorithm in Algorithm::ALL {
+        let policy = blocking(algorithm, 2);
+        let (short, long) = (whole[..7].to_vec(), [&whole[..], b"x"].concat());
+        for malformed in [short, long, b"b".to_vec(), [&b"B"[..], &whole[1..]].concat()] {
+            let _ = limiter.check(&policy, "a").await.unwrap();
+            let key = only_key(&server).await;
+            let _: () = raw.set(&key, &malformed).await.unwrap();
+            let error = limiter.check(&policy, "a").await.unwrap_err();
+            assert!(matches!(error, StoreError::CorruptState { .. }), "{algorithm} {malformed:?}: {error:?}");
+            let left: i64 = raw.pttl(&key).await.unwrap();
+            assert!((1..=3_600_000).contains(&left), "{algorithm} {malformed:?}: lives {left} ms");
+            assert!(limiter.check(&policy, "b").await.unwrap().is_allowed(), "{algorithm} {malformed:?}");
+            let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_block_from_the_far_future_ends_after_one_block() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let (policy, open) = (
+            blocking(algorithm, 2),
+            Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build(),
+        );
+        let _ = limiter.check(&policy, "a").await.unwrap();
+        let key = only_key(&server).await;
+        let _: () = raw.set(&key, b"b\xff\xff\xff\xff\xff\xff\xff").await.unwrap();
+        assert_eq!(limiter.peek(&open, "a").await.unwrap().retry_after(), Some(MAX_WINDOW), "{algorithm}");
+        assert_eq!(limiter.peek(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
+        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
+        assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap(), stored(later(&clock, HOUR)), "{algorithm}");
+        let left: i64 = raw.pttl(&key).await.unwrap();
+        assert!(left > 0, "{algorithm}: lives {left} ms");
+        clock.advance(HOUR);
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
