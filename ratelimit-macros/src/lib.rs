@@ -47,10 +47,11 @@ use proc_macro::TokenStream;
 /// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
 /// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
+/// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
-/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst` and `on_error` | none |
+/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error` and `block` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
@@ -122,6 +123,28 @@ use proc_macro::TokenStream;
 /// the handler. Concurrent requests therefore cannot exceed the limit together. A request that is dropped or panics before
 /// the refund stays charged. The refund is tried once, within the store's deadline; if it fails, the charge stays and an
 /// error is logged. Header fields show the quota after the refund.
+///
+/// # Blocks
+///
+/// With `block = "10m"`, the first denial under the limit blocks the caller for 10 minutes: until then every request is denied,
+/// and then the full quota is back.
+///
+/// ```text
+/// max = 3, window = "1m", block = "10m"
+///
+/// request  1   2   3   4         5        6                  7
+///        --+---+---+---x=========x========x==================+-----> time
+///                      |<------- blocked for 10 min ------->|
+///                      first denial                          full quota
+///
+/// + admitted   x denied; Retry-After is the rest of the block
+/// ```
+///
+/// - Requests during the block do not extend it. `Retry-After` is the rest of it.
+/// - A denial by another limit of the handler begins no block, and neither does a cost above `max`.
+/// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the next attempt, right
+///   ones do not count. Requests that are in progress are charged until their response is known, so `max` has to leave room for
+///   as many as one caller sends at once.
 ///
 /// # Modules and impl blocks
 ///

@@ -7,8 +7,8 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, get};
 use ratelimit_actix::{
-    Algorithm, HeaderStyle, OnError, Policy, RateLimitConfig, RateLimitMiddleware, declared_limits,
-    rate_limit,
+    Algorithm, DeclaredLimit, HeaderStyle, OnError, Policy, RateLimitConfig, RateLimitMiddleware,
+    declared_limits, rate_limit,
 };
 use tests::answer::{get as from_client, statuses};
 use tests::store::{fresh, watched};
@@ -41,10 +41,14 @@ async fn one() -> &'static str {
     "ok"
 }
 
-#[rate_limit(policy = self::THREE, by = ip)]
-#[get("/other")]
-async fn other() -> &'static str {
-    "ok"
+mod elsewhere {
+    use super::{get, rate_limit};
+
+    #[rate_limit(policy = crate::policy::THREE, by = ip)]
+    #[get("/other")]
+    pub(super) async fn other() -> &'static str {
+        "ok"
+    }
 }
 
 #[rate_limit(policy = CLOSED)]
@@ -119,7 +123,8 @@ async fn handlers_and_middleware_with_one_policy_share_its_count() {
     let scope = web::scope("/scope").wrap(RateLimitMiddleware::new(&THREE));
     let scope = scope.route("/free", web::get().to(async || "ok"));
     let app = App::new().app_data(Data::new(fresh()));
-    let app = init_service(app.service(one).service(other).service(block::one).service(scope)).await;
+    let app =
+        init_service(app.service(one).service(elsewhere::other).service(block::one).service(scope)).await;
     let mut passed = Vec::new();
     for path in ["/one", "/other", "/scope/free", "/block/one", "/one"] {
         passed.push(statuses(&app, path, 1).await[0]);
@@ -130,7 +135,7 @@ async fn handlers_and_middleware_with_one_policy_share_its_count() {
 #[actix_web::test]
 async fn redis_shares_the_count_of_a_policy() {
     let Some(server) = redis::server() else { return };
-    let app = service!(server.limiter(), one, other, free, free_too);
+    let app = service!(server.limiter(), one, elsewhere::other, free, free_too);
     assert_eq!(statuses(&app, "/one", 2).await, [200, 200]);
     assert_eq!(statuses(&app, "/other", 2).await, [200, 429]);
     assert_eq!(statuses(&app, "/free", 1).await, [200]);
@@ -189,14 +194,15 @@ async fn responses_have_the_name_of_the_policy() {
 
 #[test]
 fn limits_with_a_policy_are_listed() {
-    let listed = |handler: &str| {
-        let here = declared_limits().into_iter().filter(|limit| limit.module() == module_path!());
-        let [limit] = here.filter(|limit| limit.handler() == handler).collect::<Vec<_>>()[..] else {
-            panic!("{handler} has one limit")
+    let listed = |path: &str| {
+        let path = format!("{}::{path}", module_path!());
+        let is_meant = |limit: &DeclaredLimit| format!("{}::{}", limit.module(), limit.handler()) == path;
+        let [limit] = declared_limits().into_iter().filter(is_meant).collect::<Vec<_>>()[..] else {
+            panic!("{path} has one limit")
         };
         limit
     };
-    for limit in ["one", "other"].map(listed) {
+    for limit in ["one", "elsewhere::other", "block::one", "block::other"].map(listed) {
         assert_eq!((limit.key(), limit.name(), limit.max()), ("shared-three", "three", Some(3)));
         assert_eq!((limit.by(), limit.cost()), ("ip", Some(1)));
     }

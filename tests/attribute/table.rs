@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -28,6 +28,7 @@ const ROWS: [Row; 16] = [
     ("sub_windows", sub_windows),
     ("burst", burst),
     ("cost", cost),
+    ("block", block),
     ("count", count),
     ("skip", skip),
     ("name", name),
@@ -237,6 +238,16 @@ fn cost(stage: &Stage) {
     // What can never pass has no time to come back at.
     let never = stage.get("/cost/with/11");
     assert_eq!((never.status, never.header("retry-after")), (429, None));
+}
+
+fn block(stage: &Stage) {
+    assert_eq!(stage.statuses("/block", 2), [200, 200]);
+    let wait = || stage.get("/block").header("retry-after").map(str::to_owned);
+    assert_eq!(wait().as_deref(), Some("600"));
+    stage.advance(9 * MINUTE);
+    assert_eq!(wait().as_deref(), Some("60"));
+    stage.advance(MINUTE);
+    assert_eq!(stage.left("/block"), Some(1));
 }
 
 fn count(stage: &Stage) {

@@ -8,7 +8,7 @@ use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
-use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
@@ -63,7 +63,7 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         }
     };
     let max = setter("max", constant(policy.max.as_ref()));
-    let window = policy.window.as_ref().map(duration);
+    let window = policy.window.as_ref().map(|window| duration("window", window));
     let algorithm = policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
     let sub_windows = setter("sub_windows", policy.sub_windows.as_ref());
     let burst = setter("burst", policy.burst.as_ref());
@@ -83,13 +83,18 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         _ => None,
     };
     let on_error = on_error(facade, policy.on_error);
+    let block = policy.block.as_ref().map(|block| duration("block", block));
+    let mode = match policy.mode {
+        Mode::Enforce => None,
+        Mode::Shadow => Some(variant_setter(facade, "mode", "Mode", "Shadow")),
+    };
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span =
         constant_span([constant(policy.max.as_ref()), policy.sub_windows.as_ref(), policy.burst.as_ref()]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
+        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode
     };
     let limit = if policy.dynamic_max().is_some() {
         quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
@@ -131,10 +136,12 @@ fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
     })
 }
 
-fn duration(window: &Window) -> TokenStream {
+/// `.name(duration)`.
+fn duration(name: &str, window: &Window) -> TokenStream {
     let span = located(window.span);
+    let name = Ident::new(name, span);
     let micros = Literal::u64_suffixed(window.micros);
-    quote_spanned!(span=> .window(::core::time::Duration::from_micros(#micros)))
+    quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
 }
 
 /// `.setter(Type::Variant)`.

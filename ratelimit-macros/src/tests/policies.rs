@@ -44,6 +44,8 @@ fn a_policy_replaces_the_arguments_that_describe_one() {
         "key = \"k\"",
         "name = \"n\"",
         "on_error = \"deny\"",
+        "block = \"1s\"",
+        "mode = \"shadow\"",
     ] {
         let name = argument.split(' ').next().unwrap();
         let message = format!(

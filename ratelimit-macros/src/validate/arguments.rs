@@ -23,6 +23,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
         None => {
             check_sub_windows(args, diagnostics);
             check_burst(args, diagnostics);
+            check_block(args, diagnostics);
             check_cost(args, diagnostics);
         }
     }
@@ -111,6 +112,8 @@ fn parts_of_policy(args: &Args) -> impl Iterator<Item = &Ident> {
         given(args.sub_windows.as_ref()),
         given(args.burst.as_ref()),
         given(args.name.as_ref()),
+        given(args.block.as_ref()),
+        given(args.mode.as_ref()),
     ];
     parts.into_iter().flatten()
 }
@@ -157,6 +160,37 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
              write at most `burst = {most}`"
         );
         report_at(argument, &message, diagnostics);
+    }
+}
+
+/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
+fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(Ok(block)) = args.block.as_ref().map(|argument| &argument.value) else {
+        return;
+    };
+    let Some(window) = micros(args) else { return };
+    let by_default = if args.window.is_none() { " by default" } else { "" };
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
+        (Some(_), Some(burst), Some(max)) => {
+            (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max))
+        }
+        _ => 0,
+    };
+    // Times in the attribute are whole milliseconds.
+    let refill = u64::try_from(refill.div_ceil(1000) * 1000).unwrap_or(u64::MAX);
+    let (least, what) = if refill > window && refill <= grammar::MAX_MICROS {
+        (refill, format!("the time to refill a full bucket, which is {}", grammar::format(refill)))
+    } else {
+        (window, format!("the window, which is {}{by_default}", grammar::format(window)))
+    };
+    if block.micros < least {
+        let message = format!(
+            "`block` must be at least {what}, found {}; write for example `block = \"{}\"`",
+            grammar::format(block.micros),
+            grammar::format(least)
+        );
+        diagnostics.error_at(block.span, message);
     }
 }
 

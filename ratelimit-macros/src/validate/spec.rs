@@ -9,13 +9,14 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
-use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
 use crate::suggest::nearest;
+use crate::validate::counts;
 use crate::validate::handler::Handler;
 
 /// A handler and its limits.
@@ -54,6 +55,8 @@ pub(crate) struct PolicySpec {
     pub(crate) burst: Option<Number>,
     pub(crate) name: Option<Name>,
     pub(crate) on_error: OnError,
+    pub(crate) block: Option<Window>,
+    pub(crate) mode: Mode,
 }
 
 impl LimitSpec {
@@ -100,6 +103,7 @@ pub(crate) fn validate(
         let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
         diagnostics.error(&handler.signature.ident, message);
     }
+    counts::check(&group, diagnostics);
     let mut own_facade: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {
@@ -177,6 +181,8 @@ fn limit(
             burst: value_of(args.burst)?,
             name: value_of(args.name)?,
             on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
+            block: value_of(args.block)?,
+            mode: value_of(args.mode)?.unwrap_or(Mode::Enforce),
         })),
     };
     Ok(LimitSpec {

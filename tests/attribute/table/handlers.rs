@@ -108,6 +108,7 @@ handlers! { plain:
     "/cost/number" cost_number (max = 10, cost = 4);
     "/cost/closure/{n}" cost_closure (max = 10, cost = |n: Path<u64>| *n);
     "/cost/with/{n}" cost_with (max = 10, cost = with(in_path));
+    "/block" blocking (max = 2, window = "1m", block = "10m");
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));
