@@ -5,14 +5,16 @@
 --         each key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a
 --         group, or under another policy
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek, 256 more for a part
---         of a denied group, which is not charged; and for each limit: number of its key, number of its policy, cost
+--         of a denied group, which is not charged; and for each limit: number of its key, number of its policy, negative
+--         for a shadow limit of a group, and cost
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
 --         policy has one
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
---         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if the
---         request began a block: 'b' and its end (7 bytes), or 'c' and the units charged (7 bytes)
+--         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if that
+--         does not tell what became of each key: 'b' and the end of a block that begins (7 bytes), or 'c' and the units
+--         charged to the key (7 bytes)
 -- Twin    src/algorithm/decide.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where

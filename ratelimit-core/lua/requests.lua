@@ -101,58 +101,69 @@ if not next(left) then
 end
 
 -- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the
--- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not.
+-- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
+-- not fit is spared: it is not charged, and changes no verdict.
 local function judge(first, last, is_peek, is_denied)
-  local verdict, sums, changes, begun = '1', {}, {}, {}
+  local verdict, sums, enforced, spared, changes, begun = '1', {}, {}, {}, {}, {}
   for limit = first, last, 3 do
-    local key, policy = requests[limit], 4 * requests[limit + 1]
+    local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
     local failure = values[key] == nil and not corrupt[key] and open(key, policy)
     if failure then
       return nil, failure
     end
-    verdict = corrupt[key] and '-' or verdict
     sums[key] = (sums[key] or 0) + requests[limit + 2]
+    enforced[key] = enforced[key] or requests[limit + 1] > 0
+  end
+  for key, decides in pairs(enforced) do
+    verdict = decides and corrupt[key] and '-' or verdict
   end
   for limit = first, last, 3 do
-    local key, policy = requests[limit], 4 * requests[limit + 1]
-    local value = values[key]
-    local fits = true
+    local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
+    local decides = requests[limit + 1] > 0
+    local value, change = values[key], changes[key]
+    local fits = not corrupt[key]
     if type(value) == 'table' then
       changes[key] = { policy }
       fits = verdict == '-' or log.fits(value, sums[key], args[policy])
       if not fits then
         log.note_wait(value, sums[key], args[policy])
       end
-    elseif not corrupt[key] then
+    elseif fits then
       -- Beside a corrupt state it still has to be known whether this one is corrupt, since the reply holds it.
       local bytes, ttl
       fits, bytes, ttl = step(key, policy, verdict == '-' and 0 or sums[key])
       if fits == nil then
         corrupt[key], verdict, again = args[policy + 1], '-', true
       end
-      changes[key] = { policy, bytes, ttl }
+      -- Of several blocks of one key the shortest cuts one from the future.
+      if not (change and change[2] and (not bytes or ttl and change[3] and change[3] < ttl)) then
+        changes[key] = { policy, bytes, ttl }
+      end
     end
-    if fits == false and verdict == '1' then
-      verdict = '0'
-    end
-    if fits == false and not is_peek then
-      local block = block_of(key, policy, sums[key])
-      begun[key] = block > 0 and math.max(begun[key] or 0, block) or begun[key]
+    if fits == false and (decides or not enforced[key]) then
+      if decides and verdict == '1' then
+        verdict = '0'
+      end
+      spared[key] = true
+      if not is_peek and not corrupt[key] then
+        local block = block_of(key, policy, sums[key])
+        begun[key] = block > 0 and math.max(begun[key] or 0, block) or begun[key]
+      end
     end
   end
   local charges = verdict == '1' and not is_peek and not is_denied
   for key, change in pairs(verdict ~= '-' and changes or {}) do
     local policy, bytes, ttl = unpack(change, 1, 3)
-    local value = values[key]
+    local value, is_charged = values[key], charges and not spared[key]
     if begun[key] then
       values[key], ttls[key] = pack('<c1I7', 'b', now + begun[key]), begun[key]
     elseif type(value) == 'table' then
-      if charges then
+      if is_charged then
         log.charge(value, sums[key])
       end
-      ttls[key] = not is_peek and (charges or value.dirty) and 0 or ttls[key]
+      ttls[key] = not is_peek and (is_charged or value.dirty) and 0 or ttls[key]
     elseif not is_peek then
-      if not charges then -- A denied request changes only what every cost changes: the clock went back.
+      if not is_charged then -- A denied request changes only what every cost changes: the clock went back.
         _, bytes, ttl = step(key, policy, math.huge)
       end
       if bytes then
@@ -165,16 +176,17 @@ local function judge(first, last, is_peek, is_denied)
   for limit = first, last, 3 do
     local value = values[requests[limit]]
     if type(value) == 'table' then
-      log.note_next_unit(value, args[4 * requests[limit + 1]])
+      log.note_next_unit(value, args[4 * math.abs(requests[limit + 1])])
     end
   end
-  if verdict == '-' or not next(begun) then
+  if verdict == '-' or not (next(begun) or charges and next(spared)) then
     return verdict
   end
   local details = { '+', verdict }
   for limit = first, last, 3 do
     local key = requests[limit]
-    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', 0)
+    local units = charges and not spared[key] and sums[key] or 0
+    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', units)
   end
   return table.concat(details)
 end

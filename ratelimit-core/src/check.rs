@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use siphasher::sip128::Hasher128;
 use siphasher::sip128::SipHasher13;
 
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 
 /// Largest number of limits in one group: 64.
 pub const MAX_GROUP: usize = 64;
@@ -20,12 +20,14 @@ pub struct Check<'a> {
     policy: &'a Policy,
     partition: &'a [u8],
     cost: u64,
+    shadow: bool,
 }
 
 impl<'a> Check<'a> {
     /// Checks one unit of `policy` for the caller `partition`.
     pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        Self { policy, partition: partition.as_ref(), cost: 1 }
+        let shadow = policy.mode() == Mode::Shadow;
+        Self { policy, partition: partition.as_ref(), cost: 1, shadow }
     }
 
     /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
@@ -48,6 +50,19 @@ impl<'a> Check<'a> {
     /// Cost in units.
     pub const fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// Whether the limit only reports what it would deny: its policy has [`Mode::Shadow`], or the limiter was built with
+    /// [`shadow(true)`](crate::RateLimiterBuilder::shadow).
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Makes it a check of a shadow limit if `all` are.
+    #[must_use]
+    pub(crate) const fn in_shadow_if(mut self, all: bool) -> Self {
+        self.shadow |= all;
+        self
     }
 
     /// Whether both checks count in the same state.
@@ -84,7 +99,7 @@ pub(crate) fn random_key() -> [u8; 16] {
     key
 }
 
-/// Digest of a whole group: its states, limits, blocks and costs, in their order.
+/// Digest of a whole group: its states, limits, blocks, modes and costs, in their order.
 #[cfg(feature = "redis")]
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
@@ -92,6 +107,7 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
         hasher.write_u64(check.policy.state_id());
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
+        hasher.write_u8(check.shadow.into());
         hasher.write_u64(check.cost);
         hasher.write_usize(check.partition.len());
         hasher.write(check.partition);

@@ -65,6 +65,16 @@ pub enum StoreError {
         policy: String,
     },
 
+    /// A shadow limit counts in the same state as an enforced limit of its group, so each would change what the other decides.
+    #[error(
+        "the shadow limit `{policy}` shares its count with an enforced limit of the group; give it a key of its own"
+    )]
+    #[non_exhaustive]
+    SharedShadow {
+        /// Key of the shadow limit.
+        policy: String,
+    },
+
     /// The group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     #[error("a group can have at most {} limits, not {size}", crate::check::MAX_GROUP)]
     #[non_exhaustive]
@@ -124,6 +134,7 @@ impl StoreError {
     /// | [`CorruptState`](Self::CorruptState) | yes | check again after the window, or [reset](crate::RateLimiter::reset) the caller |
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
+    /// | [`SharedShadow`](Self::SharedShadow) | no | give the shadow limit a key of its own |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
@@ -210,6 +221,7 @@ mod tests {
             StoreError::misconfigured("set a password", "x"),
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
+            StoreError::SharedShadow { policy: "k".to_owned() },
             StoreError::GroupTooLarge { size: 65 },
         ];
         assert!(!lasting.iter().any(StoreError::is_transient));

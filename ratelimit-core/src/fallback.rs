@@ -12,6 +12,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
+use crate::report::Report;
 use crate::reservation::Reservation;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -43,6 +44,7 @@ impl Fallback {
         operation: Operation,
         error: StoreError,
         is_outage: bool,
+        report: &Report,
     ) -> Result<GroupOutcome, StoreError> {
         if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
             #[cfg(feature = "metrics")]
@@ -50,11 +52,13 @@ impl Fallback {
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
+        if operation == Operation::Check
+            && let Ok(outcome) = &decided
+        {
+            report.decided(group, outcome.outcomes());
+        }
         #[cfg(feature = "metrics")]
         if operation == Operation::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
-            if let Ok(outcome) = &decided {
-                crate::metrics::decided(group, outcome.outcomes());
-            }
             crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
             if self.outage.size_metric.may_log() {
                 crate::metrics::fallback_callers(self.local.len());
@@ -72,7 +76,7 @@ impl Fallback {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
             return Err(error);
         }
-        if group.iter().any(|check| check.policy().on_error() == OnError::Deny) {
+        if group.iter().any(|check| check.policy().on_error() == OnError::Deny && !check.is_shadow()) {
             return Err(error);
         }
         // A state that occurs twice is decided by the sum.
@@ -91,7 +95,10 @@ impl Fallback {
             // Reports the limit as configured, not the part of this process.
             match counted {
                 Some(counted) => counted.clone().with_limit(limit),
-                None => Outcome::new(limit, Decision::Allowed).with_cost(check.cost()).with_remaining(limit),
+                None => {
+                    let outcome = Outcome::new(limit, Decision::Allowed);
+                    outcome.with_cost(check.cost()).with_remaining(limit).in_shadow_if(check.is_shadow())
+                }
             }
         });
         Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
@@ -123,9 +130,9 @@ impl Fallback {
     }
 
     /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails
-    /// open.
+    /// open, as every shadow limit does.
     fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
-        (check.policy().on_error() == OnError::Local)
+        (check.policy().on_error() == OnError::Local && !check.is_shadow())
             .then(|| check.policy().per_instance(self.instances, cost))
     }
 }

@@ -59,6 +59,7 @@ mod log_limit;
 pub mod metrics;
 mod outcome;
 pub mod policy;
+mod report;
 mod reservation;
 pub mod store;
 

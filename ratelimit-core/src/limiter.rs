@@ -6,6 +6,7 @@ mod global;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::error::StoreError;
 use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
+use crate::report::Report;
 use crate::reservation::Reservation;
 use crate::store::Store;
 
@@ -53,6 +55,9 @@ pub struct RateLimiter {
 struct Inner {
     store: Backend,
     fallback: Fallback,
+    report: Report,
+    /// Whether every limit is a shadow limit.
+    shadow: bool,
 }
 
 impl RateLimiter {
@@ -139,18 +144,17 @@ impl RateLimiter {
     ) -> Result<Outcome, StoreError> {
         let store = match &self.inner.store {
             Backend::Memory(store) => {
-                return Ok(decide_in_memory(store, &Check::new(policy, &partition).with_cost(cost)));
+                let check = self.check_of(policy, &partition, cost);
+                return Ok(decide_in_memory(store, &check, &self.inner.report));
             }
             Backend::Dyn(store) => store,
         };
-        if let Some(outcome) =
-            try_one(&**store, &Check::new(policy, &partition).with_cost(cost), &self.inner.fallback)?
-        {
+        if let Some(outcome) = try_one(&**store, &self.check_of(policy, &partition, cost), self.context())? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.check_one(Check::new(policy, &partition).with_cost(cost), self.context()).await
+        store.check_one(self.check_of(policy, &partition, cost), self.context()).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -159,7 +163,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits,
+    /// and [`StoreError::SharedShadow`] if a [shadow limit](crate::Mode::Shadow) shares its count with an enforced one.
     ///
     /// # Cancel safety
     ///
@@ -191,12 +196,12 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        validate_size(group)?;
+        let group = &*self.validated(group)?;
         let store = match &self.inner.store {
-            Backend::Memory(store) => return Ok(decide_group_in_memory(store, group)),
+            Backend::Memory(store) => return Ok(decide_group_in_memory(store, group, &self.inner.report)),
             Backend::Dyn(store) => store,
         };
-        match store.try_check(group, &self.inner.fallback)? {
+        match store.try_check(group, self.context())? {
             Some(outcome) => Ok(outcome),
             None => store.check(group, self.context()).await,
         }
@@ -240,10 +245,10 @@ impl RateLimiter {
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> Result<Option<Outcome>, StoreError> {
-        let check = Check::new(policy, &partition);
+        let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check))),
-            Backend::Dyn(store) => try_one(&**store, &check, &self.inner.fallback),
+            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
+            Backend::Dyn(store) => try_one(&**store, &check, self.context()),
         }
     }
 
@@ -280,16 +285,41 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        validate_size(group)?;
+        let group = &*self.validated(group)?;
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group))),
-            Backend::Dyn(store) => store.try_check(group, &self.inner.fallback),
+            Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group, &self.inner.report))),
+            Backend::Dyn(store) => store.try_check(group, self.context()),
         }
     }
 
     /// Deadline and fallback of a call that may take a round trip.
     fn context(&self) -> CallContext<'_> {
-        CallContext { limit: self.deadline, fallback: &self.inner.fallback }
+        let Inner { fallback, report, .. } = &*self.inner;
+        CallContext { limit: self.deadline, fallback, report }
+    }
+
+    /// A check by this limiter.
+    #[inline]
+    fn check_of<'a>(
+        &self,
+        policy: &'a Policy,
+        partition: &'a (impl AsRef<[u8]> + ?Sized),
+        cost: u64,
+    ) -> Check<'a> {
+        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
+    }
+
+    /// The group as this limiter decides it.
+    #[inline]
+    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
+        validate_size(group)?;
+        if self.inner.shadow {
+            return Ok(group.iter().map(|check| check.in_shadow_if(true)).collect());
+        }
+        if group.iter().any(Check::is_shadow) {
+            validate_shadows(group)?;
+        }
+        Ok(Cow::Borrowed(group))
     }
 
     /// Decides about one unit, and charges nothing.
@@ -307,7 +337,7 @@ impl RateLimiter {
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        validate_size(group)?;
+        let group = &*self.validated(group)?;
         match &self.inner.store {
             Backend::Memory(store) => Ok(store.decide(group, Operation::Peek)),
             Backend::Dyn(store) => store.peek(group, self.context()).await,
@@ -371,6 +401,16 @@ impl RateLimiter {
             self.inner.fallback.log_failed_refund(error);
         }
         result
+    }
+}
+
+/// Checks that no shadow limit of a group shares its state with an enforced one.
+#[cold]
+fn validate_shadows(group: &[Check<'_>]) -> Result<(), StoreError> {
+    let (shadow, enforced): (Vec<&Check<'_>>, Vec<_>) = group.iter().partition(|check| check.is_shadow());
+    match shadow.iter().find(|check| enforced.iter().any(|other| other.shares_count_with(check))) {
+        Some(check) => Err(StoreError::SharedShadow { policy: check.policy().key().to_owned() }),
+        None => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 //! | metric | kind | labels |
 //! |---|---|---|
 //! | [`DECISIONS`] | counter | `policy`, `outcome` |
+//! | [`NEAR_LIMIT`] | counter | `policy` |
 //! | [`DEGRADED`] | counter | `policy`, `on_error`, `outcome` |
 //! | [`STORE_SECONDS`] | histogram | |
 //! | [`STORE_FAILURES`] | counter | `class` |
@@ -26,12 +27,17 @@ use crate::error::StoreError;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
 
-/// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed` or `denied`. Each limit of a
-/// group counts with an outcome of its own.
+/// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed`, `denied`, or `would_deny` of a
+/// shadow limit. Each limit of a group counts with an outcome of its own.
 pub const DECISIONS: &str = "ratelimit_decisions_total";
 
+/// Counter of admitted requests after which less than a tenth of a limit is left, or another
+/// [share](crate::RateLimiterBuilder::near_limit_ratio). Label: `policy`. Rises before a limit denies.
+pub const NEAR_LIMIT: &str = "ratelimit_near_limit_total";
+
 /// Counter of limits decided without the store, during an outage. Labels: `policy`; `on_error`, its failure policy: `local`,
-/// `deny` or `allow`; `outcome`: `allowed`, `denied`, or `unavailable` if a limit of the group failed closed.
+/// `deny` or `allow`; `outcome`: `allowed`, `denied`, or `unavailable` if a limit of the group failed closed. A shadow limit is
+/// `allowed`, whatever its failure policy.
 pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 
 /// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
@@ -57,6 +63,7 @@ pub const FALLBACK_CALLERS: &str = "ratelimit_fallback_callers";
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
     describe_counter!(DECISIONS, Unit::Count, "Limits decided");
+    describe_counter!(NEAR_LIMIT, Unit::Count, "Admitted requests after which little of a limit is left");
     describe_counter!(DEGRADED, Unit::Count, "Limits decided without the store");
     describe_histogram!(STORE_SECONDS, Unit::Seconds, "Time the store took to decide");
     describe_counter!(STORE_FAILURES, Unit::Count, "Calls of the store without a decision");
@@ -93,15 +100,31 @@ fn labels<'a>(
     group: &'a [Check<'_>],
     outcomes: &'a [Outcome],
 ) -> impl Iterator<Item = (&'a Policy, &'static str)> {
-    let label = |allowed| if allowed { "allowed" } else { "denied" };
-    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), label(outcome.is_allowed())))
+    let label = |outcome: &Outcome| match outcome.is_allowed() {
+        true if outcome.would_deny() => "would_deny",
+        true => "allowed",
+        false => "denied",
+    };
+    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), label(outcome)))
 }
 
 /// Records the outcomes of a group, decided by the store or without it.
-pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome]) {
+pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome], near_limit_ratio: f64) {
     for (policy, outcome) in labels(group, outcomes) {
         counter!(DECISIONS, "policy" => name(policy), "outcome" => outcome).increment(1);
     }
+    if outcomes.iter().all(Outcome::is_allowed) {
+        for (check, _) in group.iter().zip(outcomes).filter(|(_, one)| is_near_limit(one, near_limit_ratio)) {
+            counter!(NEAR_LIMIT, "policy" => name(check.policy())).increment(1);
+        }
+    }
+}
+
+/// Whether less than this share of the capacity is left after a charge.
+fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
+    outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit
 }
 
 /// Records an error of the store.
@@ -114,7 +137,7 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
-        StoreError::GroupTooLarge { .. } => return,
+        StoreError::GroupTooLarge { .. } | StoreError::SharedShadow { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }

@@ -26,6 +26,7 @@ pub struct Outcome {
     verdict: Verdict,
     degraded: bool,
     overflowed: bool,
+    shadow: bool,
 }
 
 impl Outcome {
@@ -67,6 +68,7 @@ impl Outcome {
             verdict,
             degraded: false,
             overflowed: false,
+            shadow: false,
         }
     }
 
@@ -102,6 +104,27 @@ impl Outcome {
         if self.remaining == 0 {
             self.next_unit_after_us = next_unit_after_us;
         }
+        self
+    }
+
+    /// Marks the outcome as that of a [shadow limit](crate::Mode::Shadow): a denial becomes one that
+    /// [would be](Self::would_deny).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::{Decision, Outcome};
+    ///
+    /// let outcome = Outcome::new(10, Decision::Denied { retry_after: None }).in_shadow();
+    /// assert!(outcome.is_allowed() && outcome.would_deny());
+    /// ```
+    pub const fn in_shadow(self) -> Self {
+        self.in_shadow_if(true)
+    }
+
+    /// Marks the outcome as that of a shadow limit, or as that of an enforced one.
+    pub(crate) const fn in_shadow_if(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
         self
     }
 
@@ -143,9 +166,24 @@ impl Outcome {
         self.at
     }
 
-    /// Whether this limit admitted the request, and if not, after which wait it does.
+    /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits every request.
     pub const fn decision(&self) -> Decision {
-        self.verdict.decision()
+        if self.shadow { Decision::Allowed } else { self.verdict.decision() }
+    }
+
+    /// Whether the limit is a [shadow limit](crate::Mode::Shadow), which admits every request.
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not charged then.
+    pub const fn would_deny(&self) -> bool {
+        self.shadow && !self.fits()
+    }
+
+    /// Whether the request fits, also under a shadow limit.
+    pub(crate) const fn fits(&self) -> bool {
+        matches!(self.verdict, Verdict::Allowed)
     }
 
     /// The decision in its packed form.
@@ -153,9 +191,9 @@ impl Outcome {
         self.verdict
     }
 
-    /// Whether this limit admitted the request. A group passes only if every limit does.
+    /// Whether this limit admitted the request. A group passes only if every limit does. A shadow limit admits every request.
     pub const fn is_allowed(&self) -> bool {
-        matches!(self.verdict, Verdict::Allowed)
+        self.shadow || self.fits()
     }
 
     /// Full quota in units: `max`, or the burst of a token bucket.
@@ -206,8 +244,8 @@ impl Outcome {
     /// the request never passes because its cost exceeds the limit.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
-            Verdict::RetryAfterMicros(micros) => Some(Duration::from_micros(micros)),
-            Verdict::Allowed | Verdict::Never => None,
+            Verdict::RetryAfterMicros(micros) if !self.shadow => Some(Duration::from_micros(micros)),
+            Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => None,
         }
     }
 }
@@ -353,12 +391,13 @@ impl GroupOutcome {
     }
 
     /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
-    /// least remaining, and among equals the one that is [available](Outcome::available_after) later. `None` for an empty
-    /// group.
+    /// least remaining, and among equals the one that is [available](Outcome::available_after) later. Shadow limits do not
+    /// concern a client. `None` for a group without enforced limits.
     pub fn tightest(&self) -> Option<usize> {
         let rank =
             |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
         // `max_by_key` takes the last of equals; reversed, the limit that was written first.
-        (0..self.outcomes.len()).rev().max_by_key(|&i| rank(&self.outcomes[i]))
+        let enforced = (0..self.outcomes.len()).rev().filter(|&i| !self.outcomes[i].shadow);
+        enforced.max_by_key(|&i| rank(&self.outcomes[i]))
     }
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 pub use self::owned::OwnedReservation;
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::outcome::GroupOutcome;
+use crate::outcome::{GroupOutcome, Outcome};
 
 /// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be needed.
 ///
@@ -98,26 +98,42 @@ impl<'a> Charge<'a> {
 
 impl GroupOutcome {
     /// Charges of this decision, for a [refund]. `checks` must be the group of the decision. `None` if nothing was charged.
+    /// A shadow limit that would deny was not charged.
     ///
     /// [refund]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        (self.is_allowed() && checks.len() == self.outcomes().len()).then(|| {
-            let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
-            for (check, outcome) in checks.iter().zip(self.outcomes()) {
-                let until = outcome.resets_at();
-                // A state that occurs twice was charged the sum, and is refunded the sum.
-                // An overflow count is not refunded: its units may be those of other callers by then.
-                let units = if outcome.is_overflowed() { 0 } else { check.cost() };
-                match charges.iter_mut().find(|other| other.check().shares_count_with(check)) {
-                    Some(other) => {
-                        let sum = other.check().cost().saturating_add(units);
-                        *other = Charge::new(check.with_cost(sum), outcome.at(), until);
-                    }
-                    None => charges.push(Charge::new(check.with_cost(units), outcome.at(), until)),
-                }
+        if !self.is_allowed() || checks.len() != self.outcomes().len() {
+            return None;
+        }
+        let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
+        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
+        for (check, outcome) in checks.iter().zip(self.outcomes()) {
+            if any_denies && self.was_spared(check, checks) {
+                continue;
             }
-            Reservation::new(charges, self.is_degraded())
-        })
+            let until = outcome.resets_at();
+            // A state that occurs twice was charged the sum, and is refunded the sum.
+            // An overflow count is not refunded: its units may be those of other callers by then.
+            let units = if outcome.is_overflowed() { 0 } else { check.cost() };
+            match charges.iter_mut().find(|other| other.check().shares_count_with(check)) {
+                Some(other) => {
+                    let sum = other.check().cost().saturating_add(units);
+                    *other = Charge::new(check.with_cost(sum), outcome.at(), until);
+                }
+                None => charges.push(Charge::new(check.with_cost(units), outcome.at(), until)),
+            }
+        }
+        let was_charged = !any_denies || !charges.is_empty();
+        was_charged.then(|| Reservation::new(charges, self.is_degraded()))
+    }
+
+    /// Whether the state of a check was not charged although the group passed: only shadow limits count there, and one of them
+    /// would deny.
+    fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
+        let sharing =
+            || checks.iter().zip(self.outcomes()).filter(|(other, _)| other.shares_count_with(check));
+        sharing().all(|(_, outcome)| outcome.is_shadow())
+            && sharing().any(|(_, outcome)| outcome.would_deny())
     }
 }
 
@@ -126,7 +142,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::outcome::{Decision, Outcome};
+    use crate::outcome::Decision;
     use crate::policy::Policy;
 
     fn allowed(remaining: u64, reset_after: u64) -> Outcome {

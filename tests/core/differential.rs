@@ -13,7 +13,7 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
 use tests::START;
-use tests::strategies::{self, policy_with_block, step_back, step_forward};
+use tests::strategies::{self, step_back, step_forward};
 
 /// Random cases; the environment can set another number.
 fn cases() -> u32 {
@@ -62,7 +62,7 @@ fn event(policies: usize) -> impl Strategy<Value = Event> {
 }
 
 fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
-    prop::collection::vec(policy_with_block(), 1..=3).prop_flat_map(|policies| {
+    strategies::policies().prop_flat_map(|policies| {
         let events = prop::collection::vec(event(policies.len()), 1..25);
         (Just(policies), events)
     })
@@ -199,7 +199,7 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
 type Rush = Vec<(Vec<(usize, u8, u64)>, bool)>;
 
 fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
-    prop::collection::vec(policy_with_block(), 1..=3).prop_flat_map(|policies| {
+    strategies::policies().prop_flat_map(|policies| {
         let one = event(policies.len()).prop_map(|event| (event.group, event.action == Action::Peek));
         let rush = (event(policies.len()), prop::collection::vec(one, 1..150));
         (Just(policies), prop::collection::vec(rush, 1..4))

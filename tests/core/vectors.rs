@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ratelimit_core::{
-    Algorithm, Check, Decision, GroupOutcome, Outcome, OwnedReservation, Policy, Timestamp,
+    Algorithm, Check, Decision, GroupOutcome, Mode, Outcome, OwnedReservation, Policy, Timestamp,
 };
 use serde::Deserialize;
 use tests::timed::{self, Timed};
@@ -73,6 +73,8 @@ struct GroupPolicy {
     sub_windows: Option<u64>,
     burst: Option<u64>,
     block: Option<u64>,
+    #[serde(default)]
+    shadow: bool,
 }
 
 impl GroupPolicy {
@@ -89,6 +91,7 @@ impl GroupPolicy {
             self.sub_windows,
             self.burst,
             self.block,
+            if self.shadow { Mode::Shadow } else { Mode::Enforce },
         )
     }
 }
@@ -201,9 +204,13 @@ fn policy(
     sub_windows: Option<u64>,
     burst: Option<u64>,
     block: Option<u64>,
+    mode: Mode,
 ) -> Policy {
-    let mut builder =
-        Policy::builder("vector").algorithm(algorithm).max(max).window(Duration::from_micros(window));
+    let mut builder = Policy::builder("vector")
+        .algorithm(algorithm)
+        .max(max)
+        .window(Duration::from_micros(window))
+        .mode(mode);
     if let Some(sub_windows) = sub_windows {
         builder = builder.sub_windows(sub_windows);
     }
@@ -264,7 +271,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
             retry_after: row.retry_after,
         }],
     });
-    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst, None)];
+    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst, None, Mode::Enforce)];
     Vector { name, base, policies, rows: rows.collect() }
 }
 
@@ -371,6 +378,8 @@ fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome 
             .with_cost(e.cost)
             .with_remaining(e.remaining)
             .with_reset_after(Duration::from_micros(e.reset_after));
+        let expected =
+            if vector.policies[e.policy].mode() == Mode::Shadow { expected.in_shadow() } else { expected };
         actual.next_unit_after().map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
     let expected = GroupOutcome::new(outcome.at(), outcomes);

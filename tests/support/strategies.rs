@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ratelimit_core::policy::MAX_WINDOW;
-use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder};
+use ratelimit_core::{Algorithm, Mode, OnError, Policy, PolicyBuilder};
 
 /// The number of random cases: `usual`, unless the environment variable `variable` has another number.
 pub fn cases(variable: &str, usual: u32) -> u32 {
@@ -59,6 +59,18 @@ pub fn policy_with_block() -> impl Strategy<Value = Policy> {
         let shortest = policy.window().max(refill);
         let block = (shortest + Duration::from_micros(more)).min(MAX_WINDOW);
         with(&policy, |builder| builder.block(block))
+    })
+}
+
+/// One to three policies with and without blocks. In every third case those with the key `b` are shadow limits: policies that
+/// share a count have the same mode.
+pub fn policies() -> impl Strategy<Value = Vec<Policy>> {
+    let in_shadow = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (prop::collection::vec(policy_with_block(), 1..=3), in_shadow).prop_map(|(mut policies, in_shadow)| {
+        for policy in policies.iter_mut().filter(|policy| in_shadow && policy.key() == "b") {
+            *policy = with(policy, |builder| builder.mode(Mode::Shadow));
+        }
+        policies
     })
 }
 

@@ -7,7 +7,7 @@ use super::state::{State, Unpacked, each};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 
 /// Whether a decision charges what it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,16 @@ pub(crate) struct Member<'a> {
     pub(crate) policy: &'a Policy,
     /// Units to charge.
     pub(crate) cost: u64,
+    /// Whether the limit only reports what it would deny.
+    pub(crate) shadow: bool,
     /// Index of the state; members with the same policy and partition have the same index.
     pub(crate) state: usize,
 }
 
 /// Decides about a group of limits at one instant: all are charged, or none is.
 ///
-/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once.
+/// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once. Shadow
+/// members do not decide whether the group is admitted; a state of shadow members is charged if the sum fits each of them.
 /// This is the whole of a decision; a store adds that no other decision about these states comes between.
 ///
 /// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
@@ -47,7 +50,8 @@ pub(crate) fn decide(
 ) -> GroupOutcome {
     let at = now.as_micros();
     if let ([member], [state]) = (members, &mut *states) {
-        return GroupOutcome::from_one(decide_one(member.policy, member.cost, state, now, operation));
+        let outcome = decide_one(member.policy, member.cost, state, now, operation);
+        return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
     }
     let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
     // For each member, the index of its state in `distinct`.
@@ -62,17 +66,28 @@ pub(crate) fn decide(
                     policy: member.policy,
                     unpacked,
                     cost: 0,
+                    is_enforced: false,
+                    has_room: true,
+                    is_charged: false,
                     block_us: 0,
                     dirty,
                 });
                 distinct.len() - 1
             });
             distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            distinct[index].is_enforced |= !member.shadow;
             index
         })
         .collect();
     for state in &mut distinct {
         state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
+    }
+    for (member, index) in members.iter().zip(&indices) {
+        let DistinctState { unpacked, dirty, .. } = &mut distinct[*index];
+        // Each policy has a block of its own.
+        if let Unpacked::Blocked(block) = unpacked {
+            *dirty |= block.advance(member.policy, at);
+        }
     }
     let available: SmallVec<[Option<u64>; 2]> = members
         .iter()
@@ -80,23 +95,23 @@ pub(crate) fn decide(
         .map(|(member, index)| distinct[*index].unpacked.step().available(member.policy, at))
         .collect();
     let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
-    let allowed =
-        available.iter().zip(&indices).all(|(available, index)| fits(*available, distinct[*index].cost));
-    let charged = allowed && operation == Operation::Check;
-    if charged {
-        for state in &mut distinct {
-            state.unpacked.step_mut().charge(state.policy, at, state.cost);
-            state.dirty = true;
-        }
-    }
-    if !allowed && operation != Operation::Peek {
-        for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
-            let state = &mut distinct[*index];
-            if !fits(*available, state.cost) && state.unpacked.may_be_blocked(member.policy, at, state.cost) {
+    let mut allowed = true;
+    for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
+        let state = &mut distinct[*index];
+        // Where a shadow member shares its state with an enforced one, the latter decides.
+        if (!member.shadow || !state.is_enforced) && !fits(*available, state.cost) {
+            allowed &= member.shadow;
+            state.has_room = false;
+            if operation != Operation::Peek && state.unpacked.may_be_blocked(member.policy, at, state.cost) {
                 state.block_us = state.block_us.max(member.policy.block_us());
             }
         }
-        for state in distinct.iter_mut().filter(|state| state.block_us > 0) {
+    }
+    for state in &mut distinct {
+        if allowed && operation == Operation::Check && state.has_room {
+            state.unpacked.step_mut().charge(state.policy, at, state.cost);
+            (state.is_charged, state.dirty) = (true, true);
+        } else if state.block_us > 0 {
             state.unpacked = Unpacked::Blocked(block::State::begin(at, state.block_us));
             state.dirty = true;
         }
@@ -110,13 +125,16 @@ pub(crate) fn decide(
             Verdict::denied(step.retry_after(member.policy, at, cost))
         };
         let remaining = match available {
-            Some(available) if state.block_us == 0 => available - if charged { cost } else { 0 },
+            Some(available) if state.block_us == 0 => {
+                available.saturating_sub(if state.is_charged { cost } else { 0 })
+            }
             _ => 0,
         };
         let reset_after_us = step.resets_at().saturating_sub(at);
         let limit = member.policy.capacity();
         let outcome =
-            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict });
+            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict })
+                .in_shadow_if(member.shadow);
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
     });
     let outcome = GroupOutcome::decided(now, allowed, outcomes.collect());
@@ -136,6 +154,11 @@ struct DistinctState<'a> {
     policy: &'a Policy,
     unpacked: Unpacked,
     cost: u64,
+    /// Whether an enforced member counts here.
+    is_enforced: bool,
+    /// Whether the cost fits the members that matter: the enforced ones, or without any all.
+    has_room: bool,
+    is_charged: bool,
     /// Length of the block that begins now, in microseconds; 0 for none.
     block_us: u64,
     /// Whether the state must be packed again even if nothing is charged.
@@ -172,11 +195,11 @@ impl State {
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
-        decide_one(policy, cost, self, now, operation)
+        decide_one(policy, cost, self, now, operation).in_shadow_if(policy.mode() == Mode::Shadow)
     }
 }
 
-/// Decides about one limit: the same as [`decide`] about a group of one, in less time.
+/// Decides about one limit: the same as [`decide`] about a group of one enforced limit, in less time.
 pub(crate) fn decide_one(
     policy: &Policy,
     cost: u64,

@@ -43,7 +43,7 @@ pub(crate) fn decide_slots<T: StateSlots>(
             states.push(found.unwrap_or_else(|| State::new(policy)));
             distinct.len() - 1
         });
-        members.push(Member { policy, cost: check.cost(), state });
+        members.push(Member { policy, cost: check.cost(), shadow: check.is_shadow(), state });
     }
     let outcome = decide(&members, &mut states, now, operation);
     let charged = operation == Operation::Check && outcome.is_allowed();

@@ -396,8 +396,10 @@ fn a_denied_group_stores_that_the_clock_went_back() {
         charge(&mut states[0], &policy, START, policy.capacity());
         let earlier = START - 3 * policy.window_us();
         charge(&mut states[1], &full, earlier, 1);
-        let members =
-            [Member { policy: &policy, cost: 1, state: 0 }, Member { policy: &full, cost: 1, state: 1 }];
+        let members = [
+            Member { policy: &policy, cost: 1, shadow: false, state: 0 },
+            Member { policy: &full, cost: 1, shadow: false, state: 1 },
+        ];
         let first = decide(&members, &mut states, at(earlier), Operation::Check);
         assert!(!first.is_allowed());
         let wait = report(&first.outcomes()[0]).retry_after.unwrap();

@@ -12,6 +12,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
+use crate::report::Report;
 use crate::reservation::Reservation;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -52,6 +53,7 @@ pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreEr
 pub(super) struct CallContext<'a> {
     pub(super) limit: Duration,
     pub(super) fallback: &'a Fallback,
+    pub(super) report: &'a Report,
 }
 
 /// A [`Store`] as a trait object. Each call is one box, with the fallback in it.
@@ -60,8 +62,11 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn is_ready(&self) -> bool;
     fn deadline(&self) -> Option<Duration>;
     /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
-    fn try_check(&self, group: &[Check<'_>], fallback: &Fallback)
-    -> Result<Option<GroupOutcome>, StoreError>;
+    fn try_check(
+        &self,
+        group: &[Check<'_>],
+        context: CallContext<'_>,
+    ) -> Result<Option<GroupOutcome>, StoreError>;
     fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
     fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
     fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
@@ -85,16 +90,15 @@ impl<S: Store> DynStore for S {
     fn try_check(
         &self,
         group: &[Check<'_>],
-        fallback: &Fallback,
+        context: CallContext<'_>,
     ) -> Result<Option<GroupOutcome>, StoreError> {
         let Some(outcome) = Store::try_check(self, group) else { return Ok(None) };
         match validate_outcomes(outcome, group) {
             Ok(outcome) => {
-                #[cfg(feature = "metrics")]
-                crate::metrics::decided(group, outcome.outcomes());
+                context.report.decided(group, outcome.outcomes());
                 Ok(Some(outcome))
             }
-            Err(error) => decide_without_store(self, group, Operation::Check, error, fallback).map(Some),
+            Err(error) => decide_without_store(self, group, Operation::Check, error, context).map(Some),
         }
     }
 
@@ -111,7 +115,7 @@ impl<S: Store> DynStore for S {
             let outcome = self.peek_within(group, context.limit).await;
             outcome
                 .and_then(|outcome| validate_outcomes(outcome, group))
-                .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context.fallback))
+                .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context))
         })
     }
 
@@ -136,14 +140,12 @@ async fn check_group<S: Store>(
     match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
         Ok(outcome) => {
             #[cfg(feature = "metrics")]
-            {
-                stopwatch.decided();
-                crate::metrics::decided(group, outcome.outcomes());
-            }
+            stopwatch.decided();
+            context.report.decided(group, outcome.outcomes());
             context.fallback.record_reply();
             Ok(outcome)
         }
-        Err(error) => decide_without_store(store, group, Operation::Check, error, context.fallback),
+        Err(error) => decide_without_store(store, group, Operation::Check, error, context),
     }
 }
 
@@ -164,41 +166,47 @@ fn decide_without_store<S: Store>(
     group: &[Check<'_>],
     operation: Operation,
     error: StoreError,
-    fallback: &Fallback,
+    context: CallContext<'_>,
 ) -> Result<GroupOutcome, StoreError> {
     // The timeout of a request with less time than the store's deadline says nothing about the store.
     let is_outage = match (&error, store.deadline()) {
         (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
         _ => true,
     };
-    fallback.decide(group, operation, error, is_outage)
+    context.fallback.decide(group, operation, error, is_outage, context.report)
 }
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
 #[inline]
-pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>) -> Outcome {
-    measured(slice::from_ref(check), || store.decide_one(check, Operation::Check), slice::from_ref)
+pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, report: &Report) -> Outcome {
+    let group = slice::from_ref(check);
+    measured(group, report, || store.decide_one(check, Operation::Check), slice::from_ref)
 }
 
 /// Decides about a group in memory.
 #[inline]
-pub(super) fn decide_group_in_memory(store: &MemoryStore, group: &[Check<'_>]) -> GroupOutcome {
-    measured(group, || store.decide(group, Operation::Check), GroupOutcome::outcomes)
+pub(super) fn decide_group_in_memory(
+    store: &MemoryStore,
+    group: &[Check<'_>],
+    report: &Report,
+) -> GroupOutcome {
+    measured(group, report, || store.decide(group, Operation::Check), GroupOutcome::outcomes)
 }
 
 /// Decides about one limit without awaiting, if the store can.
 pub(super) fn try_one(
     store: &dyn DynStore,
     check: &Check<'_>,
-    fallback: &Fallback,
+    context: CallContext<'_>,
 ) -> Result<Option<Outcome>, StoreError> {
-    store.try_check(slice::from_ref(check), fallback)?.map(only).transpose()
+    store.try_check(slice::from_ref(check), context)?.map(only).transpose()
 }
 
-/// Decides in memory, and records metrics.
-#[cfg_attr(not(feature = "metrics"), allow(unused_variables, reason = "for the metrics"))]
+/// Decides in memory, and records the decision.
+#[inline]
 fn measured<T>(
     group: &[Check<'_>],
+    report: &Report,
     decide: impl FnOnce() -> T,
     outcomes: impl FnOnce(&T) -> &[Outcome],
 ) -> T {
@@ -206,10 +214,8 @@ fn measured<T>(
     let stopwatch = crate::metrics::Stopwatch::start();
     let decided = decide();
     #[cfg(feature = "metrics")]
-    {
-        stopwatch.decided();
-        crate::metrics::decided(group, outcomes(&decided));
-    }
+    stopwatch.decided();
+    report.decided(group, outcomes(&decided));
     decided
 }
 

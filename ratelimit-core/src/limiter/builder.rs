@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::fallback::Fallback;
+use crate::report::Report;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -17,6 +18,9 @@ pub struct RateLimiterBuilder {
     store: Backend,
     instances: NonZeroU32,
     fallback_callers: usize,
+    shadow: bool,
+    #[cfg(feature = "metrics")]
+    near_limit_ratio: f64,
 }
 
 impl RateLimiterBuilder {
@@ -36,11 +40,48 @@ impl RateLimiterBuilder {
         self
     }
 
+    /// Makes every limit of this limiter a [shadow limit](crate::Mode::Shadow), which denies nothing and reports what it would
+    /// deny; by default `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{MemoryStore, Policy, RateLimiter};
+    ///
+    /// static SEARCH: Policy = Policy::new("search", 1, Duration::from_secs(60));
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::builder(MemoryStore::new()).shadow(true).build();
+    /// assert!(!limiter.check(&SEARCH, "tenant-42").await?.would_deny());
+    /// let outcome = limiter.check(&SEARCH, "tenant-42").await?;
+    /// assert!(outcome.is_allowed() && outcome.would_deny());
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// Sets the share of a limit below which an admitted request counts as near the limit, in
+    /// [`NEAR_LIMIT`](crate::metrics::NEAR_LIMIT); by default 0.1. With 0 none does.
+    #[cfg(feature = "metrics")]
+    pub fn near_limit_ratio(mut self, ratio: f64) -> Self {
+        self.near_limit_ratio = ratio;
+        self
+    }
+
     /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
     /// settings when they are built.
     pub fn build(self) -> RateLimiter {
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        RateLimiter { inner: Arc::new(Inner { store: self.store, fallback }), deadline: Duration::MAX }
+        let report = Report::new(
+            #[cfg(feature = "metrics")]
+            self.near_limit_ratio,
+        );
+        let Self { store, shadow, .. } = self;
+        RateLimiter { inner: Arc::new(Inner { store, fallback, report, shadow }), deadline: Duration::MAX }
     }
 }
 
@@ -84,6 +125,9 @@ impl RateLimiter {
             store: Backend::new(store),
             instances: NonZeroU32::MIN,
             fallback_callers: DEFAULT_MAX_CALLERS,
+            shadow: false,
+            #[cfg(feature = "metrics")]
+            near_limit_ratio: 0.1,
         }
     }
 

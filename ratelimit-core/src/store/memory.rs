@@ -105,10 +105,10 @@ impl MemoryStore {
         let digest = self.digest(check);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         if let Some(entry) = shard.find(digest) {
-            return entry.decide(check, now, operation);
+            return entry.decide(check, now, operation).in_shadow_if(check.is_shadow());
         }
         if shard.has_room(0, now, self.max_per_shard) {
-            return shard.decide_new(digest, check, now, operation);
+            return shard.decide_new(digest, check, now, operation).in_shadow_if(check.is_shadow());
         }
         drop(shard);
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
@@ -116,7 +116,7 @@ impl MemoryStore {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
         };
-        outcome.overflowed()
+        outcome.in_shadow_if(check.is_shadow()).overflowed()
     }
 
     pub(crate) fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {

@@ -98,7 +98,7 @@ impl Shard {
     ) -> Outcome {
         let mut state = State::new(check.policy());
         let outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
-        if operation == Operation::Check && outcome.is_allowed() {
+        if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
         }
         outcome

@@ -52,12 +52,15 @@ pub(in crate::store::redis) struct LimitArg {
     pub(in crate::store::redis) key: StateKey,
     pub(in crate::store::redis) policy: PolicyArg,
     pub(super) cost: u64,
+    /// Whether the limit only reports what it would deny.
+    pub(super) shadow: bool,
 }
 
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
-        Self { key, policy: PolicyArg::new(check.policy()), cost: check.cost().min(MAX_UNITS + 1) }
+        let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
+        Self { key, policy, cost, shadow: check.is_shadow() }
     }
 }
 

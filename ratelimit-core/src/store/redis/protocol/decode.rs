@@ -133,14 +133,14 @@ impl Reply {
     ) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
         let at = self.states.at;
-        let outcome = if let ([check], [limit]) = (group, &self.limits[..]) {
+        let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..]) {
             let mut state = self.state(check, *limit)?;
             let found = state.blocked_until();
             let outcome = decide_one(check.policy(), check.cost(), &mut state, at, self.operation);
             if !self.agrees(0, found, &state) {
                 return Err(PROTOCOL);
             }
-            GroupOutcome::from_one(outcome)
+            (outcome.fits(), GroupOutcome::from_one(outcome.in_shadow_if(check.is_shadow())))
         } else {
             let mut states: SmallVec<[State; 2]> = SmallVec::new();
             let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
@@ -149,10 +149,17 @@ impl Reply {
                 let state = if let Some(same) = known {
                     members[same].state
                 } else {
-                    states.push(self.state(check, *limit)?);
+                    states.push(match self.state(check, *limit) {
+                        // The script has not charged it, and a shadow limit denies nothing.
+                        Err(StoreError::CorruptState { .. }) if self.is_spared(place) => {
+                            State::new(check.policy())
+                        }
+                        state => state?,
+                    });
                     states.len() - 1
                 };
-                members.push(Member { policy: check.policy(), cost: check.cost(), state });
+                let (cost, shadow) = (check.cost(), check.is_shadow());
+                members.push(Member { policy: check.policy(), cost, shadow, state });
             }
             let found: SmallVec<[Option<Timestamp>; 2]> = states.iter().map(State::blocked_until).collect();
             let outcome = decide(&members, &mut states, at, self.operation);
@@ -161,13 +168,18 @@ impl Reply {
                     return Err(PROTOCOL);
                 }
             }
-            outcome
+            (outcome.is_allowed(), outcome)
         };
         match self.verdict {
-            Verdict::Allowed if outcome.is_allowed() => Ok(outcome),
-            Verdict::Denied if !outcome.is_allowed() => Ok(outcome),
+            Verdict::Allowed if fits => Ok(outcome),
+            Verdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
         }
+    }
+
+    /// Whether the script has passed over the limit at `place`, and has charged the others.
+    fn is_spared(&self, place: usize) -> bool {
+        self.verdict == Verdict::Allowed && self.details.get(place) == Some(&Effect::Charged(0))
     }
 
     /// Whether the script has begun the same block for the limit at `place`, or none as well.

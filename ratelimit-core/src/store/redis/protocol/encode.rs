@@ -65,7 +65,9 @@ impl Encoder {
         let encoded = requests.into_iter().map(|Request { operation, limits }| {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
             let is_plain = limits.len() == 1 && operation == Operation::Check;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost }| {
+            // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
+            let is_group = limits.len() > 1;
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow }| {
                 let known = policies.iter().rposition(|other| *other == policy);
                 let policy = short(known.unwrap_or_else(|| {
                     policies.push(policy);
@@ -84,7 +86,8 @@ impl Encoder {
                     entry.total += cost;
                 }
                 push(&mut body, u64::from(index) + 1);
-                push(&mut body, u64::from(policy) + 1);
+                let number = f64::from(policy) + 1.0;
+                body.extend_from_slice(&if is_group && shadow { -number } else { number }.to_le_bytes());
                 push(&mut body, cost);
                 (index, cost)
             });
