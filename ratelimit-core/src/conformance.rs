@@ -68,6 +68,7 @@ macro_rules! conformance_suite {
             cost_zero_takes_nothing_and_too_high_a_cost_never_passes
             the_first_denial_blocks_until_its_end
             only_an_own_denial_begins_a_block
+            a_shadow_limit_is_charged_and_denies_nothing
             an_empty_group_passes
             a_group_of_the_largest_size_is_judged
             racing_callers_get_exactly_the_limit

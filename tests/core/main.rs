@@ -18,5 +18,6 @@ mod differential;
 mod failure_policies;
 mod oracle;
 mod reservations;
+mod shadow;
 mod stories;
 mod vectors;

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use ratelimit_core::clock::Clock;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, StoreError};
+use ratelimit_core::{Algorithm, Check, Mode, OnError, Policy, StoreError};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -100,6 +100,30 @@ async fn a_foreign_value_is_an_error_for_its_caller_and_expires_after_one_window
     let counter = format!("c{far}{counts}");
     assert_eq!(counter.len(), 28);
     expect_foreign(&server, &two, &["SET", &counter], "counter whose sum is not that of its counts").await;
+}
+
+#[tokio::test]
+async fn a_foreign_value_under_a_shadow_limit_fails_no_enforced_limit() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let enforced = Policy::builder("enforced").max(2).on_error(OnError::Deny).build();
+        let shadow = Policy::builder("k").algorithm(algorithm).max(9).on_error(OnError::Deny);
+        let shadow = shadow.mode(Mode::Shadow).build();
+        let _ = limiter.check(&shadow, "a").await.unwrap();
+        let _: () = raw.set(only_key(&server).await, "not ours").await.unwrap();
+        for left in [1, 0] {
+            let group = [Check::new(&shadow, "a"), Check::new(&enforced, "a")];
+            let outcome = limiter.check_all(&group).await.unwrap();
+            assert!(outcome.is_allowed() && outcome.outcomes()[0].is_shadow(), "{algorithm}");
+            assert_eq!(outcome.outcomes()[1].remaining(), left, "{algorithm}");
+        }
+        let group = [Check::new(&enforced, "a"), Check::new(&shadow, "a")];
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed(), "{algorithm}");
+        assert!(limiter.check(&shadow, "a").await.unwrap().is_degraded(), "{algorithm}: alone");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
 }
 
 #[tokio::test]

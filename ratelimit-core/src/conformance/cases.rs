@@ -3,11 +3,13 @@
 
 mod blocks;
 mod random;
+mod shadow;
 
 use std::time::Duration;
 
 pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
 pub use self::random::every_decision_is_that_of_the_reference;
+pub use self::shadow::a_shadow_limit_is_charged_and_denies_nothing;
 pub use super::setup::Run;
 use super::setup::{MINUTE, policy};
 use crate::check::{Check, MAX_GROUP};

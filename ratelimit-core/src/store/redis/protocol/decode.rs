@@ -150,8 +150,10 @@ impl Reply {
                     members[same].state
                 } else {
                     states.push(match self.state(check, *limit) {
-                        // The script has not charged it, and a shadow limit denies nothing.
-                        Err(StoreError::CorruptState { .. }) if self.is_spared(place) => {
+                        // The script decided all the same: a shadow limit denies nothing.
+                        Err(StoreError::CorruptState { .. })
+                            if check.is_shadow() && self.verdict != Verdict::Corrupt =>
+                        {
                             State::new(check.policy())
                         }
                         state => state?,
@@ -175,11 +177,6 @@ impl Reply {
             Verdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
         }
-    }
-
-    /// Whether the script has passed over the limit at `place`, and has charged the others.
-    fn is_spared(&self, place: usize) -> bool {
-        self.verdict == Verdict::Allowed && self.details.get(place) == Some(&Effect::Charged(0))
     }
 
     /// Whether the script has begun the same block for the limit at `place`, or none as well.
