@@ -48,10 +48,11 @@ use proc_macro::TokenStream;
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
 /// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
 /// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
+/// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
-/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error` and `block` | none |
+/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block` and `mode` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
@@ -145,6 +146,20 @@ use proc_macro::TokenStream;
 /// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the next attempt, right
 ///   ones do not count. Requests that are in progress are charged until their response is known, so `max` has to leave room for
 ///   as many as one caller sends at once.
+///
+/// # Shadow limits
+///
+/// A limit with `mode = "shadow"` shows what it would deny before it is enforced: by the metric `ratelimit_decisions_total` with
+/// `outcome="would_deny"`, by a log line at most once a minute, and by `Quotas` in the handler.
+///
+/// - It counts as if it were enforced, so its counts are warm when `mode` is removed. It never rejects a request: not without a
+///   caller, not if its closure fails, and not while the store is unavailable.
+/// - No response tells of it: no header field and no body.
+/// - It needs a count of its own. In one handler, an enforced limit with the same key, algorithm and window is a compile error.
+///   Across handlers, `check_declared_limits()` is the error at start; without that call the first request logs it, and the
+///   shadow limit does not apply. Middleware panics when it is built.
+///
+/// `RateLimiterBuilder::shadow` makes every limit of a limiter a shadow limit.
 ///
 /// # Modules and impl blocks
 ///

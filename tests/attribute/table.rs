@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -29,6 +29,7 @@ const ROWS: [Row; 17] = [
     ("burst", burst),
     ("cost", cost),
     ("block", block),
+    ("mode", mode),
     ("count", count),
     ("skip", skip),
     ("name", name),
@@ -248,6 +249,14 @@ fn block(stage: &Stage) {
     assert_eq!(wait().as_deref(), Some("60"));
     stage.advance(MINUTE);
     assert_eq!(stage.left("/block"), Some(1));
+}
+
+fn mode(stage: &Stage) {
+    assert_eq!(stage.statuses("/mode/enforce", 2), [200, 429]);
+    for _ in 0..3 {
+        let reply = stage.get("/mode/shadow");
+        assert_eq!((reply.status, reply.header("x-ratelimit-limit")), (200, None));
+    }
 }
 
 fn count(stage: &Stage) {

@@ -12,4 +12,5 @@ mod limiters;
 mod middleware;
 mod placement;
 mod responses;
+mod shadow;
 mod signatures;

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Check, Policy, PolicyBuilder};
+use ratelimit_core::{Check, Mode, Policy, PolicyBuilder};
 
 use super::by::By;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
@@ -118,6 +118,11 @@ impl HandlerLimit {
         self.template.is_some()
     }
 
+    /// Whether the limit only reports what it would deny.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.policy().mode() == Mode::Shadow
+    }
+
     pub(crate) const fn fixed_cost(&self) -> u64 {
         self.cost
     }
@@ -132,15 +137,19 @@ impl HandlerLimit {
         req: &HttpRequest,
         config: &RateLimitConfig,
     ) -> Result<Option<Caller>, MissingCallerError> {
-        self.on_missing.resolve(self.by.caller(req, config))
+        self.resolve(self.by.caller(req, config))
     }
 
     /// [`caller`](Self::caller) for one that a closure has found.
     pub(crate) fn resolve(&self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
-        self.on_missing.resolve(caller)
+        match self.on_missing.resolve(caller) {
+            // A shadow limit rejects nothing.
+            Err(MissingCallerError) if self.is_shadow() => Ok(None),
+            resolved => resolved,
+        }
     }
 
-    /// The policy with the `max` of one request. `None` if it admits no request.
+    /// The policy with the `max` of one request. `None` if `max` admits no request, or is out of its bounds, which is logged.
     pub(crate) fn policy_with_max(&self, max: u64) -> Option<Policy> {
         if max == 0 {
             return None;
@@ -158,6 +167,14 @@ impl HandlerLimit {
         }
         policy.ok()
     }
+
+    /// A policy under which a cost of [`NEVER`](Self::NEVER) stands for a `max` that admits no request.
+    pub(crate) fn smallest_policy(&self) -> Option<Policy> {
+        self.template?.max(1).try_build().ok()
+    }
+
+    /// A cost that no limit admits.
+    pub(crate) const NEVER: u64 = MAX_UNITS + 1;
 
     /// Logs, once, a cost that is larger than any limit.
     pub(crate) fn warn_about_cost(&self, cost: u64) {

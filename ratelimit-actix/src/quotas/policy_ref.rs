@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::Policy;
+use ratelimit_core::{Check, Policy};
 
 /// The policy of an attribute.
 #[derive(Debug)]
@@ -47,6 +47,12 @@ impl NamedPolicy {
     fn public_name(&self) -> &str {
         self.public_name.unwrap_or_else(|| self.policy().name())
     }
+}
+
+/// Whether requests of one caller count in the same state under both policies.
+pub(crate) fn share_count(one: &Policy, other: &Policy) -> bool {
+    let digest = |policy| Check::new(policy, &[]).digest(&[0; 16]);
+    digest(one) == digest(other)
 }
 
 /// Where a policy is kept.

@@ -109,6 +109,8 @@ handlers! { plain:
     "/cost/closure/{n}" cost_closure (max = 10, cost = |n: Path<u64>| *n);
     "/cost/with/{n}" cost_with (max = 10, cost = with(in_path));
     "/block" blocking (max = 2, window = "1m", block = "10m");
+    "/mode/enforce" mode_enforce (max = 1, mode = "enforce");
+    "/mode/shadow" mode_shadow (max = 1, mode = "shadow");
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));
