@@ -4,8 +4,10 @@
 --         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows or burst); then for
 --         each key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a
 --         group, or under another policy
---         2: little-endian doubles, for each request: the number of its limits, negative for a peek, 256 more for a part
---         of a denied group, which is not charged; and for each limit: number of its key, number of its policy, negative
+--         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
+--         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
+--         more if they are charged beyond the limit, to one key under two policies, the second of which is that of the
+--         largest limit; and for each limit: number of its key, number of its policy, negative
 --         for a shadow limit of a group, and cost
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
 --         policy has one

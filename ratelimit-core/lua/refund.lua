@@ -23,9 +23,9 @@ for key = 1, #KEYS do
   else
     local value = redis.pcall('GET', KEYS[key])
     if type(value) == 'string' then
-      -- A cost of nothing brings the state to `now`.
+      -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
-      if fits then
+      if fits or (fits == false and #value == 20) then
         local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
         ttl = lives or ttl
         if state and ttl then

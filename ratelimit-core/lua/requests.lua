@@ -100,10 +100,42 @@ if not next(left) then
   return pack('<d', now) .. table.concat(stored)
 end
 
+-- Finds the largest number of units, at most `most`, of which each enforced limit from `first` to `last` admits as many for
+-- each limit of its key. 1 if none fits: that is denied.
+local function largest_fit(first, last, sums, most)
+  local function fits(units)
+    for limit = first, last, 3 do
+      local key, policy = requests[limit], 4 * requests[limit + 1]
+      local value, cost = values[key], most > 0 and sums[key] / most * units or 0
+      if policy < 0 then
+        -- A shadow limit does not lower the number.
+      elseif type(value) == 'table' and not log.fits(value, cost, args[policy]) then
+        return false
+      elseif type(value) ~= 'table' and not step(key, policy, cost) then
+        return false
+      end
+    end
+    return true
+  end
+  local low, high = 0, most
+  if fits(high) then
+    return high
+  end
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if fits(middle) then
+      low = middle
+    else
+      high = middle
+    end
+  end
+  return math.max(low, math.min(most, 1))
+end
+
 -- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the
 -- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
--- not fit is spared: it is not charged, and changes no verdict.
-local function judge(first, last, is_peek, is_denied)
+-- not fit is spared: it is not charged, and changes no verdict. Of a request for as many units as fit the costs are the most.
+local function judge(first, last, is_peek, is_denied, is_up_to)
   local verdict, sums, enforced, spared, changes, begun = '1', {}, {}, {}, {}, {}
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
@@ -116,6 +148,13 @@ local function judge(first, last, is_peek, is_denied)
   end
   for key, decides in pairs(enforced) do
     verdict = decides and corrupt[key] and '-' or verdict
+  end
+  local most, units = requests[first + 2], requests[first + 2]
+  if is_up_to and verdict == '1' then
+    units = largest_fit(first, last, sums, most)
+    for key, sum in pairs(sums) do
+      sums[key] = most > 0 and sum / most * units or 0
+    end
   end
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
@@ -179,16 +218,37 @@ local function judge(first, last, is_peek, is_denied)
       log.note_next_unit(value, args[4 * math.abs(requests[limit + 1])])
     end
   end
-  if verdict == '-' or not (next(begun) or charges and next(spared)) then
+  if verdict == '-' or not (next(begun) or charges and (next(spared) or units < most)) then
     return verdict
   end
   local details = { '+', verdict }
   for limit = first, last, 3 do
     local key = requests[limit]
-    local units = charges and not spared[key] and sums[key] or 0
-    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', units)
+    local charged = charges and not spared[key] and sums[key] or 0
+    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', charged)
   end
   return table.concat(details)
+end
+
+-- Charges one key beyond its limit. It is brought to `now` under its own policy, and charged under that of the largest limit.
+local function overdraw(first)
+  local key, policy = requests[first], 4 * requests[first + 1]
+  local failure = values[key] == nil and not corrupt[key] and open(key, policy)
+  if failure then
+    return nil, failure
+  end
+  if type(values[key]) == 'string' then
+    local _, bytes, ttl = step(key, policy, math.huge)
+    if ttl then
+      values[key], ttls[key] = bytes, ttl
+    end
+  end
+  local verdict, err = judge(first + 3, first + 3, false, false, true)
+  local value = values[key]
+  if type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
+    values[key] = 'd' .. string.sub(value, 2) .. pack('<I7', now)
+  end
+  return verdict, err
 end
 
 -- A state may turn out to be corrupt when it is used. Nothing has been written by then, so all requests are judged again.
@@ -198,10 +258,12 @@ repeat
   local request = 1
   while request < #requests do
     local header = requests[request]
-    local first, last = request + 1, request + 3 * (math.abs(header) % 256)
+    local first, last, operation = request + 1, request + 3 * (math.abs(header) % 256), math.floor(header / 256)
     local verdict, failure = '1', nil
-    if left[requests[first]] then
-      verdict, failure = judge(first, last, header < 0, header > 256)
+    if left[requests[first]] and operation == 3 then
+      verdict, failure = overdraw(first)
+    elseif left[requests[first]] then
+      verdict, failure = judge(first, last, header < 0, operation == 1, operation == 2)
     end
     if failure then
       return failure

@@ -1,16 +1,33 @@
 -- token_bucket.lua: a bucket of `burst` tokens, refilled at `max` per window, kept as one instant.
--- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes)
+-- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes);
+--         or, of a bucket that may be in debt, 20 bytes: 'd', the same, and the instant of the last settlement (7 bytes)
 -- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or a
 --         span is two numbers here, micros and fraction.
 repeat
-  local tag, tat_micros, tat_fraction = 116, 0, 0 -- 't'
+  local tag, tat_micros, tat_fraction, indebted_at, went_back = 116, 0, 0, nil, false -- 't'
   if value then
     if #value ~= 13 then
-      break
+      if #value ~= 20 or string.byte(value) ~= 100 then -- 'd'
+        break
+      end
+      indebted_at = decode('<I7', value, 14)
     end
     tag, tat_micros, tat_fraction = decode('<BI7I5', value)
-    if tag ~= 116 or tat_fraction >= max then
+    if tag ~= 116 and not indebted_at or tat_fraction >= max then
       break
+    elseif indebted_at then
+      local longest = indebted_at + 31622400000000 -- 366 days
+      if tat_micros < indebted_at or tat_micros > longest or (tat_micros == longest and tat_fraction > 0) then
+        break
+      end
+      local micros, fraction = mul_div(shape, window, max)
+      micros = now + micros
+      local in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
+      if in_debt and now < indebted_at then -- the clock went back, and the debt with it
+        tat_micros, indebted_at, went_back = tat_micros - (indebted_at - now), now, true
+        in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
+      end
+      indebted_at = in_debt and indebted_at
     end
   end
   if tat_micros < now then
@@ -23,7 +40,13 @@ repeat
     micros = now + micros
     fits = tat_micros < micros or (tat_micros == micros and tat_fraction <= fraction)
   end
-  if not fits then
+  if not fits and (indebted_at or went_back) then
+    if went_back then
+      bytes = pack('<c1I7I5', indebted_at and 'd' or 't', tat_micros, tat_fraction)
+      bytes, ttl = bytes .. (indebted_at and pack('<I7', indebted_at) or ''), tat_micros - now + 1
+    end
+    break
+  elseif not fits then
     micros, fraction = mul_div(shape, window, max)
     micros = now + micros
     if tat_micros < micros or (tat_micros == micros and tat_fraction <= fraction) then
@@ -70,5 +93,5 @@ refunds[4] = function(value, cost, at, valid_until, max, window)
     tat_micros, tat_fraction = now, 0
   end
   local ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
-  return pack('<c1I7I5', 't', tat_micros, tat_fraction), ttl
+  return pack('<c1I7I5', string.sub(value, 1, 1), tat_micros, tat_fraction) .. string.sub(value, 14), ttl
 end

@@ -65,6 +65,22 @@ pub enum StoreError {
         policy: String,
     },
 
+    /// The reservation has not one charge but several, or none, so it is not clear which one is settled.
+    #[error("one limit is settled at a time, not {size}; select it by `Reservation::limit`")]
+    #[non_exhaustive]
+    SettlesSeveral {
+        /// Number of charges of the reservation.
+        size: usize,
+    },
+
+    /// The true cost is more than [`MAX_UNITS`](crate::policy::MAX_UNITS).
+    #[error("at most {} units can be settled, not {units}", crate::policy::MAX_UNITS)]
+    #[non_exhaustive]
+    TooManyUnits {
+        /// Units to settle.
+        units: u64,
+    },
+
     /// A shadow limit counts in the same state as an enforced limit of its group, so each would change what the other decides.
     #[error(
         "the shadow limit `{policy}` shares its count with an enforced limit of the group; give it a key of its own"
@@ -134,6 +150,7 @@ impl StoreError {
     /// | [`CorruptState`](Self::CorruptState) | yes | check again after the window, or [reset](crate::RateLimiter::reset) the caller |
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
+    /// | [`SettlesSeveral`](Self::SettlesSeveral), [`TooManyUnits`](Self::TooManyUnits) | no | settle one limit, to a possible cost |
     /// | [`SharedShadow`](Self::SharedShadow) | no | give the shadow limit a key of its own |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {

@@ -52,13 +52,13 @@ impl Fallback {
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
-        if operation == Operation::Check
+        if operation.charges()
             && let Ok(outcome) = &decided
         {
             report.decided(group, outcome.outcomes());
         }
         #[cfg(feature = "metrics")]
-        if operation == Operation::Check && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
+        if operation.charges() && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
             crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
             if self.outage.size_metric.may_log() {
                 crate::metrics::fallback_callers(self.local.len());
@@ -82,7 +82,9 @@ impl Fallback {
         // A state that occurs twice is decided by the sum.
         let cost = |check: &Check<'_>| {
             let same = group.iter().filter(|other| other.shares_count_with(check));
-            same.fold(0, |sum: u64, other| sum.saturating_add(other.cost()))
+            // As many units as fit are a part of what this process admits.
+            let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
+            same.fold(0, |sum: u64, other| sum.saturating_add(units(other)))
         };
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
@@ -97,7 +99,9 @@ impl Fallback {
                 Some(counted) => counted.clone().with_limit(limit),
                 None => {
                     let outcome = Outcome::new(limit, Decision::Allowed);
-                    outcome.with_cost(check.cost()).with_remaining(limit).in_shadow_if(check.is_shadow())
+                    let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
+                    let cost = units.map_or(check.cost(), Outcome::cost);
+                    outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
                 }
             }
         });
@@ -116,6 +120,17 @@ impl Fallback {
         Ok(())
     }
 
+    /// Charges beyond a limit of this process, during an outage.
+    pub(crate) async fn overdraw(&self, check: &Check<'_>) -> Result<(), StoreError> {
+        match self.local_policy(check, 0) {
+            Some(policy) => {
+                let check = Check::new(&policy, check.partition()).with_cost(check.cost());
+                self.local.overdraw(&[check]).await
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Drops the state of this process.
     pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
         match self.local_policy(check, 0) {
@@ -127,6 +142,11 @@ impl Fallback {
     /// Logs that the store failed to refund.
     pub(crate) fn log_failed_refund(&self, error: &StoreError) {
         self.outage.log_failed_refund(error);
+    }
+
+    /// Logs that the store failed to settle.
+    pub(crate) fn log_failed_settlement(&self, error: &StoreError) {
+        self.outage.log_failed_settlement(error);
     }
 
     /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails

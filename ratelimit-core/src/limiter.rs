@@ -3,6 +3,7 @@
 mod backend;
 mod builder;
 mod global;
+mod settle;
 #[cfg(test)]
 mod tests;
 

@@ -137,7 +137,10 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
-        StoreError::GroupTooLarge { .. } | StoreError::SharedShadow { .. } => return,
+        StoreError::GroupTooLarge { .. }
+        | StoreError::SharedShadow { .. }
+        | StoreError::SettlesSeveral { .. }
+        | StoreError::TooManyUnits { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }

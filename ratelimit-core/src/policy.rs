@@ -241,6 +241,20 @@ impl Policy {
         Self { max, burst, state_id, ..self.clone() }
     }
 
+    /// This policy with the largest limit: what is counted beyond the real one is a debt. It has the states of this policy.
+    ///
+    /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are refilled within
+    /// [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid within `MAX_WINDOW` as well.
+    pub(crate) fn largest(&self) -> Self {
+        let (max, burst) = if self.algorithm.has_burst() {
+            let refilled = MAX_WINDOW.as_micros() * u128::from(self.max) / u128::from(self.window_us);
+            (self.max, u64::try_from(refilled).unwrap_or(u64::MAX).min(MAX_UNITS))
+        } else {
+            (MAX_UNITS, MAX_UNITS)
+        };
+        Self { max, burst, block_us: 0, ..self.clone() }
+    }
+
     /// Fingerprint of the policy's states: the same for policies that share their counts.
     ///
     /// Those have the same key, algorithm, window and sub-windows. The state of a token bucket is an instant that depends on

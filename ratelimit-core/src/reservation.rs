@@ -56,6 +56,14 @@ impl<'a> Reservation<'a> {
         self.degraded
     }
 
+    /// The reservation of one limit: the first charge of a policy with this [name](crate::Policy::name). `None` if there is none.
+    ///
+    /// For [`settle`](crate::RateLimiter::settle), while the other limits keep their charges.
+    pub fn limit(&self, name: &str) -> Option<Self> {
+        let charge = self.charges().find(|charge| charge.check().policy().name() == name)?;
+        Some(Self { degraded: self.degraded, ..Self::single(charge) })
+    }
+
     /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one charge with the sum
     /// of the costs.
     pub fn charges(&self) -> impl ExactSizeIterator<Item = Charge<'a>> + '_ {
@@ -69,15 +77,27 @@ pub struct Charge<'a> {
     check: Check<'a>,
     at: Timestamp,
     until: Timestamp,
+    overflowed: bool,
 }
 
 impl<'a> Charge<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
-        Self { check, at, until }
+        Self { check, at, until, overflowed: false }
+    }
+
+    /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
+    const fn overflowed_if(mut self, overflowed: bool) -> Self {
+        self.overflowed = overflowed;
+        self
+    }
+
+    /// Whether an overflow count was charged.
+    pub(crate) const fn is_overflowed(&self) -> bool {
+        self.overflowed
     }
 
     pub(crate) const fn with_check(self, check: Check<'_>) -> Charge<'_> {
-        Charge { check, at: self.at, until: self.until }
+        Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
     }
 
     /// Policy and partition of the charge, and as cost the charged units.
@@ -118,9 +138,13 @@ impl GroupOutcome {
             match charges.iter_mut().find(|other| other.check().shares_count_with(check)) {
                 Some(other) => {
                     let sum = other.check().cost().saturating_add(units);
-                    *other = Charge::new(check.with_cost(sum), outcome.at(), until);
+                    *other = Charge::new(check.with_cost(sum), outcome.at(), until)
+                        .overflowed_if(outcome.is_overflowed());
                 }
-                None => charges.push(Charge::new(check.with_cost(units), outcome.at(), until)),
+                None => charges.push(
+                    Charge::new(check.with_cost(units), outcome.at(), until)
+                        .overflowed_if(outcome.is_overflowed()),
+                ),
             }
         }
         let was_charged = !any_denies || !charges.is_empty();

@@ -4,6 +4,7 @@ pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod toolkit;
+mod up_to;
 
 use std::fmt;
 use std::future::Future;
@@ -34,6 +35,7 @@ use crate::reservation::Reservation;
 ///
 /// * [`deadline`](Self::deadline), [`check_within`](Self::check_within) and its relatives, so that one HTTP request keeps one
 ///   deadline over all its calls;
+/// * [`check_up_to`](Self::check_up_to) and [`overdraw`](Self::overdraw), in one round trip and exactly;
 /// * [`is_ready`](Self::is_ready), for readiness probes;
 /// * [`try_check`](Self::try_check), if it can decide some groups without a round trip;
 /// * [`kind`](Self::kind), for log lines.
@@ -70,6 +72,41 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
     /// then unknown which charges were refunded.
     fn refund(&self, reservation: &Reservation<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Charges every limit of a group the same number of units: as many of `units` as fit every limit. The costs of the checks
+    /// do not matter; a state that occurs twice is charged twice as many.
+    ///
+    /// The outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is the denial of
+    /// one unit.
+    ///
+    /// By default a loop of peeks and checks, in which fewer units are charged if other requests come between.
+    ///
+    /// # Errors
+    ///
+    /// As with [`check`](Self::check).
+    fn check_up_to(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
+        self.check_up_to_within(group, units, Duration::MAX)
+    }
+
+    /// Charges each check of a group although its limit may not admit it, for [`RateLimiter::settle`]. What is counted beyond
+    /// the limit is a debt, for which later requests wait. Charges nothing during a block.
+    ///
+    /// By default charges only what the limits admit, so that debts are forgiven. A store in this process overrides it with
+    /// [`Operation::Overdraw`](toolkit::Operation::Overdraw).
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
+    /// then unknown what was charged.
+    ///
+    /// [`RateLimiter::settle`]: crate::RateLimiter::settle
+    fn overdraw(&self, group: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.overdraw_within(group, Duration::MAX)
+    }
 
     /// Decides about a group without awaiting, like [`check`](Self::check). Returns `None`, and charges nothing, if the
     /// decision needs a round trip; by default always.
@@ -128,6 +165,40 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
         let _ = limit;
         self.peek(group)
+    }
+
+    /// Charges as many units as fit like [`check_up_to`](Self::check_up_to), and waits no longer than `limit`; see
+    /// [`check_within`](Self::check_within). A loop, as by default, waits no longer in each of its calls.
+    ///
+    /// # Errors
+    ///
+    /// As with [`check_within`](Self::check_within).
+    fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        limit: Duration,
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
+        up_to::check(self, group, units, limit)
+    }
+
+    /// Charges beyond the limits like [`overdraw`](Self::overdraw), and waits no longer than `limit`; see
+    /// [`check_within`](Self::check_within).
+    ///
+    /// # Errors
+    ///
+    /// As with [`overdraw`](Self::overdraw), and [`StoreError::Timeout`] with `limit`.
+    fn overdraw_within(
+        &self,
+        group: &[Check<'_>],
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async move {
+            for check in group {
+                let _ = self.check_up_to_within(&[*check], check.cost(), limit).await?;
+            }
+            Ok(())
+        }
     }
 
     /// Drops states like [`reset`](Self::reset), and waits no longer than `limit`; see

@@ -38,6 +38,10 @@ enum Action {
     Peek,
     Reset,
     CheckAndRefund,
+    /// As many as fit of these units.
+    CheckUpTo(u64),
+    /// The first limit of the group that was charged is settled to this number of units, which may be a debt.
+    CheckAndSettle(u64),
 }
 
 fn event(policies: usize) -> impl Strategy<Value = Event> {
@@ -47,11 +51,14 @@ fn event(policies: usize) -> impl Strategy<Value = Event> {
         3 => prop::collection::vec((0..policies, 0u8..2, cost.clone()), 1..=1),
         2 => prop::collection::vec((0..policies, 0u8..2, cost), 0..=4),
     ];
+    let units = prop_oneof![6 => 0u64..12, 2 => 0u64..400, 1 => 0u64..=1_000_000_000_000];
     let action = prop_oneof![
         12 => Just(Action::Check),
         2 => Just(Action::Peek),
         1 => Just(Action::Reset),
         2 => Just(Action::CheckAndRefund),
+        2 => units.clone().prop_map(Action::CheckUpTo),
+        2 => units.prop_map(Action::CheckAndSettle),
     ];
     (step, -2i64..3, group, action).prop_map(|(step, jitter, group, action)| Event {
         step,
@@ -105,7 +112,11 @@ async fn compare_history(
                     reference.reset(check.policy(), check.partition()).await.unwrap();
                 }
             }
-            Action::Check | Action::CheckAndRefund => {
+            Action::CheckUpTo(units) => {
+                let expected = reference.check_up_to_all(&group, units).await.unwrap();
+                assert_eq!(limiter.check_up_to_all(&group, units).await.unwrap(), expected);
+            }
+            Action::Check | Action::CheckAndRefund | Action::CheckAndSettle(_) => {
                 let expected = reference.check_all(&group).await.unwrap();
                 let outcome = limiter.check_all(&group).await.unwrap();
                 compare(&outcome, &expected);
@@ -117,6 +128,22 @@ async fn compare_history(
                     clock.set(Timestamp::from_micros(now));
                     limiter.refund(reservation.clone()).await.unwrap();
                     reference.refund(reservation).await.unwrap();
+                } else if let Action::CheckAndSettle(actual) = event.action
+                    && let Some(reservation) = outcome.reservation(&group)
+                    && let Some(charge) = reservation.charges().next()
+                {
+                    now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
+                    clock.set(Timestamp::from_micros(now));
+                    let settled = reservation.limit(charge.check().policy().name()).unwrap();
+                    limiter.settle(settled.clone(), actual).await.unwrap();
+                    reference.settle(settled, actual).await.unwrap();
+                    let left: Vec<Check<'_>> =
+                        group.iter().flat_map(|check| [0, 1].map(|cost| check.with_cost(cost))).collect();
+                    for check in &left {
+                        let group = std::slice::from_ref(check);
+                        let expected = reference.peek_all(group).await.unwrap();
+                        assert_eq!(limiter.peek_all(group).await.unwrap(), expected, "after a settlement");
+                    }
                 }
             }
         }

@@ -102,8 +102,10 @@ struct GroupRow {
     at: i64,
     #[serde(default)]
     action: Action,
-    /// For a refund: number of the row with the charges, from 0.
+    /// For a refund or a settlement: number of the row with the charges, from 0.
     row: Option<usize>,
+    /// For a settlement: the true cost of the first limit that was charged. For as many as fit: the most.
+    units: Option<u64>,
     /// Expected of a check or a peek.
     #[serde(default)]
     allowed: bool,
@@ -114,14 +116,17 @@ struct GroupRow {
     checks: Vec<GroupCheck>,
 }
 
-/// What a row does. A refund and a reset have no outcome: a peek shows their effect.
+/// What a row does. A refund, a settlement and a reset have no outcome: a peek shows their effect.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Action {
     #[default]
     Check,
     Peek,
+    /// The costs of the checks are the units that are charged.
+    UpTo,
     Refund,
+    Settle,
     Reset,
 }
 
@@ -177,6 +182,7 @@ struct Row {
     at: i64,
     action: Action,
     row: Option<usize>,
+    units: Option<u64>,
     allowed: bool,
     retry_after: Option<Wait>,
     why: String,
@@ -232,6 +238,7 @@ impl From<GroupVector> for Vector {
             at: row.at,
             action: row.action,
             row: row.row,
+            units: row.units,
             allowed: row.allowed,
             retry_after: row.retry_after,
             why: row.why,
@@ -259,6 +266,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
         at: row.at,
         action: Action::Check,
         row: None,
+        units: None,
         allowed: row.allowed,
         retry_after: row.retry_after,
         why: row.why,
@@ -337,6 +345,22 @@ fn check_vectors(on: &str, store: &Timed) {
                     match row.action {
                         Action::Check => Some(timed.check_all(&group)),
                         Action::Peek => Some(timed.peek_all(&group)),
+                        Action::UpTo => {
+                            let most = row.units.expect("the most units");
+                            let (units, outcome) =
+                                timed.run(timed.limiter.check_up_to_all(&group, most)).unwrap();
+                            let expected = if row.allowed { row.checks[0].cost } else { 0 };
+                            assert_eq!(units, expected, "{place}");
+                            Some(outcome)
+                        }
+                        Action::Settle => {
+                            let charged = &reservations[row.row.expect("the row that is settled")][subject];
+                            let charged = charged.as_ref().expect("it was charged").as_reservation();
+                            let policy = charged.charges().next().unwrap().check().policy().name().to_owned();
+                            let one = charged.limit(&policy).unwrap();
+                            timed.run(timed.limiter.settle(one, row.units.expect("the true cost"))).unwrap();
+                            None
+                        }
                         Action::Refund => {
                             let charged = &reservations[row.row.expect("the row that is refunded")][subject];
                             timed.refund(charged.as_ref().expect("it was charged").as_reservation());
@@ -352,7 +376,7 @@ fn check_vectors(on: &str, store: &Timed) {
                 });
                 let played: Vec<Option<GroupOutcome>> = played.collect();
                 let charged = |subject: usize| {
-                    let outcome = played[subject].as_ref().filter(|_| row.action == Action::Check)?;
+                    let outcome = played[subject].as_ref().filter(|_| row.action != Action::Peek)?;
                     Some(outcome.reservation(&group)?.into_owned())
                 };
                 reservations.push([charged(0), charged(1)]);

@@ -19,6 +19,24 @@ pub enum Operation {
     Peek,
     /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
     Judge,
+    /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the cost of the checks,
+    /// which is the same for all. If not even one unit fits, the outcome is the denial of one.
+    UpTo,
+    /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle); nothing during a
+    /// block. The outcome is that of a peek afterwards.
+    Overdraw,
+}
+
+impl Operation {
+    /// Whether an admitted group is charged.
+    pub(crate) const fn charges(self) -> bool {
+        matches!(self, Self::Check | Self::UpTo)
+    }
+
+    /// Whether the units are those of the check. Then one limit is decided by [`decide_one`].
+    pub(crate) const fn takes_whole_cost(self) -> bool {
+        matches!(self, Self::Check | Self::Peek | Self::Judge)
+    }
 }
 
 /// One limit of a group, as [`decide`] takes it.
@@ -49,7 +67,13 @@ pub(crate) fn decide(
     operation: Operation,
 ) -> GroupOutcome {
     let at = now.as_micros();
-    if let ([member], [state]) = (members, &mut *states) {
+    if operation == Operation::Overdraw {
+        overdraw(members, states, now);
+        return decide(members, states, now, Operation::Peek);
+    }
+    if operation.takes_whole_cost()
+        && let ([member], [state]) = (members, &mut *states)
+    {
         let outcome = decide_one(member.policy, member.cost, state, now, operation);
         return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
     }
@@ -65,6 +89,7 @@ pub(crate) fn decide(
                     index: member.state,
                     policy: member.policy,
                     unpacked,
+                    members: 0,
                     cost: 0,
                     is_enforced: false,
                     has_room: true,
@@ -75,6 +100,7 @@ pub(crate) fn decide(
                 distinct.len() - 1
             });
             distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            distinct[index].members += 1;
             distinct[index].is_enforced |= !member.shadow;
             index
         })
@@ -94,6 +120,11 @@ pub(crate) fn decide(
         .zip(&indices)
         .map(|(member, index)| distinct[*index].unpacked.step().available(member.policy, at))
         .collect();
+    let units = (operation == Operation::UpTo).then(|| {
+        let units = largest_fit(members, &indices, &available, &distinct);
+        distinct.iter_mut().for_each(|state| state.cost = units.saturating_mul(state.members));
+        units
+    });
     let fits = |available: Option<u64>, cost: u64| available.is_some_and(|available| cost <= available);
     let mut allowed = true;
     for ((member, index), available) in members.iter().zip(&indices).zip(&available) {
@@ -108,7 +139,7 @@ pub(crate) fn decide(
         }
     }
     for state in &mut distinct {
-        if allowed && operation == Operation::Check && state.has_room {
+        if allowed && operation.charges() && state.has_room {
             state.unpacked.step_mut().charge(state.policy, at, state.cost);
             (state.is_charged, state.dirty) = (true, true);
         } else if state.block_us > 0 {
@@ -131,9 +162,9 @@ pub(crate) fn decide(
             _ => 0,
         };
         let reset_after_us = step.resets_at().saturating_sub(at);
-        let limit = member.policy.capacity();
+        let (limit, units) = (member.policy.capacity(), units.unwrap_or(member.cost));
         let outcome =
-            Outcome::from_numbers(Numbers { limit, cost: member.cost, remaining, reset_after_us, verdict })
+            Outcome::from_numbers(Numbers { limit, cost: units, remaining, reset_after_us, verdict })
                 .in_shadow_if(member.shadow);
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, cost) } else { outcome }
     });
@@ -153,6 +184,8 @@ struct DistinctState<'a> {
     /// Policy of the first member; those of the others differ at most in `max`.
     policy: &'a Policy,
     unpacked: Unpacked,
+    /// Number of members that share it.
+    members: u64,
     cost: u64,
     /// Whether an enforced member counts here.
     is_enforced: bool,
@@ -165,7 +198,45 @@ struct DistinctState<'a> {
     dirty: bool,
 }
 
+/// The largest number of units, at most the cost of the members, that fits every enforced member, with as many units for each
+/// member of its state. 1 if none fits: that is denied.
+fn largest_fit(
+    members: &[Member<'_>],
+    indices: &[usize],
+    available: &[Option<u64>],
+    distinct: &[DistinctState<'_>],
+) -> u64 {
+    let most = members.first().map_or(0, |member| member.cost);
+    let enforced = members.iter().zip(indices).zip(available).filter(|((member, _), _)| !member.shadow);
+    let fitting = enforced.map(|((_, index), available)| available.unwrap_or(0) / distinct[*index].members);
+    fitting.min().unwrap_or(most).clamp(most.min(1), most)
+}
+
+/// Charges the members as far as the largest limit goes.
+fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
+    let at = now.as_micros();
+    for member in members {
+        let state = &mut states[member.state];
+        let (mut unpacked, moved_out) = state.unpack(member.policy, at);
+        let dirty = unpacked.step_mut().advance(member.policy, at);
+        if let Some(available) = unpacked.step().available(&member.policy.largest(), at) {
+            unpacked.charge_in_debt(member.policy, at, member.cost.min(available));
+        } else if !dirty && !moved_out {
+            continue;
+        }
+        state.pack(unpacked);
+    }
+}
+
 impl Unpacked {
+    /// Charges units that may be more than are available.
+    pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64) {
+        self.step_mut().charge(policy, now, units);
+        if let Self::TokenBucket(bucket) = self {
+            bucket.indebted_at = now;
+        }
+    }
+
     /// Whether a denial of `cost`, which does not fit, begins a block: under a policy with one, unless it has begun already, or
     /// unless the cost never passes.
     fn may_be_blocked(&self, policy: &Policy, now: u64, cost: u64) -> bool {
@@ -176,7 +247,8 @@ impl Unpacked {
 }
 
 impl State {
-    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`].
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`]; see
+    /// [`Operation`] for others.
     ///
     /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
     /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
@@ -195,7 +267,13 @@ impl State {
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
-        decide_one(policy, cost, self, now, operation).in_shadow_if(policy.mode() == Mode::Shadow)
+        let shadow = policy.mode() == Mode::Shadow;
+        if operation.takes_whole_cost() {
+            return decide_one(policy, cost, self, now, operation).in_shadow_if(shadow);
+        }
+        let member = Member { policy, cost, shadow, state: 0 };
+        let outcome = decide(&[member], std::slice::from_mut(self), now, operation);
+        outcome.outcomes()[0].clone()
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
 pub(crate) enum Effect {
     /// They were charged these units.
     Charged(u64),
+    /// They were charged these units, some of them beyond the limit.
+    Overdrawn(u64),
     /// One began a block, which ends at this instant.
     Blocked(Timestamp),
 }
@@ -45,9 +47,19 @@ impl Effect {
     pub(crate) fn add(&mut self, effect: Self) {
         match (self, effect) {
             (Self::Charged(sum), Self::Charged(units)) => *sum += units,
+            (Self::Overdrawn(sum), Self::Charged(units) | Self::Overdrawn(units)) => *sum += units,
+            (all @ Self::Charged(_), Self::Overdrawn(units)) => *all = Self::Overdrawn(all.units() + units),
             (all, Self::Blocked(until)) => *all = Self::Blocked(until),
             // Nothing is charged during a block.
-            (Self::Blocked(_), Self::Charged(_)) => {}
+            (Self::Blocked(_), Self::Charged(_) | Self::Overdrawn(_)) => {}
+        }
+    }
+
+    /// Units charged.
+    const fn units(self) -> u64 {
+        match self {
+            Self::Charged(units) | Self::Overdrawn(units) => units,
+            Self::Blocked(_) => 0,
         }
     }
 
@@ -72,6 +84,10 @@ impl State {
                 state.advance(policy, now.as_micros());
                 state.charge(policy, now.as_micros(), units);
             }),
+            Effect::Overdrawn(units) => {
+                unpacked.step_mut().advance(policy, now.as_micros());
+                unpacked.charge_in_debt(policy, now.as_micros(), units);
+            }
             Effect::Blocked(until) => {
                 unpacked = Unpacked::Blocked(block::State { until: until.as_micros() });
             }
@@ -102,6 +118,11 @@ impl Unpacked {
             }
             Algorithm::SlidingWindowCounter => Self::SubWindows(Box::new(whole(policy, bytes)?)),
             Algorithm::SlidingWindowLog => Self::SlidingWindowLog(Box::new(whole(policy, bytes)?)),
+            Algorithm::TokenBucket if bytes.first() == Some(&token_bucket::DEBT_TAG) => {
+                let mut reader = Reader::new(&bytes[1..]);
+                let bucket = token_bucket::State::decode_in_debt(policy, &mut reader)?;
+                Self::TokenBucket(Some(bucket).filter(|_| reader.is_at_end())?)
+            }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),
         })
     }

@@ -46,7 +46,7 @@ pub(crate) fn decide_slots<T: StateSlots>(
         members.push(Member { policy, cost: check.cost(), shadow: check.is_shadow(), state });
     }
     let outcome = decide(&members, &mut states, now, operation);
-    let charged = operation == Operation::Check && outcome.is_allowed();
+    let charged = operation.charges() && outcome.is_allowed() || operation == Operation::Overdraw;
     for ((slot, taken_out), state) in distinct.into_iter().zip(states) {
         // The state of a new caller is stored only if it was charged.
         if taken_out || charged {

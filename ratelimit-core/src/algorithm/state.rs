@@ -22,26 +22,16 @@ pub struct State(Packed);
 /// Large states are boxed so that the enum stays at 16 bytes; `None` until something is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Packed {
-    FixedWindow {
-        forget_at: U56,
-        count: u64,
-    },
-    TwoWindows {
-        forget_at: U56,
-        current: u32,
-        earlier: u32,
-    },
+    FixedWindow { forget_at: U56, count: u64 },
+    TwoWindows { forget_at: U56, current: u32, earlier: u32 },
     // Also two windows, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
-    TokenBucket {
-        tat: U56,
-        fraction: u64,
-    },
-    /// Instead of any of these; as good as a new state from `until` on.
-    Blocked {
-        until: U56,
-    },
+    TokenBucket { tat: U56, fraction: u64 },
+    // A token bucket after a settlement.
+    InDebt(Box<token_bucket::State>),
+    // Instead of any of these; as good as a new state from `until` on.
+    Blocked { until: U56 },
 }
 
 const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a caller costs a store");
@@ -103,6 +93,7 @@ impl State {
             Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
+            Packed::InDebt(bucket) => bucket.resets_at(),
             Packed::Blocked { until } => (*until).into(),
         })
     }
@@ -173,8 +164,9 @@ impl State {
                 (Unpacked::SlidingWindowLog(state.take().unwrap_or_else(new)), true)
             }
             Packed::TokenBucket { tat, fraction } => {
-                (Unpacked::TokenBucket(token_bucket::State { tat: rational(*tat, *fraction) }), false)
+                (Unpacked::TokenBucket(token_bucket::State::new(rational(*tat, *fraction))), false)
             }
+            Packed::InDebt(bucket) => (Unpacked::TokenBucket(**bucket), false),
             // The block stays until something is charged, in case that the clock goes back.
             Packed::Blocked { until } => match u64::from(*until) {
                 until if until > now => (Unpacked::Blocked(block::State { until }), false),
@@ -201,7 +193,10 @@ impl State {
             }
             Unpacked::SubWindows(state) => self.0 = Packed::SubWindows(Some(state)),
             Unpacked::SlidingWindowLog(state) => self.0 = Packed::SlidingWindowLog(Some(state)),
-            Unpacked::TokenBucket(token_bucket::State { tat }) => {
+            Unpacked::TokenBucket(bucket) if bucket.indebted_at > 0 => {
+                self.0 = Packed::InDebt(Box::new(bucket));
+            }
+            Unpacked::TokenBucket(token_bucket::State { tat, .. }) => {
                 self.0 = Packed::TokenBucket { tat: tat.micros.into(), fraction: tat.fraction };
             }
             Unpacked::Blocked(block::State { until }) => self.0 = Packed::Blocked { until: until.into() },

@@ -24,6 +24,10 @@
 //! If the clock goes back, waits become longer, but never longer than a full refill: `tat` is capped at
 //! `now + refill(burst)`, an empty bucket.
 //!
+//! A settlement may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
+//! nothing passes until time has paid the debt. The state carries the instant of the last settlement, which tells a debt from a
+//! clock that went back: behind that instant `tat` moves back with the clock.
+//!
 //! Twin: `lua/token_bucket.lua`.
 
 use super::mul_div::mul_div;
@@ -78,18 +82,47 @@ fn instant(micros: u64) -> Rational {
 pub(super) struct State {
     /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
+    /// Instant of the last settlement, if it may have left a debt; otherwise 0.
+    pub(super) indebted_at: u64,
+}
+
+impl State {
+    /// A bucket without a debt.
+    pub(super) const fn new(tat: Rational) -> Self {
+        Self { tat, indebted_at: 0 }
+    }
+
+    /// Advances a bucket that is emptier than `empty`.
+    #[cold]
+    fn advance_in_debt(&mut self, now: u64, empty: Rational) -> bool {
+        if self.indebted_at == 0 {
+            self.tat = empty;
+            return true;
+        }
+        let went_back = now < self.indebted_at;
+        if went_back {
+            self.tat.micros -= self.indebted_at - now;
+            self.indebted_at = if self.tat > empty { now } else { 0 };
+        }
+        went_back
+    }
 }
 
 impl Step for State {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
-        let went_back = self.tat > empty;
-        self.tat = self.tat.clamp(instant(now), empty);
-        went_back
+        if self.tat > empty {
+            return self.advance_in_debt(now, empty);
+        }
+        *self = Self::new(self.tat.max(instant(now)));
+        false
     }
 
     fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        if self.tat > empty {
+            return None;
+        }
         let level = empty.minus(self.tat, policy.max());
         let (tokens, rest) = mul_div(level.micros, policy.max(), policy.window_us());
         Some(tokens + (rest + level.fraction) / policy.window_us())
@@ -125,12 +158,33 @@ impl Step for State {
 impl Encoded for State {
     const ALGORITHM: Algorithm = Algorithm::TokenBucket;
 
-    fn encoded_len(_sub_windows: u64, _bytes: &[u8]) -> Option<usize> {
-        Some(13)
+    fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
+        Some(if bytes.first() == Some(&DEBT_TAG) { 20 } else { 13 })
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
         let (micros, fraction) = (reader.micros()?, reader.units()?);
-        (fraction < policy.max()).then_some(Self { tat: Rational { micros, fraction } })
+        (fraction < policy.max()).then_some(Self::new(Rational { micros, fraction }))
     }
 }
+
+/// First byte of a bucket in Redis that may be in debt.
+#[cfg(feature = "redis")]
+pub(super) const DEBT_TAG: u8 = b'd';
+
+#[cfg(feature = "redis")]
+impl State {
+    /// Reads a bucket that may be in debt, behind its tag; `None` if the bytes are malformed, or if time does not pay the debt
+    /// within the longest window.
+    pub(super) fn decode_in_debt(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (bucket, indebted_at) = (Self::decode(policy, reader)?, reader.micros()?);
+        let is_payable =
+            bucket.tat >= instant(indebted_at) && bucket.tat <= instant(indebted_at + LONGEST_US);
+        is_payable.then_some(Self { indebted_at, ..bucket })
+    }
+}
+
+/// Longest window, in microseconds.
+#[cfg(feature = "redis")]
+#[allow(clippy::cast_possible_truncation, reason = "366 days")]
+const LONGEST_US: u64 = crate::policy::MAX_WINDOW.as_micros() as u64;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -42,6 +43,21 @@ impl Store for Reference {
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         Ok(self.decide(group, Operation::Peek))
+    }
+
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        _limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
+        Ok(self.decide(&group, Operation::UpTo))
+    }
+
+    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
+        let _ = self.decide(group, Operation::Overdraw);
+        Ok(())
     }
 
     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {

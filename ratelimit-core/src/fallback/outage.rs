@@ -15,7 +15,7 @@ pub(super) struct Outage {
     failed_at: AtomicU64,
     /// For lines about corrupt states.
     corrupt_state: LogLimit,
-    /// For lines about failed refunds.
+    /// For lines about failed refunds and settlements.
     failed_refund: LogLimit,
     /// For the metric of the fallback's size, whose measuring takes every lock.
     #[cfg(feature = "metrics")]
@@ -85,6 +85,16 @@ impl Outage {
             tracing::warn!(
                 error = %ErrorChain(error),
                 "a refund failed; what was charged may stay charged until its window is over"
+            );
+        }
+    }
+
+    /// Logs that the store failed to settle.
+    pub(super) fn log_failed_settlement(&self, error: &StoreError) {
+        if self.failed_refund.may_log() {
+            tracing::warn!(
+                error = %ErrorChain(error),
+                "a settlement failed; the limit may count less than was used"
             );
         }
     }

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::slice;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -70,6 +72,14 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
     fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
     fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
+    /// Charges as many units as fit; the costs of the checks are the most.
+    fn check_up_to<'a>(
+        &'a self,
+        group: &'a [Check<'a>],
+        units: u64,
+        context: CallContext<'a>,
+    ) -> BoxFuture<'a, GroupOutcome>;
+    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
 }
@@ -117,6 +127,37 @@ impl<S: Store> DynStore for S {
                 .and_then(|outcome| validate_outcomes(outcome, group))
                 .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context))
         })
+    }
+
+    fn check_up_to<'a>(
+        &'a self,
+        group: &'a [Check<'a>],
+        units: u64,
+        context: CallContext<'a>,
+    ) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(async move {
+            #[cfg(feature = "metrics")]
+            let stopwatch = crate::metrics::Stopwatch::start();
+            let outcome = self.check_up_to_within(group, units, context.limit).await;
+            match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
+                Ok(outcome) => {
+                    #[cfg(feature = "metrics")]
+                    stopwatch.decided();
+                    context.report.decided(group, outcome.outcomes());
+                    context.fallback.record_reply();
+                    Ok(outcome)
+                }
+                Err(error) => {
+                    let group: SmallVec<[Check<'_>; 2]> =
+                        group.iter().map(|check| check.with_cost(units)).collect();
+                    decide_without_store(self, &group, Operation::UpTo, error, context)
+                }
+            }
+        })
+    }
+
+    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.overdraw_within(&[check], limit).await })
     }
 
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {

@@ -26,6 +26,7 @@ struct OwnedCharge {
     cost: u64,
     at: Timestamp,
     until: Timestamp,
+    overflowed: bool,
 }
 
 impl Reservation<'_> {
@@ -75,6 +76,7 @@ impl OwnedReservation {
                 cost: check.cost(),
                 at: charge.at(),
                 until: charge.until(),
+                overflowed: charge.is_overflowed(),
             }
         });
         Self { charges: charges.collect(), degraded: reservation.is_degraded() }
@@ -84,7 +86,7 @@ impl OwnedReservation {
     pub fn as_reservation(&self) -> Reservation<'_> {
         let charges = self.charges.iter().map(|charge| {
             let check = Check::new(&charge.policy, &charge.partition).with_cost(charge.cost);
-            Charge::new(check, charge.at, charge.until)
+            Charge::new(check, charge.at, charge.until).overflowed_if(charge.overflowed)
         });
         Reservation::new(charges.collect(), self.degraded)
     }

@@ -7,6 +7,7 @@ mod tests;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -120,7 +121,9 @@ impl MemoryStore {
     }
 
     pub(crate) fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
-        if let [check] = group {
+        if operation.takes_whole_cost()
+            && let [check] = group
+        {
             return GroupOutcome::from_one(self.decide_one(check, operation));
         }
         let now = self.clock.now();
@@ -208,6 +211,21 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        _limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
+        Ok(self.decide(&group, Operation::UpTo))
+    }
+
+    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
+        let _ = self.decide(group, Operation::Overdraw);
+        Ok(())
+    }
+
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         Some(self.decide(group, Operation::Check))
     }
@@ -235,7 +253,7 @@ impl StateSlots for LockedShards<'_> {
         Some(match operation {
             Operation::Peek => entry.state.clone(),
             // The entry stays, so that its place in the table is found again.
-            Operation::Check | Operation::Judge => mem::replace(&mut entry.state, State::new(policy)),
+            _ => mem::replace(&mut entry.state, State::new(policy)),
         })
     }
 

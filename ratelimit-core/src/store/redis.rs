@@ -23,6 +23,8 @@ mod topology;
 use std::fmt;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 pub use self::breaker::Breaker;
 pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
@@ -31,7 +33,7 @@ pub use self::builder::{
 use self::cluster_group::GroupClient;
 pub use self::config_error::RedisConfigError;
 use self::deadline::RequestDeadline;
-use super::Store;
+use super::{Store, up_to};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -124,6 +126,31 @@ impl Store for RedisStore {
 
     async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
         self.groups.decide(group, Operation::Peek, self.deadline_within(limit)).await
+    }
+
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        if self.groups.is_split(group) {
+            return up_to::check(self, group, units, limit).await;
+        }
+        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
+        let outcome = self.groups.decide(&group, Operation::UpTo, self.deadline_within(limit)).await?;
+        if outcome.is_allowed() {
+            self.groups.denials.record_charge(&group);
+        }
+        Ok(outcome)
+    }
+
+    async fn overdraw_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        let deadline = self.deadline_within(limit);
+        for check in group {
+            self.groups.overdraw(check, deadline).await?;
+        }
+        Ok(())
     }
 
     async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {

@@ -160,7 +160,7 @@ impl<T: StateTable> StateSlots for TableSlots<'_, T> {
     fn load(&mut self, digest: u128, _: &Policy, operation: Operation) -> Option<State> {
         match operation {
             Operation::Peek => self.0.get(digest),
-            Operation::Check | Operation::Judge => self.0.take(digest),
+            _ => self.0.take(digest),
         }
     }
 

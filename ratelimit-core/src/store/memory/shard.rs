@@ -27,12 +27,10 @@ impl Entry {
     #[inline]
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         match operation {
-            Operation::Check | Operation::Judge => {
-                decide_one(check.policy(), check.cost(), &mut self.state, now, operation)
-            }
             Operation::Peek => {
                 decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, operation)
             }
+            _ => decide_one(check.policy(), check.cost(), &mut self.state, now, operation),
         }
     }
 }

@@ -73,6 +73,25 @@ impl GroupClient {
         self.client.submit(Request { operation, limits: limits.collect() }, deadline)
     }
 
+    /// Charges one limit although it may not fit, and ends the caller's denials.
+    pub(super) async fn overdraw(
+        &self,
+        check: &Check<'_>,
+        deadline: RequestDeadline,
+    ) -> Result<(), StoreError> {
+        let guard = self.denials.invalidate_on_drop(std::slice::from_ref(check));
+        let limit = LimitArg::overdrawn(self.encoder.key_format.key(check), check);
+        let request = Request { operation: Operation::Overdraw, limits: smallvec![limit] };
+        let reply = self.client.submit(request, deadline).reply().await;
+        drop(guard);
+        reply?.into_overdrawn(check)
+    }
+
+    /// Whether the group takes several calls: in a cluster, if it has several callers.
+    pub(super) fn is_split(&self, group: &[Check<'_>]) -> bool {
+        self.client.is_cluster() && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
+    }
+
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],

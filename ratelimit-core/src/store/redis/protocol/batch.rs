@@ -30,6 +30,11 @@ impl PolicyArg {
         Self { algorithm, max, window_us, parameter, block_us }
     }
 
+    /// The policy of the largest limit; see [`Policy::largest`].
+    fn largest(policy: &Policy) -> Self {
+        Self::new(&policy.largest())
+    }
+
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
     /// takes up to 60 µs: its script searches a tree twice, for expired entries and for the wait.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
@@ -54,13 +59,20 @@ pub(in crate::store::redis) struct LimitArg {
     pub(super) cost: u64,
     /// Whether the limit only reports what it would deny.
     pub(super) shadow: bool,
+    /// For an overdraft the policy of the largest limit.
+    pub(super) largest: Option<PolicyArg>,
 }
 
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
         let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
-        Self { key, policy, cost, shadow: check.is_shadow() }
+        Self { key, policy, cost, shadow: check.is_shadow(), largest: None }
+    }
+
+    /// A limit that is charged beyond what it admits.
+    pub(in crate::store::redis) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
+        Self { largest: Some(PolicyArg::largest(check.policy())), shadow: false, ..Self::new(key, check) }
     }
 }
 
@@ -69,6 +81,15 @@ impl LimitArg {
 pub(in crate::store::redis) struct Request {
     pub(in crate::store::redis) operation: Operation,
     pub(in crate::store::redis) limits: SmallVec<[LimitArg; 1]>,
+}
+
+impl Request {
+    /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To find how many units
+    /// fit takes a step for each binary digit of their number.
+    pub(in crate::store::redis) fn weight(&self) -> usize {
+        let limits: usize = self.limits.iter().map(|limit| limit.policy.weight()).sum();
+        if self.operation.takes_whole_cost() { limits } else { 8 * limits }
+    }
 }
 
 /// The requests of one call, as its reply refers to them.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::Value;
 use smallvec::SmallVec;
 
-use super::batch::Batch;
+use super::batch::{Batch, RequestEntry};
 use crate::algorithm::encoded::Effect;
 use crate::algorithm::{Member, Operation, State, decide, decide_one};
 use crate::check::Check;
@@ -45,15 +45,15 @@ impl Batch {
             };
             let limits = request.limits.iter().map(|&(key, _)| (key, effects[usize::from(key)])).collect();
             if !details.is_empty() {
-                for (place, (&effect, &(key, _))) in details.iter().zip(&request.limits).enumerate() {
+                for (place, (effect, &(key, _))) in details.iter().zip(&request.limits).enumerate() {
                     // The details of a key that occurs twice are the same.
                     if request.limits[..place].iter().all(|other| other.0 != key) {
-                        effects[usize::from(key)].add(effect);
+                        effects[usize::from(key)].add(request.effect(*effect));
                     }
                 }
-            } else if verdict == Verdict::Allowed && request.operation == Operation::Check {
+            } else if verdict == Verdict::Allowed && may_charge(request.operation) {
                 for &(key, cost) in &request.limits {
-                    effects[usize::from(key)].add(Effect::Charged(cost));
+                    effects[usize::from(key)].add(request.effect(Effect::Charged(cost)));
                 }
             }
             let (states, operation) = (Arc::clone(&states), request.operation);
@@ -61,6 +61,21 @@ impl Batch {
         });
         let replies: Option<Vec<Reply>> = replies.collect();
         replies.filter(|_| verdicts.is_empty())
+    }
+}
+
+/// Whether a request that passes is charged.
+fn may_charge(operation: Operation) -> bool {
+    operation.charges() || operation == Operation::Overdraw
+}
+
+impl RequestEntry {
+    /// What the request did where the script replies `effect`.
+    fn effect(&self, effect: Effect) -> Effect {
+        match effect {
+            Effect::Charged(units) if self.operation == Operation::Overdraw => Effect::Overdrawn(units),
+            effect => effect,
+        }
     }
 }
 
@@ -126,6 +141,17 @@ pub(in crate::store::redis) const EXPECTED: &str =
     "the instant, what was found at each key, and verdicts that follow from it";
 
 impl Reply {
+    /// Checks the reply to an overdraft, which has no outcome.
+    pub(in crate::store::redis) fn into_overdrawn(self, check: &Check<'_>) -> Result<(), StoreError> {
+        for limit in &self.limits {
+            self.state(check, *limit)?;
+        }
+        match self.verdict {
+            Verdict::Allowed | Verdict::Denied => Ok(()),
+            Verdict::Corrupt => Err(StoreError::Protocol { expected: EXPECTED }),
+        }
+    }
+
     /// Derives the outcome for the group of the request.
     pub(in crate::store::redis) fn into_outcome(
         self,
@@ -133,7 +159,9 @@ impl Reply {
     ) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
         let at = self.states.at;
-        let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..]) {
+        let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..])
+            && self.operation.takes_whole_cost()
+        {
             let mut state = self.state(check, *limit)?;
             let found = state.blocked_until();
             let outcome = decide_one(check.policy(), check.cost(), &mut state, at, self.operation);
@@ -183,7 +211,7 @@ impl Reply {
     fn agrees(&self, place: usize, found: Option<Timestamp>, state: &State) -> bool {
         let began = state.blocked_until().filter(|_| found.is_none());
         let expected = self.details.get(place).and_then(|effect| match effect {
-            Effect::Charged(_) => None,
+            Effect::Charged(_) | Effect::Overdrawn(_) => None,
             Effect::Blocked(until) => Some(*until),
         });
         began == expected

@@ -36,7 +36,8 @@ impl PolicyArg {
     }
 }
 
-/// The header of a request: the number of its limits, negative for a peek, and 256 more for a part of a denied group.
+/// The header of a request: the number of its limits, negative for a peek, and otherwise 256 more for each number by which the
+/// operation is above that of a check.
 fn header(operation: Operation, limits: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a group is small")]
     let size = limits as f64;
@@ -44,6 +45,9 @@ fn header(operation: Operation, limits: usize) -> f64 {
         Operation::Check => size,
         Operation::Peek => -size,
         Operation::Judge => size + 256.0,
+        Operation::UpTo => size + 512.0,
+        // Under the policy of the limit and under the largest.
+        Operation::Overdraw => 2.0 * size + 768.0,
     }
 }
 
@@ -66,13 +70,10 @@ impl Encoder {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
             let is_plain = limits.len() == 1 && operation == Operation::Check;
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
-            let is_group = limits.len() > 1;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow }| {
-                let known = policies.iter().rposition(|other| *other == policy);
-                let policy = short(known.unwrap_or_else(|| {
-                    policies.push(policy);
-                    policies.len() - 1
-                }));
+            let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest }| {
+                let mut number_of = |policy| number(&mut policies, policy);
+                let (policy, largest) = (number_of(policy), largest.map(number_of));
                 let (hash, next) = (key.hash(), short(keys.len()));
                 let slot =
                     indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
@@ -87,8 +88,13 @@ impl Encoder {
                 }
                 push(&mut body, u64::from(index) + 1);
                 let number = f64::from(policy) + 1.0;
-                body.extend_from_slice(&if is_group && shadow { -number } else { number }.to_le_bytes());
+                body.extend_from_slice(&if marks_shadows && shadow { -number } else { number }.to_le_bytes());
                 push(&mut body, cost);
+                if let Some(largest) = largest {
+                    push(&mut body, u64::from(index) + 1);
+                    push(&mut body, u64::from(largest) + 1);
+                    push(&mut body, cost);
+                }
                 (index, cost)
             });
             RequestEntry { operation, limits: limits.collect() }
@@ -119,6 +125,15 @@ impl Encoder {
         let batch = Batch { requests, policies, keys: entries };
         (ScriptCall { script, keys, arguments }, batch)
     }
+}
+
+/// The index of a policy of the call, which is added if it is new.
+fn number(policies: &mut SmallVec<[PolicyArg; 4]>, policy: PolicyArg) -> u16 {
+    let known = policies.iter().rposition(|other| *other == policy);
+    short(known.unwrap_or_else(|| {
+        policies.push(policy);
+        policies.len() - 1
+    }))
 }
 
 /// An index into a table of one call, which is short.

@@ -22,7 +22,7 @@ pub(super) struct QueuedRequest {
 impl QueuedRequest {
     /// Part of the maximum weight of a batch that the request takes.
     pub(super) fn weight(&self) -> usize {
-        self.request.limits.iter().map(|limit| limit.policy.weight()).sum()
+        self.request.weight()
     }
 }
 
