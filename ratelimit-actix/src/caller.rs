@@ -19,8 +19,8 @@ mod path_param;
 pub(crate) mod principal;
 pub(crate) mod value;
 
-pub(crate) use self::client_ip::by_address;
 pub use self::client_ip::ip;
+pub(crate) use self::client_ip::{by_address, is_exempt};
 pub(crate) use self::into_caller::IntoCaller;
 pub(crate) use self::on_missing::{MissingCallerError, OnMissing};
 pub use self::path_param::path_param;

@@ -1,8 +1,11 @@
 //! The configuration of limits: the address of clients and the look of responses. Validated once, read for every request.
 
 mod error;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use actix_web::http::Method;
@@ -10,18 +13,18 @@ use actix_web::http::header::{HeaderName, RETRY_AFTER};
 use actix_web::{HttpRequest, web};
 
 pub use self::error::RateLimitConfigError;
-use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, TrustedProxies, X_FORWARDED_FOR};
+use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, Networks, X_FORWARDED_FOR};
 use crate::response::{
     BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, ResponseStyle, StyleSettings, field_names,
 };
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
 
-/// Configuration for limits in an app, a scope or a resource: which proxies are trusted, which header fields are sent, and what
-/// the body of a rejection is.
+/// Configuration for limits in an app, a scope or a resource: which proxies are trusted, which clients are exempt, which header
+/// fields are sent, and what the body of a rejection is.
 ///
 /// Register it with `app_data`, like Actix's own `JsonConfig`. The nearest one applies, as a whole. The defaults are: no trusted
-/// proxies, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
+/// proxies, no exempt clients, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
 ///
 /// # Examples
 ///
@@ -43,13 +46,18 @@ type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send +
 pub struct RateLimitConfig(Arc<Settings>);
 
 struct Settings {
-    proxies: TrustedProxies,
+    proxies: Networks,
+    exempt: Networks,
     forwarded: ForwardedHeader,
     ipv6_prefix: Ipv6Prefix,
     style: ResponseStyle,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
+
+/// Whether a configuration of this process exempts networks. While none does, code that has no configuration at hand need not
+/// look for one.
+static ANY_EXEMPT: AtomicBool = AtomicBool::new(false);
 
 static DEFAULT: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
 
@@ -89,8 +97,18 @@ impl RateLimitConfig {
         self.0.count_options || *method != Method::OPTIONS
     }
 
-    pub(crate) fn proxies(&self) -> &TrustedProxies {
+    pub(crate) fn proxies(&self) -> &Networks {
         &self.0.proxies
+    }
+
+    /// The networks of clients without limits.
+    pub(crate) fn exempt(&self) -> &Networks {
+        &self.0.exempt
+    }
+
+    /// Whether a configuration of this process exempts networks.
+    pub(crate) fn any_exempt() -> bool {
+        ANY_EXEMPT.load(Ordering::Relaxed)
     }
 
     pub(crate) fn forwarded(&self) -> &ForwardedHeader {
@@ -116,7 +134,11 @@ impl RateLimitConfig {
 
 impl Default for RateLimitConfig {
     fn default() -> Self {
-        RateLimitConfigBuilder::default().finish(TrustedProxies::default(), Ipv6Prefix::DEFAULT)
+        RateLimitConfigBuilder::default().finish(
+            Networks::default(),
+            Networks::default(),
+            Ipv6Prefix::DEFAULT,
+        )
     }
 }
 
@@ -126,6 +148,7 @@ impl fmt::Debug for RateLimitConfig {
         let style = settings.style.settings();
         f.debug_struct("RateLimitConfig")
             .field("trusted_proxies", &settings.proxies)
+            .field("exempt", &settings.exempt)
             .field("forwarded", &settings.forwarded)
             .field("ipv6_prefix", &settings.ipv6_prefix)
             .field("headers", &style.headers)
@@ -138,6 +161,7 @@ impl fmt::Debug for RateLimitConfig {
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimitConfigBuilder {
     proxies: Vec<String>,
+    exempt: Vec<String>,
     forwarded: ForwardedHeader,
     ipv6_prefix: u8,
     style: StyleSettings,
@@ -149,6 +173,7 @@ impl Default for RateLimitConfigBuilder {
     fn default() -> Self {
         Self {
             proxies: Vec::new(),
+            exempt: Vec::new(),
             forwarded: ForwardedHeader::XForwardedFor,
             ipv6_prefix: 64,
             style: StyleSettings::default(),
@@ -177,6 +202,34 @@ impl RateLimitConfigBuilder {
     ) -> Self {
         self.proxies = networks.into_iter().map(Into::into).collect();
         self.forwarded = header;
+        self
+    }
+
+    /// Applies no limit to clients in these networks: their requests are not counted, are never rejected, and get no quota
+    /// fields. For monitors, load tests and other services of your own.
+    ///
+    /// The address is that of [`client_ip`](crate::client_ip): the peer, or the client that a
+    /// [trusted proxy](Self::trusted_proxies) names. A header field of any other peer exempts nothing, and neither does an IPv4
+    /// address inside one of NAT64 or 6to4. A network is CIDR (`10.0.0.0/8`) or a single address. The default is an empty list.
+    ///
+    /// **Warning:** a request that a trusted proxy passes on without naming its client has the address of the proxy. Do not
+    /// exempt the address of a proxy that may do so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_actix::{ForwardedHeader, RateLimitConfig};
+    ///
+    /// # fn main() -> Result<(), ratelimit_actix::RateLimitConfigError> {
+    /// let config = RateLimitConfig::builder()
+    ///     .trusted_proxies(["192.0.2.10"], ForwardedHeader::XForwardedFor)
+    ///     .exempt(["10.0.0.0/8", "2001:db8:7::/48"])
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exempt(mut self, networks: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.exempt = networks.into_iter().map(Into::into).collect();
         self
     }
 
@@ -248,7 +301,7 @@ impl RateLimitConfigBuilder {
     ///
     /// # Errors
     ///
-    /// If a network does not parse, the trusted networks cover every address, a list of addresses is given as
+    /// If a network does not parse, the trusted or the exempt networks cover every address, a list of addresses is given as
     /// [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two header styles have a field in common, the
     /// content type is not a media type, or a custom body is combined with the choice by `Accept`.
     pub fn build(self) -> Result<RateLimitConfig, RateLimitConfigError> {
@@ -277,17 +330,18 @@ impl RateLimitConfigBuilder {
         }
         let ipv6_prefix = Ipv6Prefix::new(self.ipv6_prefix);
         let ipv6_prefix = ipv6_prefix.ok_or(RateLimitConfigError::Ipv6Prefix { bits: self.ipv6_prefix })?;
-        let proxies = TrustedProxies::parse(self.proxies.iter().map(String::as_str));
-        let proxies = proxies.map_err(|error| match error {
-            NetworkError::Malformed(network) => RateLimitConfigError::Network { network },
-            NetworkError::CoversEveryAddress => RateLimitConfigError::TrustsEveryAddress,
-        })?;
-        Ok(self.finish(proxies, ipv6_prefix))
+        let proxies = networks(&self.proxies, RateLimitConfigError::TrustsEveryAddress)?;
+        let exempt = networks(&self.exempt, RateLimitConfigError::ExemptsEveryAddress)?;
+        Ok(self.finish(proxies, exempt, ipv6_prefix))
     }
 
-    fn finish(self, proxies: TrustedProxies, ipv6_prefix: Ipv6Prefix) -> RateLimitConfig {
+    fn finish(self, proxies: Networks, exempt: Networks, ipv6_prefix: Ipv6Prefix) -> RateLimitConfig {
+        if !exempt.is_empty() {
+            ANY_EXEMPT.store(true, Ordering::Relaxed);
+        }
         RateLimitConfig(Arc::new(Settings {
             proxies,
+            exempt,
             forwarded: self.forwarded,
             ipv6_prefix,
             style: ResponseStyle::new(self.style),
@@ -297,57 +351,10 @@ impl RateLimitConfigBuilder {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error_of(builder: RateLimitConfigBuilder) -> String {
-        builder.build().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn invalid_settings_are_rejected() {
-        let builder = RateLimitConfig::builder;
-        let cases = [
-            (builder().ipv6_prefix(31), "32 to 128, not 31"),
-            (builder().ipv6_prefix(129), "32 to 128, not 129"),
-            (builder().headers([HeaderStyle::LegacyUnix, HeaderStyle::LegacyDelta]), "same fields"),
-            (builder().headers([HeaderStyle::Draft06, HeaderStyle::Draft11]), "same fields"),
-            (builder().headers([HeaderStyle::Draft11, HeaderStyle::Draft11]), "same fields"),
-            (
-                builder().trusted_proxies(["10.0.0.1"], ForwardedHeader::Single(X_FORWARDED_FOR.clone())),
-                "`x-forwarded-for` is a list",
-            ),
-            (builder().trusted_proxies(["0.0.0.0/0"], ForwardedHeader::XForwardedFor), "every address"),
-            (builder().body_with("text", |_| String::new()), "`text` is not a media type"),
-            (builder().body_with("te xt/plain", |_| String::new()), "`te xt/plain` is not a media type"),
-            (builder().body_with("text/plain\r\n", |_| String::new()), "is not a media type"),
-            (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
-        ];
-        for (builder, expected) in cases {
-            let error = error_of(builder);
-            assert!(error.contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_defaults_are_valid() {
-        let built = RateLimitConfig::builder().build().unwrap();
-        assert_eq!(format!("{built:?}"), format!("{:?}", RateLimitConfig::default()));
-    }
-
-    #[test]
-    fn exposed_headers_are_those_that_are_sent() {
-        let config = RateLimitConfig::builder().headers([HeaderStyle::LegacyDelta, HeaderStyle::Draft11]);
-        let names = config.build().unwrap().exposed_headers();
-        let expected = [
-            "x-ratelimit-limit",
-            "x-ratelimit-remaining",
-            "x-ratelimit-reset",
-            "ratelimit",
-            "ratelimit-policy",
-            "retry-after",
-        ];
-        assert_eq!(names, expected);
-    }
+/// Parses a list of networks. `covers_all` is the error of a list that covers every address.
+fn networks(list: &[String], covers_all: RateLimitConfigError) -> Result<Networks, RateLimitConfigError> {
+    Networks::parse(list.iter().map(String::as_str)).map_err(|error| match error {
+        NetworkError::Malformed(network) => RateLimitConfigError::Network { network },
+        NetworkError::CoversEveryAddress => covers_all,
+    })
 }

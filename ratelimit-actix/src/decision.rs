@@ -12,10 +12,11 @@ use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use self::refund::Charge;
+use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::nearest_limiter;
 use crate::quotas::request_deadline;
-use crate::quotas::{PolicyRef, Quotas, with_quotas};
+use crate::quotas::{PolicyRef, Quotas, all_quotas};
 use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The limits of one request that are checked together. Owns the callers.
@@ -95,6 +96,18 @@ impl<'r> Admission<'r> {
     }
 }
 
+/// Whether limits apply to a request: its method is counted, and its client is not exempt.
+#[inline]
+pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
+    config.counts(req.method()) && !caller::is_exempt(req, config)
+}
+
+/// Whether the nearest limiter makes every limit a shadow limit. These do not reject a request, not even one without a caller.
+#[cold]
+pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
+    nearest_limiter::nearest(req).is_shadow()
+}
+
 #[inline]
 fn result(
     req: &HttpRequest,
@@ -108,7 +121,6 @@ fn result(
 /// The rejection for a denial that is among the quotas of the request.
 #[cold]
 pub(crate) fn denied(req: &HttpRequest, config: &RateLimitConfig, outcome: GroupOutcome) -> Box<Rejection> {
-    let quotas = with_quotas(req, |quotas| quotas.iter().copied().cloned().collect());
     let style = config.response_style().for_request(req);
-    Box::new(Rejection::RateLimited(RateLimited::new(outcome, quotas.unwrap_or_default(), style)))
+    Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style)))
 }

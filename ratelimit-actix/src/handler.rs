@@ -8,3 +8,4 @@ pub(crate) mod limit;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod request_fn;
+pub(crate) mod shared_shadow;

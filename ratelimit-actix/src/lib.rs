@@ -119,6 +119,7 @@ pub use crate::caller::principal::Principal;
 pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
+pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 pub use crate::quotas::{Quota, Quotas};
 pub use crate::response::{

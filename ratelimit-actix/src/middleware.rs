@@ -22,8 +22,9 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
-use crate::decision::{Admission, RequestChecks};
-use crate::quotas::{PolicyRef, Quotas};
+use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
+use crate::handler::shared_shadow::assert_own_count;
+use crate::quotas::{PolicyRef, Quotas, share_count};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -76,8 +77,14 @@ struct Settings {
 
 impl RateLimitMiddleware {
     /// Starts with one limit: a [`Limit`], or a [`Policy`](crate::Policy) for a limit by address.
+    ///
+    /// # Panics
+    ///
+    /// If the limit and one of an attribute have the same count, and one of both is a [shadow limit](ratelimit_core::Mode::Shadow).
     pub fn new(limit: impl Into<Limit>) -> Self {
-        let limits = SmallVec::from_iter([limit.into()]);
+        let limit = limit.into();
+        assert_own_count(limit.policy());
+        let limits = SmallVec::from_iter([limit]);
         Self(Arc::new(Settings { limits, filter: Filter::default() }))
     }
 
@@ -85,10 +92,22 @@ impl RateLimitMiddleware {
     ///
     /// # Panics
     ///
-    /// If the group has more than [`MAX_GROUP`] limits.
+    /// If the group has more than [`MAX_GROUP`] limits, or if the limit and another one, of the group or of an attribute, have the
+    /// same count, and one of both is a [shadow limit](ratelimit_core::Mode::Shadow).
     pub fn and(self, limit: impl Into<Limit>) -> Self {
+        let limit = limit.into();
+        assert_own_count(limit.policy());
         self.with(|settings| {
-            settings.limits.push(limit.into());
+            let policy = limit.policy();
+            let is_apart = |other: &Limit| {
+                other.policy().mode() == policy.mode() || !share_count(other.policy(), policy)
+            };
+            assert!(
+                settings.limits.iter().all(is_apart),
+                "limits with the key `{}` have one count, and one of them is a shadow limit; give that one a key of its own",
+                policy.key()
+            );
+            settings.limits.push(limit);
             assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
         })
     }
@@ -154,7 +173,7 @@ impl Settings {
     /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
     /// its only owner.
     fn decide<'r>(&'r self, req: &'r HttpRequest, config: &'r RateLimitConfig) -> Admission<'r> {
-        if !config.counts(req.method()) || !self.filter.applies_to(req) {
+        if !is_counted(req, config) || !self.filter.applies_to(req) {
             return Admission::NOT_COUNTED;
         }
         let mut callers = SmallVec::new();
@@ -162,6 +181,7 @@ impl Settings {
             match limit.caller(req, config) {
                 Ok(Some(caller)) => callers.push((limit, caller)),
                 Ok(None) => {}
+                Err(MissingCallerError) if is_in_shadow(req) => {}
                 Err(MissingCallerError) => return Admission::missing_caller(req, config),
             }
         }

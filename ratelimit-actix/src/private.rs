@@ -3,7 +3,7 @@
 pub use actix_web::web::Payload;
 pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
-pub use ratelimit_core::{Algorithm, OnError, Policy};
+pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
 pub use crate::caller::into_caller::IntoCaller;
 pub use crate::caller::on_missing::OnMissing;

@@ -12,11 +12,11 @@ use std::rc::Rc;
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
-pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef};
+pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef, share_count};
 pub use self::quota::Quota;
-pub(crate) use self::quota::tightest;
+pub(crate) use self::quota::{tightest, told};
 use self::request_deadline::RequestDeadline;
-pub(crate) use self::request_extension::with_quotas;
+pub(crate) use self::request_extension::{all_quotas, with_quotas};
 
 /// The quotas of limits that were checked together.
 type QuotaGroup = SmallVec<[Quota; 1]>;
@@ -81,24 +81,24 @@ impl Quotas {
         }
     }
 
-    /// Calls `read` with all quotas, those of the outermost middleware first.
+    /// Calls `read` with the quotas of enforced limits, those of the outermost middleware first.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&[&Quota]) -> R) -> R {
         let decided = self.decided.borrow();
-        let quotas: SmallVec<[&Quota; 4]> = decided.iter().flat_map(|decided| &decided.quotas).collect();
-        read(&quotas)
+        read(&told(decided.iter().flat_map(|decided| &decided.quotas)))
     }
 
-    /// A copy of each quota: those of the outermost middleware first, and within a group in the order of the source.
+    /// A copy of each quota, also of [shadow limits](Quota::is_shadow): those of the outermost middleware first, and within a
+    /// group in the order of the source.
     pub fn to_vec(&self) -> Vec<Quota> {
-        self.with(|quotas| quotas.iter().copied().cloned().collect())
+        self.decided.borrow().iter().flat_map(|decided| &decided.quotas).cloned().collect()
     }
 
-    /// The quota that the caller runs out of first.
+    /// The quota that the caller runs out of first. Shadow limits take no part.
     pub fn tightest(&self) -> Option<Quota> {
         self.with(|quotas| tightest(quotas).cloned())
     }
 
-    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request.
+    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request but shadow limits.
     pub fn remaining(&self) -> Option<u64> {
         self.with(|quotas| quotas.iter().map(|quota| quota.outcome().remaining()).min())
     }

@@ -67,6 +67,12 @@ impl RateLimiter {
         self.inner.store.as_dyn().kind()
     }
 
+    /// Whether every limit of this limiter is a [shadow limit](crate::Mode::Shadow); see
+    /// [`RateLimiterBuilder::shadow`].
+    pub fn is_shadow(&self) -> bool {
+        self.inner.shadow
+    }
+
     /// Whether the [store is ready](Store::is_ready), for a readiness probe.
     ///
     /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is always ready. A

@@ -47,11 +47,21 @@ use proc_macro::TokenStream;
 /// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
 /// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
+/// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
+/// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
+/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block` and `mode` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
+///
+/// # Shared policies
+///
+/// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with this policy, and a
+/// `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`, `cost`, `count` and `skip` are those of the
+/// attribute; every other argument of a limit is a compile error beside `policy`. A request that passes the middleware and a
+/// handler with the same policy and caller is charged by both.
 ///
 /// # Callers
 ///
@@ -114,6 +124,42 @@ use proc_macro::TokenStream;
 /// the handler. Concurrent requests therefore cannot exceed the limit together. A request that is dropped or panics before
 /// the refund stays charged. The refund is tried once, within the store's deadline; if it fails, the charge stays and an
 /// error is logged. Header fields show the quota after the refund.
+///
+/// # Blocks
+///
+/// With `block = "10m"`, the first denial under the limit blocks the caller for 10 minutes: until then every request is denied,
+/// and then the full quota is back.
+///
+/// ```text
+/// max = 3, window = "1m", block = "10m"
+///
+/// request  1   2   3   4         5        6                  7
+///        --+---+---+---x=========x========x==================+-----> time
+///                      |<------- blocked for 10 min ------->|
+///                      first denial                          full quota
+///
+/// + admitted   x denied; Retry-After is the rest of the block
+/// ```
+///
+/// - Requests during the block do not extend it. `Retry-After` is the rest of it.
+/// - A denial by another limit of the handler begins no block, and neither does a cost above `max`.
+/// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the next attempt, right
+///   ones do not count. Requests that are in progress are charged until their response is known, so `max` has to leave room for
+///   as many as one caller sends at once.
+///
+/// # Shadow limits
+///
+/// A limit with `mode = "shadow"` shows what it would deny before it is enforced: by the metric `ratelimit_decisions_total` with
+/// `outcome="would_deny"`, by a log line at most once a minute, and by `Quotas` in the handler.
+///
+/// - It counts as if it were enforced, so its counts are warm when `mode` is removed. It never rejects a request: not without a
+///   caller, not if its closure fails, and not while the store is unavailable.
+/// - No response tells of it: no header field and no body.
+/// - It needs a count of its own. In one handler, an enforced limit with the same key, algorithm and window is a compile error.
+///   Across handlers, `check_declared_limits()` is the error at start; without that call the first request logs it, and the
+///   shadow limit does not apply. Middleware panics when it is built.
+///
+/// `RateLimiterBuilder::shadow` makes every limit of a limiter a shadow limit.
 ///
 /// # Modules and impl blocks
 ///

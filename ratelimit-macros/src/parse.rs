@@ -15,6 +15,7 @@ mod keywords;
 pub(crate) mod members;
 pub(crate) mod name;
 pub(crate) mod number;
+mod policy;
 pub(crate) mod request_fn;
 pub(crate) mod route;
 mod skip;

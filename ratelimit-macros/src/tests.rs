@@ -8,6 +8,7 @@ mod expansion;
 mod functions;
 mod malformed;
 mod page;
+mod policies;
 mod request_fns;
 mod windows;
 

@@ -8,6 +8,7 @@ mod callers;
 mod choices;
 mod counting;
 mod listing;
+mod policy;
 mod served;
 mod shared;
 mod table;

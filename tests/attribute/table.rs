@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 18] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -28,9 +28,12 @@ const ROWS: [Row; 15] = [
     ("sub_windows", sub_windows),
     ("burst", burst),
     ("cost", cost),
+    ("block", block),
+    ("mode", mode),
     ("count", count),
     ("skip", skip),
     ("name", name),
+    ("policy", policy),
     ("inner", inner),
     ("crate", facade),
 ];
@@ -238,6 +241,24 @@ fn cost(stage: &Stage) {
     assert_eq!((never.status, never.header("retry-after")), (429, None));
 }
 
+fn block(stage: &Stage) {
+    assert_eq!(stage.statuses("/block", 2), [200, 200]);
+    let wait = || stage.get("/block").header("retry-after").map(str::to_owned);
+    assert_eq!(wait().as_deref(), Some("600"));
+    stage.advance(9 * MINUTE);
+    assert_eq!(wait().as_deref(), Some("60"));
+    stage.advance(MINUTE);
+    assert_eq!(stage.left("/block"), Some(1));
+}
+
+fn mode(stage: &Stage) {
+    assert_eq!(stage.statuses("/mode/enforce", 2), [200, 429]);
+    for _ in 0..3 {
+        let reply = stage.get("/mode/shadow");
+        assert_eq!((reply.status, reply.header("x-ratelimit-limit")), (200, None));
+    }
+}
+
 fn count(stage: &Stage) {
     for (form, counted) in [
         ("all", [true, true, true]),
@@ -268,6 +289,13 @@ fn name(stage: &Stage) {
     let policies = |path| stage.get(path).header("ratelimit-policy").map(str::to_owned);
     assert_eq!(policies("/name/given").as_deref(), Some("\"shown\";q=10;w=60"));
     assert_eq!(policies("/name/key").as_deref(), Some("\"the-key\";q=10;w=60"));
+}
+
+fn policy(stage: &Stage) {
+    // Two handlers and the middleware of a scope share the count.
+    let shared = ["/policy/one", "/policy/scope/free", "/policy/other", "/policy/one"];
+    assert_eq!(shared.map(|path| stage.get(path).status), [200, 200, 200, 429]);
+    assert_eq!(stage.callers("/policy/caller", ["a", "b", "a"]), [200, 200, 429]);
 }
 
 fn inner(stage: &Stage) {

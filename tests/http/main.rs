@@ -1,13 +1,16 @@
 //! Limits over HTTP: what `#[rate_limit]` and the middleware do to requests and responses, seen from a client.
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
+mod blocks;
 mod callers;
 mod connections;
 mod counting;
+mod exempt;
 mod headers;
 mod identity;
 mod limiters;
 mod middleware;
 mod placement;
 mod responses;
+mod shadow;
 mod signatures;

@@ -47,6 +47,13 @@ pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller 
     Caller::address(config.ipv6_prefix().group(address))
 }
 
+/// Whether the client is one to which no limit applies.
+#[inline]
+pub(crate) fn is_exempt(req: &HttpRequest, config: &RateLimitConfig) -> bool {
+    let networks = config.exempt();
+    !networks.is_empty() && client_ip_by(req, config).is_some_and(|address| networks.contains(address))
+}
+
 fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
     let peer = req.peer_addr()?.ip().to_canonical();
     let proxies = config.proxies();

@@ -8,7 +8,7 @@ use crate::response::HeaderStyle;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RateLimitConfigError {
-    /// A trusted proxy is neither a network nor an address.
+    /// A trusted proxy or an exempt client is neither a network nor an address.
     #[error(
         "`{network}` is not a network; expected CIDR such as 10.0.0.0/8 or 2001:db8::/32, or one address"
     )]
@@ -21,6 +21,13 @@ pub enum RateLimitConfigError {
     /// The trusted proxies cover every address, so that each request could choose its own.
     #[error("trusted proxies must not cover every address; list the networks of your own proxies")]
     TrustsEveryAddress,
+
+    /// The exempt networks cover every address, so that no limit would ever apply.
+    #[error(
+        "exempt networks must not cover every address, because no limit would apply; for a test without limits, use \
+         `RateLimiter::new(Unlimited)`"
+    )]
+    ExemptsEveryAddress,
 
     /// A field that holds a list of addresses was given as one that holds a single address.
     #[error("`{header}` is a list; choose `ForwardedHeader::XForwardedFor` or `ForwardedHeader::Forwarded`")]

@@ -46,6 +46,11 @@ impl Charge {
         may_refund.then(|| Box::new(Self { limits, outcome }))
     }
 
+    /// Whether the client sees a quota of these limits. It does not see those of shadow limits.
+    pub(crate) fn is_told(&self) -> bool {
+        self.outcome.outcomes().iter().any(|outcome| !outcome.is_shadow())
+    }
+
     /// Refunds the limits that do not count a response with this status.
     ///
     /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,

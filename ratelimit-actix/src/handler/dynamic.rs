@@ -14,11 +14,12 @@ use super::by::By;
 use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
-use crate::caller::Caller;
+use super::shared_shadow::is_left_out;
+use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
-use crate::decision::{Admission, RequestChecks, denied};
+use crate::decision::{Admission, RequestChecks, denied, is_counted, is_in_shadow};
 use crate::quotas::{PolicyRef, Quotas};
 use crate::response::Rejection;
 
@@ -42,14 +43,14 @@ struct DynamicLimit {
 }
 
 impl DynamicLimits {
-    /// Without computed values. All limits are skipped if the method is not counted.
+    /// Without computed values. All limits are skipped if the request is not counted.
     pub fn new(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Self {
-        // Only `OPTIONS` is worth looking the configuration up.
-        let skipped =
-            *req.method() == Method::OPTIONS && !RateLimitConfig::nearest(&req).counts(req.method());
+        // Only `OPTIONS` and exempt networks are worth looking the configuration up.
+        let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
+        let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
-            skipped,
+            skipped: skipped || is_left_out(limit),
             caller: None,
             max: None,
             cost: limit.fixed_cost(),
@@ -83,6 +84,14 @@ impl DynamicLimits {
     /// The response of its extractor that failed.
     pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, HttpResponse> {
         function.call(&self.req).await.map_err(HttpResponse::from_error)
+    }
+
+    /// What becomes of a request for which a value of the limit at this position cannot be computed: `response`, unless it is a
+    /// shadow limit, which is skipped then.
+    pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
+        let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
+        *skipped = limit.is_shadow() || is_in_shadow(&self.req);
+        (!*skipped).then_some(response)
     }
 
     /// The part of a caller that needs no extractor.
@@ -136,13 +145,23 @@ fn decide<'r>(
             continue;
         }
         let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.resolve(caller));
-        let Ok(caller) = caller else { return Admission::missing_caller(req, config) };
-        let Some(caller) = caller else { continue };
+        let caller = match caller {
+            Ok(Some(caller)) => caller,
+            Ok(None) => continue,
+            Err(MissingCallerError) if is_in_shadow(req) => continue,
+            Err(MissingCallerError) => return Admission::missing_caller(req, config),
+        };
         limit.warn_about_cost(cost);
         let named = limit.named_policy();
+        let mut cost = cost;
         let policy = match max.map(|max| limit.policy_with_max(max)) {
             None => PolicyRef::Static(named),
             Some(Some(policy)) => PolicyRef::Dynamic(named, Arc::new(policy)),
+            Some(None) if limit.is_shadow() || is_in_shadow(req) => {
+                let Some(policy) = limit.smallest_policy() else { continue };
+                cost = HandlerLimit::NEVER;
+                PolicyRef::Dynamic(named, Arc::new(policy))
+            }
             Some(None) => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
         };
         effective.push(EffectiveLimit { policy, count: limit.counted(), caller, cost });

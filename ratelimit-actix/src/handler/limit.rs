@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Check, Policy, PolicyBuilder};
+use ratelimit_core::{Check, Mode, Policy, PolicyBuilder};
 
 use super::by::By;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
@@ -31,8 +31,17 @@ pub struct HandlerLimit {
 impl HandlerLimit {
     /// A limit by address with a cost of 1, under which every response counts.
     pub const fn new(policy: Policy) -> Self {
+        Self::of(NamedPolicy::own(policy))
+    }
+
+    /// As [`new`](Self::new), for a policy in a `static` that other limits may use, too.
+    pub const fn shared(policy: &'static Policy) -> Self {
+        Self::of(NamedPolicy::shared(policy))
+    }
+
+    const fn of(policy: NamedPolicy) -> Self {
         Self {
-            policy: NamedPolicy { policy, public_name: None },
+            policy,
             template: None,
             by: By::Ip,
             cost: 1,
@@ -66,7 +75,7 @@ impl HandlerLimit {
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         assert!(
-            cost >= 1 && cost <= self.policy.policy.capacity(),
+            cost >= 1 && cost <= self.policy().capacity(),
             "cost must be from 1 to max, or to burst for a token bucket"
         );
         self.cost = cost;
@@ -91,7 +100,7 @@ impl HandlerLimit {
     /// which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
-        self.policy.public_name = Some(name);
+        self.policy.set_public_name(name);
         self
     }
 
@@ -101,12 +110,17 @@ impl HandlerLimit {
 
     /// The policy. Its `max` means nothing if [`has_dynamic_max`](Self::has_dynamic_max).
     pub(crate) const fn policy(&self) -> &Policy {
-        &self.policy.policy
+        self.policy.policy()
     }
 
     /// Whether `max` is computed for each request.
     pub(crate) const fn has_dynamic_max(&self) -> bool {
         self.template.is_some()
+    }
+
+    /// Whether the limit only reports what it would deny.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.policy().mode() == Mode::Shadow
     }
 
     pub(crate) const fn fixed_cost(&self) -> u64 {
@@ -123,15 +137,19 @@ impl HandlerLimit {
         req: &HttpRequest,
         config: &RateLimitConfig,
     ) -> Result<Option<Caller>, MissingCallerError> {
-        self.on_missing.resolve(self.by.caller(req, config))
+        self.resolve(self.by.caller(req, config))
     }
 
     /// [`caller`](Self::caller) for one that a closure has found.
     pub(crate) fn resolve(&self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
-        self.on_missing.resolve(caller)
+        match self.on_missing.resolve(caller) {
+            // A shadow limit rejects nothing.
+            Err(MissingCallerError) if self.is_shadow() => Ok(None),
+            resolved => resolved,
+        }
     }
 
-    /// The policy with the `max` of one request. `None` if it admits no request.
+    /// The policy with the `max` of one request. `None` if `max` admits no request, or is out of its bounds, which is logged.
     pub(crate) fn policy_with_max(&self, max: u64) -> Option<Policy> {
         if max == 0 {
             return None;
@@ -149,6 +167,14 @@ impl HandlerLimit {
         }
         policy.ok()
     }
+
+    /// A policy under which a cost of [`NEVER`](Self::NEVER) stands for a `max` that admits no request.
+    pub(crate) fn smallest_policy(&self) -> Option<Policy> {
+        self.template?.max(1).try_build().ok()
+    }
+
+    /// A cost that no limit admits.
+    pub(crate) const NEVER: u64 = MAX_UNITS + 1;
 
     /// Logs, once, a cost that is larger than any limit.
     pub(crate) fn warn_about_cost(&self, cost: u64) {

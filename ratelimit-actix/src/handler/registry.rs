@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Policy};
+use ratelimit_core::{Algorithm, Mode, Policy};
 
 use super::limit::HandlerLimit;
 
@@ -94,6 +94,16 @@ impl DeclaredLimit {
         self.limit.policy().algorithm()
     }
 
+    /// Whether the limit denies requests, or only reports what it would deny.
+    pub const fn mode(&self) -> Mode {
+        self.limit.policy().mode()
+    }
+
+    /// Time for which the first denial blocks a caller. `None` for a limit that does not block.
+    pub const fn block(&self) -> Option<Duration> {
+        self.limit.policy().block()
+    }
+
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
         if self.text.has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
@@ -114,6 +124,10 @@ impl DeclaredLimit {
         self.text.skips
     }
 
+    pub(super) const fn limit(&self) -> &'static HandlerLimit {
+        self.limit
+    }
+
     const fn policy(&self) -> &'static Policy {
         self.limit.policy()
     }
@@ -132,6 +146,12 @@ impl fmt::Display for DeclaredLimit {
             Some(1) => {}
             Some(cost) => write!(f, ", cost {cost}")?,
             None => f.write_str(", cost chosen")?,
+        }
+        if let Some(block) = self.block() {
+            write!(f, ", blocks for {block:?}")?;
+        }
+        if self.mode() != Mode::Enforce {
+            write!(f, ", {}", self.mode())?;
         }
         if text.count != "all" {
             write!(f, ", counts {}", text.count)?;

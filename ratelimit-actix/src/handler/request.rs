@@ -7,11 +7,12 @@ use smallvec::SmallVec;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
+use super::shared_shadow::is_left_out;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{Admission, RequestChecks};
+use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
 use crate::quotas::{PolicyRef, Quotas};
 
 /// A request that all limits of its handler admit.
@@ -50,14 +51,18 @@ fn decide<'r>(
     config: &'r RateLimitConfig,
     limits: &'static [HandlerLimit],
 ) -> Admission<'r> {
-    if !config.counts(req.method()) {
+    if !is_counted(req, config) {
         return Admission::NOT_COUNTED;
     }
     let mut callers = SmallVec::new();
     for limit in limits {
+        if is_left_out(limit) {
+            continue;
+        }
         match limit.caller(req, config) {
             Ok(Some(caller)) => callers.push((limit, caller)),
             Ok(None) => {}
+            Err(MissingCallerError) if is_in_shadow(req) => {}
             Err(MissingCallerError) => return Admission::missing_caller(req, config),
         }
     }
@@ -125,13 +130,16 @@ impl AdmittedRequest {
     /// [`extract`](Self::extract) failed.
     pub async fn finish(mut self, mut response: HttpResponse) -> HttpResponse {
         let Some(charge) = self.charge.take() else { return response };
+        let is_told = charge.is_told();
         let RefundResult::Refunded(left) = charge.refund(&self.req, response.status()).await else {
             return response;
         };
         if let Some(quotas) = Quotas::of(&self.req) {
             quotas.replace_last(left.as_ref());
         }
-        rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+        if is_told {
+            rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+        }
         response
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
-use ratelimit_core::Policy;
+use ratelimit_core::{Mode, Policy};
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
@@ -120,11 +120,16 @@ impl Limit {
         if self.skip.as_ref().is_some_and(|skip| skip(req)) {
             return Ok(None);
         }
-        self.on_missing.resolve(match &self.by {
+        let caller = match &self.by {
             By::Ip => caller::by_address(req, config),
             By::Global => Caller::global(),
             By::Function(caller) => caller(req),
-        })
+        };
+        match self.on_missing.resolve(caller) {
+            // A shadow limit rejects nothing.
+            Err(MissingCallerError) if self.policy.mode() == Mode::Shadow => Ok(None),
+            resolved => resolved,
+        }
     }
 
     /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.

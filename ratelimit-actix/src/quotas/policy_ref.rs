@@ -2,20 +2,57 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::Policy;
+use ratelimit_core::{Check, Policy};
 
-/// A policy of an attribute, in its `static`.
+/// The policy of an attribute.
 #[derive(Debug)]
 pub(crate) struct NamedPolicy {
-    pub(crate) policy: Policy,
+    source: PolicySource,
     /// The name that clients see, if it is not the policy's.
-    pub(crate) public_name: Option<&'static str>,
+    public_name: Option<&'static str>,
+}
+
+/// Where the policy of an attribute is written.
+#[derive(Debug)]
+enum PolicySource {
+    /// In the arguments of the attribute.
+    Own(Policy),
+    /// In a `static` of the user, which several attributes may name.
+    Shared(&'static Policy),
 }
 
 impl NamedPolicy {
-    fn public_name(&self) -> &str {
-        self.public_name.unwrap_or(self.policy.name())
+    /// A policy that the arguments of one attribute describe.
+    pub(crate) const fn own(policy: Policy) -> Self {
+        Self { source: PolicySource::Own(policy), public_name: None }
     }
+
+    /// A policy in a `static` of the user.
+    pub(crate) const fn shared(policy: &'static Policy) -> Self {
+        Self { source: PolicySource::Shared(policy), public_name: None }
+    }
+
+    /// Sets the name that clients see.
+    pub(crate) const fn set_public_name(&mut self, name: &'static str) {
+        self.public_name = Some(name);
+    }
+
+    pub(crate) const fn policy(&self) -> &Policy {
+        match &self.source {
+            PolicySource::Own(policy) => policy,
+            PolicySource::Shared(policy) => policy,
+        }
+    }
+
+    fn public_name(&self) -> &str {
+        self.public_name.unwrap_or_else(|| self.policy().name())
+    }
+}
+
+/// Whether requests of one caller count in the same state under both policies.
+pub(crate) fn share_count(one: &Policy, other: &Policy) -> bool {
+    let digest = |policy| Check::new(policy, &[]).digest(&[0; 16]);
+    digest(one) == digest(other)
 }
 
 /// Where a policy is kept.
@@ -32,7 +69,7 @@ pub(crate) enum PolicyRef {
 impl PolicyRef {
     pub(crate) fn policy(&self) -> &Policy {
         match self {
-            Self::Static(named) => &named.policy,
+            Self::Static(named) => named.policy(),
             Self::Dynamic(_, policy) | Self::Shared(policy) => policy,
         }
     }

@@ -47,6 +47,12 @@ impl Quota {
         self.policy.public_name()
     }
 
+    /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not told to clients. Its
+    /// [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
+    pub fn is_shadow(&self) -> bool {
+        self.outcome.is_shadow()
+    }
+
     /// The decision, and what is left of the quota.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
@@ -85,6 +91,11 @@ impl Quota {
         let left = if self.is_exhausted() { 0 } else { self.outcome.remaining() };
         (is_never, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
+}
+
+/// The quotas that a client may know of: those of enforced limits.
+pub(crate) fn told<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<[&'a Quota; 4]> {
+    quotas.into_iter().filter(|quota| !quota.is_shadow()).collect()
 }
 
 /// The quota that matters most to a client.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::nearest_limiter;
 use super::policy_ref::PolicyRef;
-use super::quota::Quota;
+use super::quota::{Quota, told};
 use super::request_deadline::RequestDeadline;
 use super::{DecidedGroup, QuotaGroup, Quotas};
 
@@ -48,14 +48,23 @@ impl Quotas {
     }
 }
 
-/// Calls `read` with the quotas of a request, if any limit was checked. Does not share them.
+/// Calls `read` with the quotas of a request under enforced limits, if any limit was checked. Does not share them.
 pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> R) -> Option<R> {
     match req.extensions().get::<StoredQuotas>()? {
         StoredQuotas::Unshared(group) => Some(match &group[..] {
-            [quota] => read(&[quota]),
-            group => read(&group.iter().collect::<SmallVec<[&Quota; 4]>>()),
+            [quota] if !quota.is_shadow() => read(&[quota]),
+            group => read(&told(group)),
         }),
         StoredQuotas::Shared(quotas) => Some(quotas.with(read)),
+    }
+}
+
+/// A copy of each quota of a request, also under shadow limits. Does not share them.
+pub(crate) fn all_quotas(req: &HttpRequest) -> Vec<Quota> {
+    match req.extensions().get::<StoredQuotas>() {
+        Some(StoredQuotas::Unshared(group)) => group.to_vec(),
+        Some(StoredQuotas::Shared(quotas)) => quotas.to_vec(),
+        None => Vec::new(),
     }
 }
 

@@ -24,8 +24,11 @@ pub(crate) fn field_names(style: HeaderStyle) -> &'static [HeaderName] {
     }
 }
 
-/// Sets the fields of `styles`. Existing fields of the same names are replaced: they would contradict what is counted.
+/// Sets the fields of `styles`, if there is a quota to tell. Existing fields of the same names are replaced: they would contradict what is counted.
 pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
+    if quotas.is_empty() {
+        return;
+    }
     // A table that grows moves all its fields, and they are large.
     headers.reserve(styles.iter().map(|style| field_names(*style).len()).sum());
     let mut set = |name, value| {

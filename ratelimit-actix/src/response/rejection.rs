@@ -19,7 +19,7 @@ use super::headers::{retry_after, retry_after_seconds, unique_names, write};
 use super::style::RequestStyle;
 #[cfg(feature = "test-util")]
 use crate::quotas::PolicyRef;
-use crate::quotas::{Quota, tightest};
+use crate::quotas::{Quota, tightest, told};
 
 /// `Retry-After` in seconds if the store does not answer. How long an outage lasts is unknown.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 1;
@@ -73,12 +73,13 @@ impl RateLimited {
 
     /// The outcome of the group that was denied: one for each limit that was checked, in the order of the source.
     ///
-    /// Limits that were skipped have none. If a `max` of 0 was computed for the request, only that limit has one.
+    /// Limits that were skipped have none. [Shadow limits](Quota::is_shadow) have one. If a `max` of 0 was computed for the request, only that limit has one.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
 
     /// The quotas of all limits that were checked, those of middleware around the handler included, as of the denial.
+    /// [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
@@ -97,8 +98,9 @@ impl RateLimited {
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
     }
 
+    /// Calls `read` with what the client may know.
     fn with_quotas<'a, R>(&'a self, read: impl FnOnce(&[&'a Quota]) -> R) -> R {
-        read(&self.quotas.iter().collect::<SmallVec<[&Quota; 4]>>())
+        read(&told(&self.quotas))
     }
 }
 

@@ -49,7 +49,7 @@ fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
     quote!(#pattern: #ty)
 }
 
-/// A block with the value of the closure for one request. It returns from the wrapper if an extractor fails.
+/// A block with the value of the closure for one request. `failed` is the arm for an extractor that fails.
 ///
 /// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that are used as
 /// values.
@@ -57,6 +57,7 @@ pub(crate) fn call(
     facade: Facade<'_>,
     closure: &Closure,
     (name, function): (Ident, TokenStream),
+    failed: &TokenStream,
 ) -> TokenStream {
     let span = located_at_start(&closure.body);
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
@@ -85,7 +86,7 @@ pub(crate) fn call(
                 #(#checks)*
                 match __rate_limit_group.extract::<(#(#types,)*)>().await {
                     ::core::result::Result::Ok((#(#names,)*)) => __rate_limit_function(#(#names),*) #wait,
-                    ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
+                    #failed
                 }
             }}
         }

@@ -6,7 +6,6 @@ use quote::quote_spanned;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
 use crate::parse::choice::Count;
-use crate::parse::number::Units;
 use crate::source_text;
 use crate::validate::handler::Handler;
 use crate::validate::spec::HandlerSpec;
@@ -19,7 +18,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let texts = limits.iter().map(|limit| {
         let by = by_text(&limit.by);
         let count = count_text(&limit.count);
-        let chooses_cost = matches!(limit.cost, Some(Units::PerRequest(_)));
+        let chooses_cost = limit.dynamic_cost().is_some();
         let skips = limit.skip.is_some();
         quote_spanned! {span=>
             #private::SourceText { by: #by, count: #count, has_dynamic_cost: #chooses_cost, skips: #skips }

@@ -7,7 +7,6 @@ use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
-use crate::parse::number::Units;
 use crate::parse::request_fn::RequestFn;
 use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
@@ -44,47 +43,76 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
 /// The values of one limit. `skip` comes first: a skipped limit needs no other value.
 fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
     let mut values = Vec::new();
+    let failed = |span| failed(position, span);
     if let Some(skip) = &limit.skip {
-        values.push(assignment(position, "skip", &value(facade, skip, &quote!(bool))));
+        let value = value(facade, skip, &quote!(bool), failed);
+        values.push(assignment(position, "skip", skip.can_fail(), &value));
     }
     if !limit.by.is_immediate() {
-        values.push(assignment(position, "by", &caller(facade, &limit.by)));
+        values.push(assignment(position, "by", limit.by.can_fail(), &caller(facade, &limit.by, failed)));
     }
-    for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
-        if let Some(Units::PerRequest(function)) = units {
-            values.push(assignment(position, setter, &value(facade, function, &quote!(u64))));
+    for (setter, function) in [("max", limit.dynamic_max()), ("cost", limit.dynamic_cost())] {
+        if let Some(function) = function {
+            let value = value(facade, function, &quote!(u64), failed);
+            values.push(assignment(position, setter, function.can_fail(), &value));
         }
     }
     values
 }
 
-fn assignment(position: usize, setter: &str, value: &TokenStream) -> TokenStream {
+/// Computes a value and passes it on. A value that fails under a shadow limit leaves the block instead.
+fn assignment(position: usize, setter: &str, can_fail: bool, value: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     let position = Literal::usize_unsuffixed(position);
     let setter = Ident::new(setter, site);
+    let mut assignment = quote_spanned! {site=>
+        let __rate_limit_value = #value;
+        __rate_limit_group.#setter(#position, __rate_limit_value);
+    };
+    if can_fail {
+        assignment = quote_spanned!(site=> '__rate_limit_value: { #assignment });
+    }
     quote_spanned! {site=>
         if __rate_limit_group.applies(#position) {
-            let __rate_limit_value = #value;
-            __rate_limit_group.#setter(#position, __rate_limit_value);
+            #assignment
+        }
+    }
+}
+
+/// The arm for a value that cannot be computed: the response is sent, unless it is about a shadow limit.
+fn failed(position: usize, span: Span) -> TokenStream {
+    let position = Literal::usize_unsuffixed(position);
+    quote_spanned! {span=>
+        ::core::result::Result::Err(__rate_limit_response) => {
+            match __rate_limit_group.fail(#position, __rate_limit_response) {
+                ::core::option::Option::Some(__rate_limit_response) => return __rate_limit_response,
+                ::core::option::Option::None => break '__rate_limit_value,
+            }
         }
     }
 }
 
 /// A number or a boolean. Primitive types are named by path, because a type of the user may have the same name.
-fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> TokenStream {
+fn value(
+    facade: Facade<'_>,
+    function: &RequestFn,
+    primitive: &TokenStream,
+    failed: impl Fn(Span) -> TokenStream,
+) -> TokenStream {
     match function {
         RequestFn::Closure(closure) => {
             let span = located_at_start(&closure.body);
             let returned = quote_spanned!(span=> ::core::primitive::#primitive);
-            closure_fn::call(facade, closure, closure_fn::function(closure, &returned))
+            closure_fn::call(facade, closure, closure_fn::function(closure, &returned), &failed(span))
         }
         // Spanned at the user's path: an unsuitable function is reported there.
         RequestFn::Function(path) => {
             let span = located_at_start(path);
+            let failed = failed(span);
             quote_spanned! {span=>
                 match __rate_limit_group.call::<::core::primitive::#primitive, _, _>(#path).await {
                     ::core::result::Result::Ok(__rate_limit_value) => __rate_limit_value,
-                    ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
+                    #failed
                 }
             }
         }
@@ -92,20 +120,21 @@ fn value(facade: Facade<'_>, function: &RequestFn, primitive: &TokenStream) -> T
 }
 
 /// A caller that is not constant: it needs extractors or an `await`.
-fn caller(facade: Facade<'_>, by: &By) -> TokenStream {
+fn caller(facade: Facade<'_>, by: &By, failed: impl Fn(Span) -> TokenStream + Copy) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
     match by {
         By::Closure(closure) => {
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
-            let value = closure_fn::call(facade, closure, closure_fn::caller_function(facade, closure));
+            let function = closure_fn::caller_function(facade, closure);
+            let value = closure_fn::call(facade, closure, function, &failed(span));
             quote_spanned!(span=> #private::IntoCaller::into_caller(#value))
         }
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
                 Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),
-                None => caller(facade, part),
+                None => caller(facade, part, failed),
             });
             quote_spanned!(site=> #private::join([#(#parts),*]))
         }

@@ -2,18 +2,19 @@
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
+use syn::ExprPath;
 
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
-use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::window::Window;
 use crate::span::{located, located_at_start};
-use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey};
+use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey, PolicySource, PolicySpec};
 
 /// The `static` with the limits of the group.
 pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
@@ -26,7 +27,32 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
 }
 
 fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
-    let key = match &limit.key {
+    let start = match &limit.policy {
+        PolicySource::Arguments(policy) => own_policy(facade, policy),
+        PolicySource::Path(path) => shared_policy(facade, path),
+    };
+    let by = match &limit.by {
+        By::Ip => None,
+        by => {
+            self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
+        }
+    };
+    let on_missing = on_missing(facade, limit.on_missing);
+    let cost = setter("cost", constant(limit.cost.as_ref()));
+    let count = count(facade, &limit.count);
+    quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count)
+}
+
+/// A limit whose policy is at `path`. Spanned there: a value of another type is reported there.
+fn shared_policy(facade: Facade<'_>, path: &ExprPath) -> TokenStream {
+    let span = located_at_start(path);
+    let private = facade.private(span);
+    quote_spanned!(span=> #private::HandlerLimit::shared(const { &#path }))
+}
+
+/// A limit whose policy is in the arguments.
+fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
+    let key = match &policy.key {
         PolicyKey::Given(key) => string_literal(key),
         PolicyKey::Default(name) => {
             let site = Span::mixed_site();
@@ -36,18 +62,18 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
             }
         }
     };
-    let max = setter("max", constant(limit.max.as_ref()));
-    let window = limit.window.as_ref().map(duration);
-    let algorithm = limit.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
-    let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
-    let burst = setter("burst", limit.burst.as_ref());
-    let name = limit.name.as_ref().map(|name| {
+    let max = setter("max", constant(policy.max.as_ref()));
+    let window = policy.window.as_ref().map(|window| duration("window", window));
+    let algorithm = policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
+    let sub_windows = setter("sub_windows", policy.sub_windows.as_ref());
+    let burst = setter("burst", policy.burst.as_ref());
+    let name = policy.name.as_ref().map(|name| {
         let name = string_literal(name);
         quote_spanned!(Span::mixed_site()=> .name(#name))
     });
     // Clients do not see the module path.
-    let shown = match &limit.key {
-        PolicyKey::Default(function) if limit.name.is_none() => {
+    let shown = match &policy.key {
+        PolicyKey::Default(function) if policy.name.is_none() => {
             let site = Span::mixed_site();
             let private = facade.private(site);
             Some(quote_spanned! {site=>
@@ -56,30 +82,26 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
         }
         _ => None,
     };
-    let by = match &limit.by {
-        By::Ip => None,
-        by => {
-            self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
-        }
+    let on_error = on_error(facade, policy.on_error);
+    let block = policy.block.as_ref().map(|block| duration("block", block));
+    let mode = match policy.mode {
+        Mode::Enforce => None,
+        Mode::Shadow => Some(variant_setter(facade, "mode", "Mode", "Shadow")),
     };
-    let on_error = on_error(facade, limit.on_error);
-    let on_missing = on_missing(facade, limit.on_missing);
-    let cost = setter("cost", constant(limit.cost.as_ref()));
-    let count = count(facade, &limit.count);
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span =
-        constant_span([constant(limit.max.as_ref()), limit.sub_windows.as_ref(), limit.burst.as_ref()]);
+        constant_span([constant(policy.max.as_ref()), policy.sub_windows.as_ref(), policy.burst.as_ref()]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error
+        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode
     };
-    let limit = if matches!(limit.max, Some(Units::PerRequest(_))) {
+    let limit = if policy.dynamic_max().is_some() {
         quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
     } else {
         quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
     };
-    quote_spanned!(Span::mixed_site()=> #limit #by #on_missing #cost #count #shown)
+    quote_spanned!(Span::mixed_site()=> #limit #shown)
 }
 
 /// The number, unless it is chosen per request.
@@ -114,10 +136,12 @@ fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
     })
 }
 
-fn duration(window: &Window) -> TokenStream {
+/// `.name(duration)`.
+fn duration(name: &str, window: &Window) -> TokenStream {
     let span = located(window.span);
+    let name = Ident::new(name, span);
     let micros = Literal::u64_suffixed(window.micros);
-    quote_spanned!(span=> .window(::core::time::Duration::from_micros(#micros)))
+    quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
 }
 
 /// `.setter(Type::Variant)`.

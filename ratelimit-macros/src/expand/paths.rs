@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 21] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -21,6 +21,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "By",
     "OnMissing",
     "OnError",
+    "Mode",
     "Count",
     "IntoCaller",
     "DefaultKey",

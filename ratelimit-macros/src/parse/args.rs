@@ -10,13 +10,13 @@ use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
-use crate::parse::choice::{self, Count, OnError, OnMissing};
+use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
 use crate::parse::keywords::{ARGUMENTS, resolve_alias, unknown_message, unnamed_message};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::request_fn::RequestFn;
 use crate::parse::window::{self, Window};
-use crate::parse::{facade, inner, skip};
+use crate::parse::{facade, inner, policy, skip};
 
 /// The given arguments. Mistakes in them have been recorded.
 #[derive(Default)]
@@ -32,8 +32,11 @@ pub(crate) struct Args {
     pub(crate) sub_windows: Option<Argument<Number>>,
     pub(crate) burst: Option<Argument<Number>>,
     pub(crate) cost: Option<Argument<Units>>,
+    pub(crate) block: Option<Argument<Window>>,
+    pub(crate) mode: Option<Argument<Mode>>,
     pub(crate) count: Option<Argument<Count>>,
     pub(crate) skip: Option<Argument<RequestFn>>,
+    pub(crate) policy: Option<Argument<ExprPath>>,
     pub(crate) inner: Option<Argument<Ident>>,
     pub(crate) facade: Option<Argument<ExprPath>>,
 }
@@ -113,7 +116,9 @@ impl Args {
         let value = read_value(input, &keyword, example, diagnostics);
         match name {
             "max" => set(&mut self.max, keyword, diagnostics, |d| number::units(name, example, value?, d)),
-            "window" => set(&mut self.window, keyword, diagnostics, |d| window::read(value?, d)),
+            "window" => {
+                set(&mut self.window, keyword, diagnostics, |d| window::read(name, example, value?, d))
+            }
             "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
             "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),
             "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
@@ -131,8 +136,11 @@ impl Args {
                 number::number(name, example, value?, UNITS, d)
             }),
             "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
+            "block" => set(&mut self.block, keyword, diagnostics, |d| window::read(name, example, value?, d)),
+            "mode" => set(&mut self.mode, keyword, diagnostics, |d| choice::mode(value?, d)),
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
             "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
+            "policy" => set(&mut self.policy, keyword, diagnostics, |d| policy::read(value?, d)),
             "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),
             _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),
         }

@@ -78,6 +78,15 @@ impl By {
         }
     }
 
+    /// Returns true if an extractor may fail.
+    pub(crate) fn can_fail(&self) -> bool {
+        match self {
+            Self::Closure(closure) => closure.can_fail(),
+            Self::Parts(parts) => parts.iter().any(Self::can_fail),
+            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) | Self::Function(_) => false,
+        }
+    }
+
     /// All path parameters.
     pub(crate) fn parameters(&self) -> Vec<&Parameter> {
         match self {

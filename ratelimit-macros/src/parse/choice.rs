@@ -1,4 +1,4 @@
-//! Arguments with one of a few strings as value: `on_missing`, `on_error` and `count`.
+//! Arguments with one of a few strings as value: `on_missing`, `on_error`, `mode` and `count`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -23,6 +23,13 @@ pub(crate) enum OnError {
     Local,
     Deny,
     Allow,
+}
+
+/// Whether a limit denies requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Enforce,
+    Shadow,
 }
 
 /// The responses that count.
@@ -58,6 +65,31 @@ pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnE
         ("allow", &["pass", "open", "failopen", "skip", "ignore"]),
     ];
     choice("on_error", &ALL, &ALIASES, value, diagnostics)
+}
+
+/// Reads the value of `mode`.
+pub(crate) fn mode(value: Expr, diagnostics: &mut Diagnostics) -> Result<Mode, Reported> {
+    const ALL: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+    const ALIASES: [(&str, &[&str]); 2] = [
+        ("enforce", &["enforced", "enforcing", "on", "active", "live", "deny", "reject", "strict"]),
+        (
+            "shadow",
+            &[
+                "dryrun",
+                "dry",
+                "test",
+                "report",
+                "reportonly",
+                "log",
+                "logonly",
+                "observe",
+                "monitor",
+                "audit",
+                "permissive",
+            ],
+        ),
+    ];
+    choice("mode", &ALL, &ALIASES, value, diagnostics)
 }
 
 /// Reads the value of `count`.

@@ -7,7 +7,7 @@ use syn::{Expr, Lit};
 use crate::suggest::{list, nearest};
 
 /// All arguments: name and example.
-pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
     ("key", "key = \"user-api\""),
@@ -19,14 +19,17 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("sub_windows", "sub_windows = 6"),
     ("burst", "burst = 20"),
     ("cost", "cost = 5"),
+    ("block", "block = \"10m\""),
+    ("mode", "mode = \"shadow\""),
     ("count", "count = \"failures\""),
     ("skip", "skip = with(is_internal)"),
+    ("policy", "policy = SEARCH"),
     ("inner", "inner = user_body"),
     ("crate", "crate = ::ratelimit_actix"),
 ];
 
 /// Names of the same arguments in other rate limiters, in lower case and without underscores.
-const ALIASES: [(&str, &[&str]); 12] = [
+const ALIASES: [(&str, &[&str]); 15] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -41,6 +44,12 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("on_error", &["onfailure", "fallback", "failopen", "failclosed", "failuremode"]),
     ("count", &["only", "countif", "counts", "countonly"]),
     ("skip", &["unless", "skipif", "exempt", "when", "condition", "except"]),
+    (
+        "block",
+        &["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
+    ),
+    ("mode", &["shadow", "shadowmode", "dryrun", "reportonly", "logonly"]),
+    ("policy", &["rule", "quota", "sharedlimit", "limiter", "ratelimiter"]),
     ("inner", &["direct", "original", "bodyname"]),
 ];
 
@@ -70,10 +79,15 @@ pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
 fn spelled(name: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(value) = value else { return None };
     match (name, &value.lit) {
-        ("window", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
+        ("window" | "block", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
         ("max" | "burst" | "cost" | "sub_windows", Lit::Int(_))
-        | ("window" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count", Lit::Str(_)) => {
-            Some(value.lit.to_token_stream().to_string())
+        | (
+            "window" | "block" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count" | "mode",
+            Lit::Str(_),
+        ) => Some(value.lit.to_token_stream().to_string()),
+        // Elsewhere it is a switch.
+        ("mode", Lit::Bool(is_shadow)) => {
+            Some(if is_shadow.value { "\"shadow\"" } else { "\"enforce\"" }.to_owned())
         }
         _ => None,
     }

@@ -41,6 +41,14 @@ impl Units {
             Self::PerRequest(_) => None,
         }
     }
+
+    /// The code that chooses the number per request.
+    pub(crate) fn per_request(&self) -> Option<&RequestFn> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::PerRequest(function) => Some(function),
+        }
+    }
 }
 
 /// Reads an integer or a const expression.

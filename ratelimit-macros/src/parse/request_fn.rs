@@ -24,6 +24,14 @@ impl RequestFn {
             Self::Function(path) => path.to_token_stream(),
         }
     }
+
+    /// Returns true if an extractor may fail.
+    pub(crate) fn can_fail(&self) -> bool {
+        match self {
+            Self::Closure(closure) => closure.can_fail(),
+            Self::Function(_) => true,
+        }
+    }
 }
 
 /// The parts of a closure. It is written out as a function, which may return a borrow of the request.
@@ -58,6 +66,11 @@ impl Closure {
     /// Returns true if the call needs no `await`.
     pub(crate) fn is_immediate(&self) -> bool {
         self.asyncness.is_none() && matches!(self.inputs, Inputs::Request(..))
+    }
+
+    /// Returns true if an extractor may fail.
+    pub(crate) fn can_fail(&self) -> bool {
+        matches!(self.inputs, Inputs::Extractors(_))
     }
 }
 

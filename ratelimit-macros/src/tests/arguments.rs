@@ -6,7 +6,7 @@ use super::check;
 use crate::parse::algorithm;
 
 const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `on_error`, `algorithm`, \
-                         `sub_windows`, `burst`, `cost`, `count`, `skip`, `inner`, `crate`";
+                         `sub_windows`, `burst`, `cost`, `block`, `mode`, `count`, `skip`, `policy`, `inner`, `crate`";
 /// The end of each message about an unknown algorithm.
 static ALGORITHMS: LazyLock<String> = LazyLock::new(|| {
     let names = algorithm::ALGORITHMS.iter().map(|row| format!("{:?}", row.name));
@@ -230,6 +230,12 @@ fn unknown_arguments_suggest_the_nearest_name() {
         ("countIf", "\"failures\"", "; did you mean `count = \"failures\"`?"),
         ("unless", "f", "; did you mean `skip`?"),
         ("direct", "f", "; did you mean `inner`?"),
+        ("blockDuration", "600", "; did you mean `block = \"600s\"`?"),
+        ("ban_for", "\"10m\"", "; did you mean `block = \"10m\"`?"),
+        ("shadow", "true", "; did you mean `mode = \"shadow\"`?"),
+        ("dry_run", "false", "; did you mean `mode = \"enforce\"`?"),
+        ("mod", "\"shadow\"", "; did you mean `mode = \"shadow\"`?"),
+        ("rule", "SEARCH", "; did you mean `policy`?"),
     ] {
         let message = format!("unknown argument `{word}`{meant}{ARGUMENTS}");
         check(&format!("{word} = {value}, cost = 1"), &[(word, &message)]);
@@ -335,6 +341,51 @@ fn rules_between_arguments_are_checked() {
         )],
     );
     check("algorithm = \"token_bucket\", max = 1, window = \"1d\", burst = 366", &[]);
+}
+
+#[test]
+fn blocks_are_times_as_windows_are() {
+    let example = "write for example `block = \"10m\"`";
+    for (value, message) in [
+        ("600", "`block` takes a string, not an integer; did you mean `block = \"600s\"`?".to_owned()),
+        ("0", "`block` takes a string, not an integer; did you mean `block = \"10m\"`?".to_owned()),
+        ("\"10min\"", "unknown unit `min` in \"10min\"; did you mean `block = \"10m\"`?".to_owned()),
+        ("\"600\"", "`block` needs a unit, found \"600\"; did you mean `block = \"600s\"`?".to_owned()),
+        ("\"400d\"", "`block` must be at most 366d, found \"400d\": expected whole numbers with units `d`, `h`, `m`, `s` or \
+                      `ms`, such as `block = \"10m\"`".to_owned()),
+        ("BLOCK", format!("`block` takes a string literal, not a path; {example}")),
+    ] {
+        check(&format!("block = {value}"), &[(value, &message)]);
+    }
+}
+
+#[test]
+fn a_block_is_at_least_the_window_and_the_time_to_refill() {
+    let window = "`block` must be at least the window, which is";
+    check(
+        "block = \"30s\"",
+        &[("\"30s\"", &format!("{window} 1m by default, found 30s; write for example `block = \"1m\"`"))],
+    );
+    check(
+        "window = \"1h30m\", block = \"60m\"",
+        &[("\"60m\"", &format!("{window} 1h30m, found 1h; write for example `block = \"1h30m\"`"))],
+    );
+    check("block = \"60s\"", &[]);
+    check("max = MAX, window = \"1h\", block = \"1h\"", &[]);
+    let bucket = "algorithm = \"token_bucket\", window = \"1s\", max = 3";
+    check(
+        &format!("{bucket}, burst = 7, block = \"2s\""),
+        &[(
+            "\"2s\"",
+            "`block` must be at least the time to refill a full bucket, which is 2s334ms, found 2s; \
+             write for example `block = \"2s334ms\"`",
+        )],
+    );
+    check(&format!("{bucket}, burst = 7, block = \"2s334ms\""), &[]);
+    check(&format!("{bucket}, burst = 1, block = \"1s\""), &[]);
+    // The compiler checks these.
+    check(&format!("{bucket}, burst = BURST, block = \"1s\""), &[]);
+    check("algorithm = \"token_bucket\", max = |n: Path<u64>| *n, burst = 1000, block = \"60s\"", &[]);
 }
 
 #[test]

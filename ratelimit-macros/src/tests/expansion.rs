@@ -127,11 +127,23 @@ fn every_argument_is_written_out() {
         limits,
         [format!(
             "{P}::HandlerLimit::new({P}::Policy::builder({})\
-             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()).by({P}::By::Global){}",
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global)",
             default_key("user"),
             shown("user")
         )]
     );
+}
+
+#[test]
+fn block_and_mode_are_part_of_the_policy() {
+    let limits = expansion("key = \"k\", mode = \"shadow\", block = \"10m\"", HANDLER).limits();
+    let policy = format!(
+        "{P}::Policy::builder(\"k\").block(::core::time::Duration::from_micros(600000000u64))\
+         .mode({P}::Mode::Shadow).build()"
+    );
+    assert_eq!(limits, [format!("{P}::HandlerLimit::new({policy})")]);
+    let limits = expansion("key = \"k\", mode = \"enforce\"", HANDLER).limits();
+    assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\").build())")]);
 }
 
 #[test]
@@ -292,8 +304,9 @@ fn only_the_listed_names_of_the_facade_are_used() {
         "by = f",
         "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f)",
     ] {
-        let arguments =
-            format!("max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", {rest}");
+        let arguments = format!(
+            "max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", mode = \"shadow\", {rest}"
+        );
         collect(expand(&arguments, HANDLER), &mut names);
     }
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());

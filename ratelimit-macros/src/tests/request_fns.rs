@@ -179,7 +179,7 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
     let expanded =
         expand(arguments, "#[rate_limit(skip = with(t))] async fn user() {}").to_string().replace(' ', "");
     let order = [
-        "group.applies(0){let__rate_limit_value=match__rate_limit_group.call::<::core::primitive::bool,_,_>(s)",
+        "group.applies(0){'__rate_limit_value:{let__rate_limit_value=match__rate_limit_group.call::<::core::primitive::bool,_,_>(s)",
         "__rate_limit_group.skip(0,",
         "group.applies(0)",
         "__rate_limit_group.by(0,",
@@ -195,5 +195,20 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
     for expected in order {
         let at = rest.find(expected).unwrap_or_else(|| panic!("{expected} in {rest}"));
         rest = &rest[at + expected.len()..];
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_computed_is_reported_with_the_position_of_its_limit() {
+    let text = |arguments: &str| expand(arguments, super::HANDLER).to_string().replace(' ', "");
+    let expanded = text("by = |p: P| p");
+    let fails = "__rate_limit_group.fail(0,__rate_limit_response){::core::option::Option::Some(__rate_limit_response)\
+                 =>return__rate_limit_response,::core::option::Option::None=>break'__rate_limit_value,}";
+    assert!(expanded.contains(fails), "{expanded}");
+    let second = expand("", "#[rate_limit(max = with(f))] async fn user() {}").to_string().replace(' ', "");
+    assert!(second.contains("__rate_limit_group.fail(1,"), "{second}");
+    // Nothing can fail, so there is no block to leave.
+    for arguments in ["max = |r: &HttpRequest| 1", "by = async |r: &HttpRequest| 1"] {
+        assert!(!text(arguments).contains("'__rate_limit_value"), "{arguments}");
     }
 }

@@ -25,7 +25,11 @@ fn the_grammar_agrees_with_the_table() {
             _ => panic!("not a row of the table: {row}"),
         };
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap();
-        assert_eq!(parse(text).map_err(|fault| message(&fault)), expected, "{text:?}");
+        assert_eq!(
+            parse(text).map_err(|fault| message("window", "window = \"60s\"", &fault)),
+            expected,
+            "{text:?}"
+        );
         count += 1;
     }
     assert!(count > 0, "the table is empty");

@@ -1,6 +1,8 @@
 //! Rules between the arguments of one attribute.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
@@ -15,9 +17,16 @@ use crate::parse::window::grammar;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
-    check_sub_windows(args, diagnostics);
-    check_burst(args, diagnostics);
-    check_cost(args, diagnostics);
+    match &args.policy {
+        // Its numbers are not in view. The compiler compares them with `cost`.
+        Some(policy) => check_policy(policy, args, diagnostics),
+        None => {
+            check_sub_windows(args, diagnostics);
+            check_burst(args, diagnostics);
+            check_block(args, diagnostics);
+            check_cost(args, diagnostics);
+        }
+    }
     check_caller(args, diagnostics);
     check_self(args, diagnostics);
 }
@@ -75,6 +84,40 @@ fn micros(args: &Args) -> Option<u64> {
     }
 }
 
+/// Reports each argument that the policy of `policy` already has.
+fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
+    let path = policy.value.as_ref().map(|path| path.to_token_stream().to_string().replace(' ', ""));
+    let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{path}`"));
+    for keyword in parts_of_policy(args) {
+        diagnostics.error(
+            keyword,
+            format!(
+                "{path} has its own `{keyword}`; remove this one and set it in the policy, or remove `policy`"
+            ),
+        );
+    }
+}
+
+/// The given arguments that are part of a policy.
+fn parts_of_policy(args: &Args) -> impl Iterator<Item = &Ident> {
+    fn given<T>(argument: Option<&Argument<T>>) -> Option<&Ident> {
+        argument.map(|argument| &argument.keyword)
+    }
+    let parts = [
+        given(args.max.as_ref()),
+        given(args.window.as_ref()),
+        given(args.key.as_ref()),
+        given(args.on_error.as_ref()),
+        given(args.algorithm.as_ref()),
+        given(args.sub_windows.as_ref()),
+        given(args.burst.as_ref()),
+        given(args.name.as_ref()),
+        given(args.block.as_ref()),
+        given(args.mode.as_ref()),
+    ];
+    parts.into_iter().flatten()
+}
+
 fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.sub_windows else {
         return;
@@ -117,6 +160,37 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
              write at most `burst = {most}`"
         );
         report_at(argument, &message, diagnostics);
+    }
+}
+
+/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
+fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(Ok(block)) = args.block.as_ref().map(|argument| &argument.value) else {
+        return;
+    };
+    let Some(window) = micros(args) else { return };
+    let by_default = if args.window.is_none() { " by default" } else { "" };
+    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
+        (Some(_), Some(burst), Some(max)) => {
+            (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max))
+        }
+        _ => 0,
+    };
+    // Times in the attribute are whole milliseconds.
+    let refill = u64::try_from(refill.div_ceil(1000) * 1000).unwrap_or(u64::MAX);
+    let (least, what) = if refill > window && refill <= grammar::MAX_MICROS {
+        (refill, format!("the time to refill a full bucket, which is {}", grammar::format(refill)))
+    } else {
+        (window, format!("the window, which is {}{by_default}", grammar::format(window)))
+    };
+    if block.micros < least {
+        let message = format!(
+            "`block` must be at least {what}, found {}; write for example `block = \"{}\"`",
+            grammar::format(block.micros),
+            grammar::format(least)
+        );
+        diagnostics.error_at(block.span, message);
     }
 }
 
@@ -163,6 +237,9 @@ fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
         args.count.as_ref().map(|count| &count.value)
     {
         code.push(when.clone());
+    }
+    if let Some(Ok(path)) = args.policy.as_ref().map(|policy| &policy.value) {
+        code.push(path.to_token_stream());
     }
     if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
         code.extend(by.code());

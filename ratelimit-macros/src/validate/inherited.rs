@@ -6,6 +6,7 @@ use syn::ExprPath;
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::Args;
 use crate::parse::route::Route;
+use crate::validate::counts;
 use crate::validate::group::read;
 
 /// Limits around a handler. They apply unless the handler has its own.
@@ -27,6 +28,7 @@ impl Inherited {
         let mut inherited =
             Self { group: Vec::new(), is_valid: true, facade: facade.cloned(), scope: Vec::new() };
         let result = Diagnostics::collect(|own| {
+            let mut read_args = Vec::new();
             for arguments in &group {
                 let args = read(arguments.clone(), own);
                 if let Some(inner) = &args.inner {
@@ -36,10 +38,12 @@ impl Inherited {
                          `#[rate_limit(max = 10, inner = user_body)]`",
                     );
                 }
-                if let Some(facade) = args.facade {
-                    inherited.facade = facade.value.ok();
+                if let Some(facade) = &args.facade {
+                    inherited.facade = facade.value.as_ref().ok().cloned();
                 }
+                read_args.push(args);
             }
+            counts::check(&read_args, own);
             Ok(())
         });
         if let Err(errors) = result {

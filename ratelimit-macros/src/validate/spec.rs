@@ -9,13 +9,14 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
-use crate::parse::choice::{Count, OnError, OnMissing};
+use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
 use crate::suggest::nearest;
+use crate::validate::counts;
 use crate::validate::handler::Handler;
 
 /// A handler and its limits.
@@ -28,6 +29,24 @@ pub(crate) struct HandlerSpec {
 
 /// One limit.
 pub(crate) struct LimitSpec {
+    pub(crate) policy: PolicySource,
+    pub(crate) by: By,
+    pub(crate) on_missing: OnMissing,
+    pub(crate) cost: Option<Units>,
+    pub(crate) count: Count,
+    pub(crate) skip: Option<RequestFn>,
+}
+
+/// The place where the policy of a limit is written.
+pub(crate) enum PolicySource {
+    /// In the arguments.
+    Arguments(Box<PolicySpec>),
+    /// In a `static` or `const` at this path.
+    Path(ExprPath),
+}
+
+/// A policy in the arguments.
+pub(crate) struct PolicySpec {
     pub(crate) key: PolicyKey,
     pub(crate) max: Option<Units>,
     pub(crate) window: Option<Window>,
@@ -35,12 +54,31 @@ pub(crate) struct LimitSpec {
     pub(crate) sub_windows: Option<Number>,
     pub(crate) burst: Option<Number>,
     pub(crate) name: Option<Name>,
-    pub(crate) by: By,
-    pub(crate) on_missing: OnMissing,
     pub(crate) on_error: OnError,
-    pub(crate) cost: Option<Units>,
-    pub(crate) count: Count,
-    pub(crate) skip: Option<RequestFn>,
+    pub(crate) block: Option<Window>,
+    pub(crate) mode: Mode,
+}
+
+impl LimitSpec {
+    /// The code that chooses `max` per request.
+    pub(crate) fn dynamic_max(&self) -> Option<&RequestFn> {
+        match &self.policy {
+            PolicySource::Arguments(policy) => policy.dynamic_max(),
+            PolicySource::Path(_) => None,
+        }
+    }
+
+    /// The code that chooses `cost` per request.
+    pub(crate) fn dynamic_cost(&self) -> Option<&RequestFn> {
+        self.cost.as_ref().and_then(Units::per_request)
+    }
+}
+
+impl PolicySpec {
+    /// The code that chooses `max` per request.
+    pub(crate) fn dynamic_max(&self) -> Option<&RequestFn> {
+        self.max.as_ref().and_then(Units::per_request)
+    }
 }
 
 /// The key of the policy.
@@ -65,6 +103,7 @@ pub(crate) fn validate(
         let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
         diagnostics.error(&handler.signature.ident, message);
     }
+    counts::check(&group, diagnostics);
     let mut own_facade: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {
@@ -131,17 +170,25 @@ fn limit(
     for parameter in by.parameters() {
         check_parameter(parameter, routes, diagnostics);
     }
+    let policy = match value_of(args.policy)? {
+        Some(path) => PolicySource::Path(path),
+        None => PolicySource::Arguments(Box::new(PolicySpec {
+            key,
+            max: value_of(args.max)?,
+            window: value_of(args.window)?,
+            algorithm: value_of(args.algorithm)?,
+            sub_windows: value_of(args.sub_windows)?,
+            burst: value_of(args.burst)?,
+            name: value_of(args.name)?,
+            on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
+            block: value_of(args.block)?,
+            mode: value_of(args.mode)?.unwrap_or(Mode::Enforce),
+        })),
+    };
     Ok(LimitSpec {
-        key,
-        max: value_of(args.max)?,
-        window: value_of(args.window)?,
-        algorithm: value_of(args.algorithm)?,
-        sub_windows: value_of(args.sub_windows)?,
-        burst: value_of(args.burst)?,
-        name: value_of(args.name)?,
+        policy,
         by,
         on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),
-        on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
         cost: value_of(args.cost)?,
         count: value_of(args.count)?.unwrap_or(Count::All),
         skip: value_of(args.skip)?,

@@ -4,10 +4,13 @@ use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::web::{self, Path, ServiceConfig};
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, Responder, error, get};
-use ratelimit_actix::{HeaderStyle, RateLimitConfig, rate_limit};
+use ratelimit_actix::{HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, rate_limit};
 
 /// A limit that is constant, but no literal.
 const TWO: u64 = 2;
+
+/// A policy of several handlers.
+static SHARED: Policy = Policy::builder("table-shared").max(3).build();
 
 fn number(req: &HttpRequest) -> u64 {
     req.path().len() as u64
@@ -105,9 +108,15 @@ handlers! { plain:
     "/cost/number" cost_number (max = 10, cost = 4);
     "/cost/closure/{n}" cost_closure (max = 10, cost = |n: Path<u64>| *n);
     "/cost/with/{n}" cost_with (max = 10, cost = with(in_path));
+    "/block" blocking (max = 2, window = "1m", block = "10m");
+    "/mode/enforce" mode_enforce (max = 1, mode = "enforce");
+    "/mode/shadow" mode_shadow (max = 1, mode = "shadow");
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));
+    "/policy/one" policy_one (policy = SHARED);
+    "/policy/other" policy_other (policy = SHARED);
+    "/policy/caller" policy_caller (policy = SHARED, by = caller, cost = 2);
     "/renamed" renamed (max = 1, crate = crate::table::handlers::facade);
 }
 
@@ -171,4 +180,6 @@ pub(super) fn configure(app: &mut ServiceConfig) {
     let names = web::scope("/name").app_data(drafts).service(name_given).service(name_of_the_key);
     app.configure(plain).configure(counting).service(names).service(double);
     app.service(web::scope("/key/scope/{org}").service(key_scope));
+    let scope = web::scope("/policy/scope").wrap(RateLimitMiddleware::new(&SHARED));
+    app.service(scope.route("/free", web::get().to(async || "ok")));
 }

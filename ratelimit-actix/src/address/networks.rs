@@ -1,14 +1,14 @@
-//! The peers whose forwarding header fields are trusted.
+//! Lists of networks: of trusted proxies, and of clients without limits.
 
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// The networks of the proxies of a deployment.
+/// A list of networks that does not cover every address.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TrustedProxies(Vec<IpNet>);
+pub(crate) struct Networks(Vec<IpNet>);
 
-/// Networks that cannot be trusted.
+/// A list of networks that cannot be used.
 #[derive(Debug)]
 pub(crate) enum NetworkError {
     /// The text is neither a network nor an address.
@@ -17,7 +17,7 @@ pub(crate) enum NetworkError {
     CoversEveryAddress,
 }
 
-impl TrustedProxies {
+impl Networks {
     /// Parses networks such as `10.0.0.0/8`, and single addresses. Bits after the prefix are ignored.
     pub(crate) fn parse<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Self, NetworkError> {
         let parse = |text| network(text).ok_or_else(|| NetworkError::Malformed(String::from(text)));
@@ -29,12 +29,12 @@ impl TrustedProxies {
         Ok(Self(networks))
     }
 
-    /// Whether no peer is trusted.
+    /// Whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this is the address of a proxy. Expects IPv4 unmapped.
+    /// Whether the address is in one of the networks. Expects IPv4 unmapped.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
@@ -64,8 +64,8 @@ fn network(text: &str) -> Option<IpNet> {
 mod tests {
     use super::*;
 
-    fn parse(networks: &[&str]) -> Result<TrustedProxies, NetworkError> {
-        TrustedProxies::parse(networks.iter().copied())
+    fn parse(networks: &[&str]) -> Result<Networks, NetworkError> {
+        Networks::parse(networks.iter().copied())
     }
 
     #[test]
@@ -83,8 +83,8 @@ mod tests {
             ("0.0.0.0/1", "10.0.0.1", true),
         ];
         for (network, address, expected) in cases {
-            let proxies = parse(&[network]).unwrap();
-            assert_eq!(proxies.contains(address.parse().unwrap()), expected, "{network} {address}");
+            let networks = parse(&[network]).unwrap();
+            assert_eq!(networks.contains(address.parse().unwrap()), expected, "{network} {address}");
         }
     }
 

@@ -1,0 +1,16 @@
+//! A policy that is made in the attribute.
+
+use std::time::Duration;
+
+use actix_web::get;
+use ratelimit_actix::{Policy, rate_limit};
+
+static SEARCH: Policy = Policy::new("search", 10, Duration::from_secs(60));
+
+#[rate_limit(policy = Policy::new("search", 10, Duration::from_secs(60)))]
+#[get("/search")]
+async fn search() -> &'static str {
+    "ok"
+}
+
+fn main() {}
