@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Mutates the code and the Lua scripts, and reports which mutations no test notices. Needs cargo-mutants and redis-server.
 #
-#   tests/mutants.sh                 all areas: algorithm, store, facade, lua; some hours on two cores
+#   tests/mutants.sh                 all areas: algorithm, store, facade, lua, lease; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
 #   SHARD=0/4 tests/mutants.sh store   a part of the Rust mutations of an area
-#   ONLY='refund|log' tests/mutants.sh lua   the script mutations whose file or name matches
+#   ONLY='refund|log' tests/mutants.sh lua   the mutations of a list whose file or name matches
 #
 # Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
-# when a mutation of tests/mutants/lua.txt survives, or when its text is not found exactly once. Survivors of cargo-mutants
+# when a mutation of tests/mutants/lua.txt or lease.txt survives, or when its text is not found exactly once. Survivors of cargo-mutants
 # are printed; tests/mutants/README.md says which of them are known, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -79,32 +79,40 @@ facade() {
     '--test-package tests -C=--test=http -C=--test=attribute' ''
 }
 
-# Tries one mutation of a script, and returns whether the tests notice it.
-mutate() { # mutate FILE NAME "TEST .. [-- FILTER ..]" FROM TO
-  local path=$tree/ratelimit-core/lua/$1 name=$2 wanted=$3 from=$4 to=$5 text without found args=() word
-  [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/lua/$1" >&2; return 2; }
+# Tries one mutation of a list, and returns whether the tests notice it.
+mutate() { # mutate AREA FILE NAME "TESTS" FROM TO
+  local area=$1 folder=lua path name=$3 wanted=$4 from=${5//\\n/$'\n'} to=${6//\\n/$'\n'} text without found
+  [ "$area" = lua ] || folder=src
+  path=$tree/ratelimit-core/$folder/$2
+  [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/$folder/$2" >&2; return 2; }
   text=$(<"$path")
   without=${text//"$from"/}
   found=$(((${#text} - ${#without}) / ${#from}))
-  [ "$found" = 1 ] || { echo "NOT FOUND ONCE, but $found times: $1: $name: $from" >&2; return 2; }
-  for word in ${wanted%%--*}; do args+=(--test "$word"); done
-  local filters=()
-  [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
+  [ "$found" = 1 ] || { echo "NOT FOUND ONCE, but $found times: $2: $name: $from" >&2; return 2; }
+  local build=() filters=() word
+  if [ "$area" = lua ]; then
+    build=(-p tests --all-features)
+    for word in ${wanted%%--*}; do build+=(--test "$word"); done
+    [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
+  else
+    build=(-p ratelimit-core --all-features --lib)
+    read -ra filters <<<"$wanted"
+  fi
   printf '%s\n' "${text/"$from"/"$to"}" >"$path"
-  (cd "$tree" && cargo test -q -p tests --all-features --no-run "${args[@]}") >"$work/lua.log" 2>&1 ||
-    { cat "$work/lua.log" >&2; echo "error: $name: the tests do not build" >&2; exit 1; }
+  (cd "$tree" && cargo test -q --no-run "${build[@]}") >"$work/$area.log" 2>&1 ||
+    { cat "$work/$area.log" >&2; echo "error: $name: the tests do not build" >&2; exit 1; }
   local caught=0
-  (cd "$tree" && timeout 300 cargo test -q -p tests --all-features "${args[@]}" -- "${filters[@]}") >"$work/lua.log" 2>&1 ||
-    caught=1
+  (cd "$tree" && timeout 300 cargo test -q "${build[@]}" -- "${filters[@]}") >"$work/$area.log" 2>&1 || caught=1
   printf '%s\n' "$text" >"$path"
-  if [ "$caught" = 1 ]; then echo "caught    $1: $name"; else echo "SURVIVED  $1: $name"; return 1; fi
+  if [ "$caught" = 1 ]; then echo "caught    $2: $name"; else echo "SURVIVED  $2: $name"; return 1; fi
 }
 
-lua() {
-  local file='' name='' wanted='' from='' line caught=0 survived=0 lost=0
-  need redis-server "tests/run.sh installs it"
+# Tries every mutation of tests/mutants/AREA.txt.
+list() { # list AREA
+  local area=$1 file='' name='' wanted='' from='' line caught=0 survived=0 lost=0
+  [ "$area" != lua ] || need redis-server "tests/run.sh installs it"
   echo
-  echo "== lua"
+  echo "== $area"
   copy_tree
   while IFS= read -r line; do
     case $line in
@@ -112,9 +120,9 @@ lua() {
       '@ '*) IFS='|' read -r file name wanted <<<"${line#@ }"; file=${file% } name=${name# } name=${name% } wanted=${wanted# } ;;
       '- '*) from=${line#- } ;;
       '+ '*)
-        [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/lua.txt: $line" >&2; exit 1; }
+        [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/$area.txt: $line" >&2; exit 1; }
         if [ -z "${ONLY:-}" ] || [[ "$file: $name" =~ $ONLY ]]; then
-          if mutate "$file" "$name" "${wanted:-core -- vectors::the_redis_store conformance::redis_store}" "$from" "${line#+ }" </dev/null; then
+          if mutate "$area" "$file" "$name" "${wanted:-core -- vectors::the_redis_store conformance::redis_store}" "$from" "${line#+ }" </dev/null; then
             caught=$((caught + 1))
           else
             [ $? = 1 ] && survived=$((survived + 1)) || lost=$((lost + 1))
@@ -122,15 +130,15 @@ lua() {
         fi
         from=''
         ;;
-      *) echo "error: tests/mutants/lua.txt: $line" >&2; exit 1 ;;
+      *) echo "error: tests/mutants/$area.txt: $line" >&2; exit 1 ;;
     esac
-  done <"$tree/tests/mutants/lua.txt"
-  echo "lua: caught $caught, survived $survived, not found $lost"
+  done <"$tree/tests/mutants/$area.txt"
+  echo "$area: caught $caught, survived $survived, not found $lost"
   [ "$survived" = 0 ] && [ "$lost" = 0 ]
 }
 
 status=0
-for area in "${@:-algorithm store facade lua}"; do
+for area in "${@:-algorithm store facade lua lease}"; do
   for one in $area; do
     case $one in
       algorithm | store | facade)
@@ -138,8 +146,8 @@ for area in "${@:-algorithm store facade lua}"; do
           { echo "error: cargo-mutants is missing; install it with: cargo install cargo-mutants --locked" >&2; exit 1; }
         "$one"
         ;;
-      lua) lua || status=1 ;;
-      *) echo "error: no area $one; there are algorithm, store, facade and lua" >&2; exit 1 ;;
+      lua | lease) list "$one" || status=1 ;;
+      *) echo "error: no area $one; there are algorithm, store, facade, lua and lease" >&2; exit 1 ;;
     esac
   done
 done

@@ -29,8 +29,12 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod token_bucket;
+#[cfg(feature = "redis")]
+mod use_by;
 
 pub use self::decide::Operation;
 pub(crate) use self::decide::{Member, decide, decide_one};
 pub(crate) use self::slots::{StateSlots, decide_slots};
 pub use self::state::State;
+#[cfg(feature = "redis")]
+pub(crate) use self::use_by::{Standing, UseBy};

@@ -19,6 +19,8 @@
 use super::reader::{Encoded, Reader};
 use super::step::Step;
 #[cfg(feature = "redis")]
+use super::use_by::UseBy;
+#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
@@ -53,6 +55,11 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         if self.count == 0 { 0 } else { self.start + self.window }
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        Some(UseBy::Before(self.start + self.window))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -38,6 +38,8 @@ use super::mul_div::mul_div;
 use super::reader::{Encoded, Reader};
 use super::step::Step;
 #[cfg(feature = "redis")]
+use super::use_by::UseBy;
+#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
@@ -228,6 +230,11 @@ impl<E: Earlier> Step for State<E> {
         };
         // That is `overlap` with an allowance of 0, in one division.
         self.start + (windows - age) * self.length - (self.length - 1) / newest
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        Some(UseBy::Before(self.start + self.length))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -35,12 +35,14 @@ use super::mul_div::mul_div;
 use super::reader::{Encoded, Reader};
 use super::step::Step;
 #[cfg(feature = "redis")]
+use super::use_by::UseBy;
+#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 /// An instant or a span: `micros + fraction / max` microseconds, with `fraction < max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rational {
+pub(crate) struct Rational {
     pub(super) micros: u64,
     pub(super) fraction: u64,
 }
@@ -134,6 +136,11 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.tat.rounded_up()
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        Some(UseBy::Refill(self.tat))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -10,6 +10,7 @@ mod deadline;
 mod denial_cache;
 mod error;
 mod key;
+mod lease;
 mod link;
 mod protocol;
 mod queue;

@@ -1,0 +1,477 @@
+//! Vectors worked out by hand: what random loads do not show.
+
+use std::time::Duration;
+
+use crate::algorithm::{Mode, State};
+use crate::clock::Timestamp;
+use crate::policy::{Algorithm, Policy};
+use crate::store::redis::lease::count::{
+    ConnectionId, Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds,
+};
+use crate::store::redis::lease::heat::Heat;
+
+const MS: u64 = 1_000;
+const INTERVAL: u64 = 100 * MS;
+const CONNECTION: ConnectionId = ConnectionId { lane: 0, generation: 1 };
+
+/// Where the server's clock stands when the local one stands at 0: the first instant of a second.
+const SERVER: u64 = 1_790_000_000_000_000;
+
+/// A server with one count, and one process.
+struct Pair {
+    policy: Policy,
+    server: State,
+    count: Count,
+    heat: Heat,
+    effects: Effects,
+    connection: ConnectionId,
+}
+
+impl Pair {
+    fn new(policy: Policy) -> Self {
+        let terms = Terms { policy: &policy, interval: INTERVAL, connection: CONNECTION };
+        Self {
+            server: State::new(&policy),
+            count: Count::new(terms),
+            heat: Heat::default(),
+            effects: Effects::default(),
+            connection: CONNECTION,
+            policy,
+        }
+    }
+
+    fn terms(&self) -> Terms<'_> {
+        Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection }
+    }
+
+    /// Charges the server directly.
+    fn charge(&mut self, units: u64, now: u64) -> bool {
+        let at = Timestamp::from_micros(SERVER + now);
+        self.server.decide(&self.policy, units, at, Mode::Check).is_allowed()
+    }
+
+    fn level(&mut self, now: u64) -> u64 {
+        self.server.standing(&self.policy, Timestamp::from_micros(SERVER + now)).available
+    }
+
+    fn tell(&mut self, now: u64) {
+        let (terms, state) = (
+            Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection },
+            self.server.clone(),
+        );
+        self.count.tell(terms, state, SERVER + now, now, now, &mut self.effects);
+    }
+
+    /// A request for a lease of any size, which the server decides at `decided`.
+    fn lease_between(&mut self, units: u64, asked_at: u64, decided: u64, answered_at: u64) {
+        let request = self.request(units, asked_at);
+        let granted = self.charge(units, decided);
+        self.answer(request, granted, asked_at, decided, answered_at);
+    }
+
+    fn request(&mut self, units: u64, now: u64) -> LeaseRequest {
+        self.tell(now);
+        self.count.request_of(units)
+    }
+
+    fn answer(&mut self, request: LeaseRequest, granted: bool, asked_at: u64, decided: u64, now: u64) {
+        let state = self.server.clone();
+        let (at, connection) = (SERVER + decided, self.connection);
+        self.count.answer(request, connection, granted, state, at, asked_at, now, &mut self.effects);
+    }
+
+    /// A lease whose call, decision and answer are at one instant.
+    fn lease(&mut self, units: u64, now: u64) {
+        self.lease_between(units, now, now, now);
+    }
+
+    fn take(&mut self, cost: u64, now: u64) -> bool {
+        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        self.count.take(terms, cost, now, &mut self.effects).is_some()
+    }
+
+    /// The units that may be used one by one at `now`.
+    fn take_all(&mut self, now: u64) -> u64 {
+        (0..).take_while(|_| self.take(1, now)).count() as u64
+    }
+
+    fn usable(&self, now: u64) -> u64 {
+        self.count.usable(self.connection, now)
+    }
+
+    fn give_backs(&mut self) -> Vec<GiveBack> {
+        self.effects.give_backs.drain(..).collect()
+    }
+}
+
+fn second(algorithm: Algorithm, max: u64) -> Policy {
+    Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_secs(1)).build()
+}
+
+/// A bucket of `burst` tokens, one a millisecond.
+fn bucket(burst: u64) -> Policy {
+    let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(1_000).burst(burst);
+    builder.window(Duration::from_secs(1)).build()
+}
+
+/// The margin of the bound after `age` microseconds.
+const fn margin(age: u64) -> u64 {
+    MS + age / 1_000
+}
+
+/// The local instant at which the bound reaches `server` for an answer at 0.
+fn when_bound_is(server: u64) -> u64 {
+    (0..server).rev().find(|&now| now + margin(now) <= server).expect("later than the margin")
+}
+
+#[test]
+fn a_unit_of_a_bucket_may_be_used_until_the_end_less_one_refill() {
+    // End 10 ms, one unit left: while the server's time is at most 9 ms.
+    for (now, expected) in [(when_bound_is(9 * MS), 1), (when_bound_is(9 * MS) + 1, 0)] {
+        let mut pair = Pair::new(bucket(100));
+        pair.lease(10, 0);
+        assert_eq!(pair.usable(0), 9, "the margin of a millisecond");
+        assert_eq!(pair.usable(now), expected, "at {now}");
+        assert_eq!(pair.take_all(now), expected, "at {now}");
+    }
+}
+
+#[test]
+fn the_bound_counts_from_the_instant_before_the_call_was_written() {
+    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 15 ms of the server's clock.
+    let mut pair = Pair::new(bucket(100));
+    pair.lease_between(10, 0, 5 * MS, 6 * MS);
+    // At 6 ms the server may be at 11 ms, and 6 us and 1 ms of margin.
+    assert_eq!(pair.usable(6 * MS), 2);
+    assert_eq!(pair.usable(9 * MS), 0);
+}
+
+#[test]
+fn units_of_a_window_may_be_used_until_the_end_of_their_window_or_sub_window() {
+    for (sub_windows, end) in [(1, 1_000 * MS), (10, 100 * MS)] {
+        let builder = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(sub_windows);
+        for (now, expected) in [(when_bound_is(end - 1), 50), (when_bound_is(end - 1) + 1, 0)] {
+            let mut pair = Pair::new(builder.build());
+            pair.lease(50, 0);
+            assert_eq!(pair.take_all(now), expected, "{sub_windows} at {now}");
+        }
+    }
+}
+
+/// Vector A: two leases of five from a bucket of ten. If the first one were given back, the bucket would be full again when
+/// the second is used.
+#[test]
+fn units_of_a_bucket_are_never_given_back() {
+    let (mut first, mut second) = (Pair::new(bucket(10)), Pair::new(bucket(10)));
+    first.lease(5, 0);
+    second.server = first.server.clone();
+    second.lease(5, 0);
+    let mut server = second.server.clone();
+    assert!(!accepts_refunds(&first.policy));
+    for now in [0, 2 * MS, INTERVAL + 1, 1_100 * MS] {
+        first.count.sweep(CONNECTION, now, &mut first.effects);
+    }
+    let mut third = Pair::new(bucket(10));
+    third.lease(5, 0);
+    third.count.close(CONNECTION, 0, &mut third.effects);
+    assert_eq!((first.give_backs(), third.give_backs()), (vec![], vec![]));
+    let level = server.standing(&first.policy, Timestamp::from_micros(SERVER + 5 * MS)).available;
+    assert!(level + second.usable(5 * MS) <= 10);
+}
+
+/// Vector C: nine of ten leased units are used at once, and not needed. Nine milliseconds later the bucket has refilled them.
+#[test]
+fn used_units_of_a_bucket_are_not_refunded() {
+    let mut pair = Pair::new(bucket(10));
+    pair.lease(10, 0);
+    assert_eq!(pair.take_all(0), 9);
+    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+    let is_back = pair.count.take_back(terms, 9, SERVER, 9 * MS, &mut pair.effects);
+    assert!(!is_back && pair.give_backs().is_empty());
+    assert!(pair.level(9 * MS) + pair.usable(9 * MS) <= 10);
+}
+
+/// Two leases of one process, and one of another process between them on the bucket's axis.
+#[test]
+fn two_leases_of_a_bucket_keep_their_own_ends() {
+    let mut pair = Pair::new(bucket(13));
+    pair.lease(4, 0);
+    assert!(pair.take(2, 0));
+    assert!(pair.charge(4, 0));
+    pair.lease(3, 0);
+    // The first ends at 4 ms and the second at 11 ms. At 5 ms of the server's clock only the second is left.
+    let now = when_bound_is(5 * MS);
+    assert_eq!(pair.usable(0), 1 + 3);
+    assert_eq!(pair.usable(now), 3);
+    assert_eq!(pair.take_all(now), 3);
+}
+
+#[test]
+fn the_lease_whose_units_expire_first_is_used_first() {
+    let mut pair = Pair::new(bucket(100));
+    pair.lease(10, 0);
+    assert!(pair.take(6, 0));
+    assert!(pair.charge(20, 0));
+    pair.lease(5, 0);
+    assert_eq!(pair.usable(0), 3 + 5);
+    // Of the first three units are left, until 9 ms; of the second five, until 30 ms.
+    assert!(pair.take(3, MS));
+    let now = when_bound_is(20 * MS);
+    assert_eq!(pair.usable(now), 5, "the second is untouched");
+}
+
+/// Five units from 0 to 5 ms (and the margin); two are reserved. Two refills later three are left in all, and one of them was
+/// used meanwhile, so two of five come back: the two that were reserved must not come on top of three untouched ones.
+#[test]
+fn reserved_units_of_a_bucket_evaporate_before_the_held_ones() {
+    let mut pair = Pair::new(bucket(6));
+    pair.lease(6, 0);
+    // Five, because of the margin.
+    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 2, 0, &mut pair.effects);
+    assert_eq!(missing, 0);
+    let now = when_bound_is(3 * MS);
+    assert_eq!(pair.take_all(now), 3, "of six units, three refills later three are left");
+    pair.count.put_back(&parts[0], now, &mut pair.effects);
+    assert_eq!(pair.usable(now), 0);
+    assert_eq!(pair.level(3 * MS), 3, "what was not used refilled");
+}
+
+#[test]
+fn reserved_units_of_a_bucket_come_back_if_no_time_has_passed() {
+    let mut pair = Pair::new(bucket(100));
+    pair.lease(50, 0);
+    let (first, _) = pair.count.reserve(terms(&pair.policy), 20, 0, &mut pair.effects);
+    let (second, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
+    assert!(pair.take(9, 0));
+    pair.count.put_back(&first[0], 0, &mut pair.effects);
+    assert_eq!(pair.usable(0), 30);
+    pair.count.confirm(&second[0], &mut pair.effects);
+    assert_eq!(pair.usable(0), 30);
+}
+
+fn terms(policy: &Policy) -> Terms<'_> {
+    Terms { policy, interval: INTERVAL, connection: CONNECTION }
+}
+
+#[test]
+fn units_reserved_in_a_window_come_back_once_and_after_its_end_go_to_the_server() {
+    let mut pair = Pair::new(second(Algorithm::SlidingWindowCounter, 1_000));
+    pair.lease(50, 990 * MS);
+    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 60, 991 * MS, &mut pair.effects);
+    assert_eq!((parts.len(), parts[0].units, missing), (1, 50, 10));
+    assert_eq!(pair.usable(991 * MS), 0);
+    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
+    assert_eq!(pair.usable(992 * MS), 50);
+    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
+    assert_eq!(pair.usable(992 * MS), 50, "only once");
+    let (parts, _) = pair.count.reserve(terms(&pair.policy), 20, 993 * MS, &mut pair.effects);
+    // The window ends, and with it the lease.
+    assert!(!pair.take(1, 1_000 * MS));
+    let at = SERVER + 990 * MS;
+    let returned = |units| GiveBack { units, at, until: 0, connection: CONNECTION };
+    let backs = |pair: &mut Pair| {
+        pair.give_backs().into_iter().map(|back| GiveBack { until: 0, ..back }).collect::<Vec<_>>()
+    };
+    assert_eq!(backs(&mut pair), [returned(30)]);
+    pair.count.put_back(&parts[0], 1_001 * MS, &mut pair.effects);
+    assert_eq!(backs(&mut pair), [returned(20)]);
+    assert_eq!(pair.usable(1_001 * MS), 0);
+}
+
+#[test]
+fn unused_units_of_a_fixed_window_that_is_over_are_not_given_back() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(50, 990 * MS);
+    assert!(!pair.take(1, 1_000 * MS));
+    assert_eq!(pair.give_backs(), []);
+    assert_eq!(pair.effects.tally, [0, 0, 50]);
+}
+
+#[test]
+fn units_that_are_not_used_for_an_interval_are_given_back_and_no_longer_held() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(50, 0);
+    assert!(pair.take(10, 20 * MS));
+    assert!(!pair.count.sweep(CONNECTION, 119 * MS, &mut pair.effects));
+    assert_eq!((pair.usable(119 * MS), pair.give_backs().len()), (40, 0));
+    pair.count.sweep(CONNECTION, 120 * MS, &mut pair.effects);
+    let back = pair.give_backs();
+    assert_eq!((pair.usable(120 * MS), back.len(), back[0].units, back[0].at), (0, 1, 40, SERVER));
+    pair.count.sweep(CONNECTION, 121 * MS, &mut pair.effects);
+    assert_eq!(pair.give_backs(), [], "never twice");
+}
+
+#[test]
+fn a_lease_lives_a_second_at_most() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::TokenBucket] {
+        let day = Duration::from_secs(86_400);
+        let policy = Policy::builder("k").algorithm(algorithm).max(86_400).window(day).build();
+        let mut pair = Pair::new(policy);
+        pair.lease(500, 0);
+        assert!(pair.take(1, 1_000 * MS));
+        assert!(!pair.take(1, 1_000 * MS + 1));
+        let expected = if algorithm == Algorithm::FixedWindow { 1 } else { 0 };
+        assert_eq!(pair.give_backs().len(), expected);
+    }
+}
+
+#[test]
+fn a_lease_of_another_connection_is_void_and_nothing_is_given_back() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(50, 0);
+    let (parts, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
+    pair.connection.generation += 1;
+    assert!(!pair.take(1, MS));
+    pair.count.put_back(&parts[0], MS, &mut pair.effects);
+    assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
+}
+
+#[test]
+fn an_answer_on_an_earlier_connection_grants_nothing() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    let request = pair.request(50, 0);
+    assert!(pair.charge(50, 0));
+    pair.connection.generation += 1;
+    pair.answer(request, true, 0, 0, MS);
+    assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
+}
+
+#[test]
+fn a_lease_under_another_max_is_given_back() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let mut pair = Pair::new(second(algorithm, 1_000));
+        pair.lease(50, 0);
+        assert!(pair.take(5, 0));
+        let request = pair.request(40, 0);
+        pair.policy = second(algorithm, 500);
+        assert!(!pair.take(1, MS));
+        assert_eq!(pair.give_backs()[0].units, 45);
+        // One that was asked for under the old one as well.
+        assert!(pair.charge(40, MS));
+        pair.answer(request, true, 0, MS, MS);
+        assert_eq!((pair.usable(MS), pair.give_backs()[0].units), (0, 40));
+    }
+}
+
+#[test]
+fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(50, 0);
+    let (parts, _) = pair.count.reserve(terms(&pair.policy), 40, 0, &mut pair.effects);
+    let request = pair.request(30, 0);
+    pair.count.begin_reset(&mut pair.effects);
+    assert!(!pair.take(1, MS));
+    assert!(pair.charge(30, MS));
+    pair.answer(request, true, 0, MS, MS);
+    pair.count.put_back(&parts[0], MS, &mut pair.effects);
+    assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
+    pair.count.end_reset(&mut pair.effects);
+    assert_eq!(pair.take_all(2 * MS), 0);
+    pair.lease(20, 3 * MS);
+    assert_eq!(pair.take_all(3 * MS), 20);
+}
+
+/// A request of five finds three held units, and is denied the two that it asks for. The wait told is that for five: the
+/// three may be used by others meanwhile.
+#[test]
+fn the_wait_of_a_denied_request_is_that_for_its_whole_cost() {
+    let mut pair = Pair::new(bucket(20));
+    pair.lease(4, 0);
+    assert!(pair.charge(16, 0));
+    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 5, 0, &mut pair.effects);
+    assert_eq!((parts[0].units, missing), (3, 2));
+    assert!(!pair.charge(missing, 0));
+    pair.tell(0);
+    pair.count.put_back(&parts[0], 0, &mut pair.effects);
+    let denial = pair.count.denial(5).unwrap();
+    assert_eq!(denial.retry_after(), Some(Duration::from_millis(5)));
+    assert_eq!(pair.take_all(0), 3);
+    assert!(pair.charge(5, 5 * MS));
+}
+
+#[test]
+fn a_cost_above_the_limit_reserves_nothing() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 100));
+    pair.lease(20, 0);
+    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 101, 0, &mut pair.effects);
+    assert_eq!((parts.len(), missing), (0, 101));
+    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 100, 0, &mut pair.effects);
+    assert_eq!((parts.len(), missing), (1, 80));
+}
+
+#[test]
+fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
+    let ten = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(ten);
+    let mut take_back = |pair: &mut Pair, at: u64, now: u64| {
+        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+        pair.count.take_back(terms, 3, SERVER + at, now, &mut pair.effects)
+    };
+    assert!(!take_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
+    pair.lease(20, 250 * MS);
+    assert!(pair.take(10, 251 * MS));
+    assert!(take_back(&mut pair, 200 * MS, 252 * MS));
+    assert!(take_back(&mut pair, 299 * MS, 252 * MS));
+    assert_eq!(pair.usable(252 * MS), 16);
+    assert!(!take_back(&mut pair, 300 * MS, 253 * MS));
+    assert!(!take_back(&mut pair, 199 * MS, 253 * MS), "charged in the sub-window before");
+    assert!(!take_back(&mut pair, 251 * MS, 301 * MS), "the sub-window is over");
+}
+
+#[test]
+fn a_lease_is_half_of_the_heat_and_a_small_part_of_what_is_left() {
+    let size = |asked: u64, cost: u64, used: u64, instances: u64| {
+        let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+        assert!(pair.charge(used, 0));
+        pair.tell(0);
+        for _ in 0..asked {
+            pair.heat.record(cost, 0, INTERVAL);
+        }
+        let heat = pair.heat;
+        let terms = pair.terms().policy.clone();
+        let terms = Terms { policy: &terms, interval: INTERVAL, connection: CONNECTION };
+        let request = pair.count.lease_request(terms, &heat, instances, 0, &mut pair.effects);
+        request.map_or(0, |request| request.units)
+    };
+    assert_eq!(size(100, 1, 0, 1), 50);
+    assert_eq!(size(100, 1, 0, 10), 25, "a fortieth of a thousand");
+    assert_eq!(size(100, 1, 900, 1), 25, "a quarter of a hundred");
+    assert_eq!(size(100, 1, 984, 1), 4);
+    assert_eq!(size(100, 1, 985, 1), 0, "less than sixteen are left");
+    assert_eq!(size(7, 1, 0, 1), 0, "half of it is less than four");
+    assert_eq!(size(8, 1, 0, 1), 4);
+    assert_eq!(size(8, 5, 0, 1), 20);
+    assert_eq!(size(8, 5, 920, 1), 20);
+    assert_eq!(size(3, 5, 0, 1), 0, "half of it is less than two of the largest requests");
+    assert_eq!(size(8, 5, 960, 1), 10);
+    assert_eq!(size(8, 5, 961, 1), 0, "a quarter of what is left is less than that");
+}
+
+#[test]
+fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    (0..100).for_each(|_| pair.heat.record(1, 0, INTERVAL));
+    let heat = pair.heat;
+    let ask = |pair: &mut Pair, now: u64| {
+        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+        pair.count.lease_request(terms, &heat, 1, now, &mut pair.effects)
+    };
+    assert!(ask(&mut pair, 0).is_none(), "nothing was told");
+    pair.tell(0);
+    let request = ask(&mut pair, 0).unwrap();
+    assert_eq!(request.units, 50);
+    assert!(ask(&mut pair, 0).is_none(), "one is in flight");
+    assert!(pair.charge(50, 0));
+    pair.answer(request, true, 0, 0, 0);
+    assert!(pair.take(24, MS));
+    assert!(ask(&mut pair, MS).is_none(), "more than half is left");
+    assert!(pair.take(1, MS));
+    let request = ask(&mut pair, MS).unwrap();
+    pair.count.abandon(request);
+    let request = ask(&mut pair, MS).unwrap();
+    assert!(pair.charge(50, MS));
+    pair.answer(request, true, MS, MS, MS);
+    assert!(pair.take(50, 2 * MS));
+    assert_eq!(pair.usable(2 * MS), 25);
+    assert!(ask(&mut pair, 2 * MS).is_some(), "the first is used up, half of the second is left");
+}
