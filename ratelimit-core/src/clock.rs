@@ -64,6 +64,52 @@ impl Clock for SystemClock {
     }
 }
 
+/// The monotonic clock that also counts while the machine is suspended, in microseconds since some instant before the
+/// process began.
+///
+/// The standard library's monotonic clock stands still meanwhile on Linux and macOS. On other systems it is the nearest
+/// there is; on Windows it counts.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SuspendClock(());
+
+#[cfg(all(feature = "redis", any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+impl SuspendClock {
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+
+    fn micros() -> u64 {
+        #[cfg(target_vendor = "apple")]
+        let clock = rustix::time::ClockId::Monotonic;
+        #[cfg(not(target_vendor = "apple"))]
+        let clock = rustix::time::ClockId::Boottime;
+        let time = rustix::time::clock_gettime(clock);
+        let part = |number| u64::try_from(number).unwrap_or_default();
+        part(time.tv_sec) * 1_000_000 + part(i64::from(time.tv_nsec)) / 1_000
+    }
+}
+
+#[cfg(all(feature = "redis", not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
+impl SuspendClock {
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "this is the place")]
+    fn micros() -> u64 {
+        static STARTED: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        micros(STARTED.elapsed())
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Clock for SuspendClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(Self::micros())
+    }
+}
+
 /// Whole microseconds; saturates after 584,000 years.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)

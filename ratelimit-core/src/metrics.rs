@@ -14,6 +14,9 @@
 //! | [`CONNECTED`] | gauge | |
 //! | [`CONNECTIONS`] | counter | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
+//! | [`LEASED_UNITS`] | counter | |
+//! | [`LEASE_UNITS`] | counter | `end` |
+//! | [`LEASE_HELD`] | gauge | |
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -60,6 +63,15 @@ pub const CONNECTIONS: &str = "ratelimit_redis_connections_total";
 /// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
 pub const FALLBACK_CALLERS: &str = "ratelimit_fallback_callers";
 
+/// Counter of units that [leases](crate::PolicyBuilder::lease) charged ahead.
+pub const LEASED_UNITS: &str = "ratelimit_lease_leased_units_total";
+
+/// Counter of units of leases that ended, by what became of them. Label `end`: `used`, `returned` to the server, or `expired`.
+pub const LEASE_UNITS: &str = "ratelimit_lease_ended_units_total";
+
+/// Gauge of units that this process holds.
+pub const LEASE_HELD: &str = "ratelimit_lease_held_units";
+
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
     describe_counter!(DECISIONS, Unit::Count, "Limits decided");
@@ -70,6 +82,9 @@ pub fn describe() {
     describe_counter!(DENIAL_CACHE_HITS, Unit::Count, "Requests denied by the denial cache");
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
+    describe_counter!(LEASED_UNITS, Unit::Count, "Units charged ahead by leases");
+    describe_counter!(LEASE_UNITS, Unit::Count, "Units of leases that ended");
+    describe_gauge!(LEASE_HELD, Unit::Count, "Units held by leases");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process during an outage");
 }
 
@@ -185,6 +200,29 @@ pub(crate) fn connected() {
 #[cfg(feature = "redis")]
 pub(crate) fn disconnected() {
     gauge!(CONNECTED).set(0.0);
+}
+
+/// Records a lease that was granted.
+#[cfg(feature = "redis")]
+pub(crate) fn leased(units: u64) {
+    counter!(LEASED_UNITS).increment(units);
+}
+
+/// Records what became of the units of leases that ended: used, returned, expired.
+#[cfg(feature = "redis")]
+pub(crate) fn lease_units_ended(units: [u64; 3]) {
+    for (end, units) in ["used", "returned", "expired"].into_iter().zip(units) {
+        if units > 0 {
+            counter!(LEASE_UNITS, "end" => end).increment(units);
+        }
+    }
+}
+
+/// Records the units that are held.
+#[cfg(feature = "redis")]
+pub(crate) fn lease_units_held(units: u64) {
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+    gauge!(LEASE_HELD).set(units as f64);
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
 pub use self::builder::PolicyBuilder;
+#[cfg(feature = "redis")]
+pub(crate) use self::builder::lease_micros;
 pub use self::error::PolicyError;
 pub use self::mode::Mode;
 pub use self::name::MAX_NAME_LEN;
@@ -48,6 +50,9 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
+
+/// Longest lease: 10 s.
+pub const MAX_LEASE: Duration = Duration::from_secs(10);
 
 /// A named rule: the units allowed per window, and the [`Algorithm`] by which they are counted.
 ///
@@ -92,6 +97,8 @@ pub struct Policy {
     /// 0 for a limit that does not block.
     block_us: u64,
     mode: Mode,
+    /// 0 for none.
+    lease_us: u32,
     state_id: u64,
 }
 
@@ -224,6 +231,20 @@ impl Policy {
     /// Whether this limit denies requests, or only reports what it would deny.
     pub const fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// The time for which this process may hold units of a hot caller, if set; see [`PolicyBuilder::lease`].
+    pub const fn lease(&self) -> Option<Duration> {
+        match self.lease_us {
+            0 => None,
+            micros => Some(Duration::from_micros(micros as u64)),
+        }
+    }
+
+    /// Length of the lease interval, in microseconds; 0 for none.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn lease_us(&self) -> u64 {
+        self.lease_us as u64
     }
 
     /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough

@@ -8,6 +8,7 @@ mod up_to;
 
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::check::Check;
@@ -115,6 +116,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         let _ = group;
         None
+    }
+
+    /// Tells the store how many processes share its counts. A limiter calls it once, when it is
+    /// [built](crate::RateLimiterBuilder::instances). By default it has no effect.
+    fn set_instances(&self, instances: NonZeroU32) {
+        let _ = instances;
     }
 
     /// Whether the store can decide now, for [`RateLimiter::is_ready`](crate::RateLimiter::is_ready); by default `true`.

@@ -16,6 +16,8 @@
 #[cfg(feature = "redis")]
 use super::reader::Reader;
 use super::step::Step;
+#[cfg(feature = "redis")]
+use super::use_by::UseBy;
 use crate::policy::{MAX_WINDOW, Policy};
 
 /// First byte of a block in Redis.
@@ -67,6 +69,11 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.until
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        None
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

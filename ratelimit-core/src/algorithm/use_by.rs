@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::algorithm::Mode;
+    use crate::algorithm::Operation;
     use crate::policy::Algorithm;
 
     fn bucket(max: u64, window_us: u64, burst: u64) -> Policy {
@@ -118,7 +118,7 @@ mod tests {
 
     fn charged(policy: &Policy, at: u64, cost: u64) -> (State, Standing) {
         let mut state = State::new(policy);
-        assert!(state.decide(policy, cost, Timestamp::from_micros(at), Mode::Check).is_allowed());
+        assert!(state.decide(policy, cost, Timestamp::from_micros(at), Operation::Check).is_allowed());
         let standing = state.standing(policy, Timestamp::from_micros(at));
         (state, standing)
     }

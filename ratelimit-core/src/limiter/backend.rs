@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::slice;
 use std::time::Duration;
@@ -62,6 +63,7 @@ pub(super) struct CallContext<'a> {
 pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn kind(&self) -> &'static str;
     fn is_ready(&self) -> bool;
+    fn set_instances(&self, instances: NonZeroU32);
     fn deadline(&self) -> Option<Duration>;
     /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
     fn try_check(
@@ -91,6 +93,10 @@ impl<S: Store> DynStore for S {
 
     fn is_ready(&self) -> bool {
         Store::is_ready(self)
+    }
+
+    fn set_instances(&self, instances: NonZeroU32) {
+        Store::set_instances(self, instances);
     }
 
     fn deadline(&self) -> Option<Duration> {

@@ -27,7 +27,8 @@ impl RateLimiterBuilder {
     /// Number of processes that share the limits; by default 1.
     ///
     /// During an outage of the store, each process enforces a limit with [`OnError::Local`](crate::OnError::Local) by
-    /// itself, at `max` and burst divided by this number, rounded up.
+    /// itself, at `max` and burst divided by this number, rounded up. The Redis store also makes
+    /// [leases](crate::PolicyBuilder::lease) the smaller, the more processes there are.
     pub fn instances(mut self, instances: NonZeroU32) -> Self {
         self.instances = instances;
         self
@@ -75,6 +76,7 @@ impl RateLimiterBuilder {
     /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
     /// settings when they are built.
     pub fn build(self) -> RateLimiter {
+        self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(
             #[cfg(feature = "metrics")]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::name::is_name;
 use super::state_id::state_id;
 use super::{
-    Algorithm, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy, PolicyError,
+    Algorithm, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
+    PolicyError,
 };
 
 impl Policy {
@@ -38,6 +39,7 @@ impl Policy {
             on_error: OnError::Local,
             block: None,
             mode: Mode::Enforce,
+            lease: None,
         }
     }
 }
@@ -56,6 +58,7 @@ pub struct PolicyBuilder {
     on_error: OnError,
     block: Option<Duration>,
     mode: Mode,
+    lease: Option<Duration>,
 }
 
 impl PolicyBuilder {
@@ -135,6 +138,33 @@ impl PolicyBuilder {
         self
     }
 
+    /// Sets the lease: a hot caller below its limit is decided in this process, by units that Redis has charged ahead. By
+    /// default off; at most [`MAX_LEASE`], typically 100 ms.
+    ///
+    /// Never more requests pass than without. The process charges what the caller is likely to ask for within this time, and
+    /// gives back what is not used for this time. Denials still come from Redis, so a caller at its limit gains little.
+    /// `remaining` and the waits of an admitted request are those of the last answer of Redis, up to 1 s old.
+    ///
+    /// Only for the Redis store; every other store ignores it. Not for [`Algorithm::SlidingWindowLog`]. With
+    /// [`Algorithm::TokenBucket`] a [refund](crate::RateLimiter::refund) gives nothing back, and every process that shares
+    /// the bucket has to set a lease as well, since its refunds would free units that are held here. `docs/leases.md` has the
+    /// guarantee, its bounds under faults, and when a lease pays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::Policy;
+    ///
+    /// static ALL: Policy = Policy::builder("all").max(100_000).lease(Duration::from_millis(100)).build();
+    ///
+    /// assert_eq!(ALL.lease(), Some(Duration::from_millis(100)));
+    /// ```
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
     /// Sets the name of the policy in headers and metrics; by default its key. Policies with different names may share a key,
     /// and then share their counts.
     ///
@@ -178,7 +208,7 @@ impl PolicyBuilder {
         }
     }
 
-    const fn policy(self, Numbers { window_us, sub_windows, burst, block_us }: Numbers) -> Policy {
+    const fn policy(self, Numbers { window_us, sub_windows, burst, block_us, lease_us }: Numbers) -> Policy {
         let Self { key, algorithm, max, on_error, mode, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
@@ -196,6 +226,7 @@ impl PolicyBuilder {
             on_error,
             block_us,
             mode,
+            lease_us,
             state_id,
         }
     }
@@ -260,8 +291,28 @@ impl PolicyBuilder {
                 block_us
             }
         };
-        Ok(Numbers { window_us, sub_windows, burst, block_us })
+        let lease_us = match self.lease {
+            None => 0,
+            Some(_) if matches!(algorithm, Algorithm::SlidingWindowLog) => {
+                return Err(PolicyError::LeaseWithLog);
+            }
+            Some(lease) => match lease_micros(lease) {
+                Some(micros) => micros,
+                None => return Err(PolicyError::Lease),
+            },
+        };
+        Ok(Numbers { window_us, sub_windows, burst, block_us, lease_us })
     }
+}
+
+/// The microseconds of a lease; `None` if it is out of its bounds.
+pub(crate) const fn lease_micros(lease: Duration) -> Option<u32> {
+    if lease.is_zero() || lease.as_nanos() > MAX_LEASE.as_nanos() || !lease.as_nanos().is_multiple_of(1000) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "at most MAX_LEASE")]
+    let micros = lease.as_micros() as u32;
+    Some(micros)
 }
 
 /// Numbers that follow from the settings.
@@ -271,4 +322,5 @@ struct Numbers {
     burst: u64,
     /// 0 for a limit that does not block.
     block_us: u64,
+    lease_us: u32,
 }

@@ -29,6 +29,10 @@ pub enum PolicyError {
     /// The block is shorter than the window or than the time to refill a full burst, longer than
     /// [`MAX_WINDOW`](super::MAX_WINDOW), or has a fraction of a microsecond.
     Block,
+    /// The lease is zero, longer than [`MAX_LEASE`](super::MAX_LEASE), or has a fraction of a microsecond.
+    Lease,
+    /// A lease was set for a sliding window log.
+    LeaseWithLog,
 }
 
 impl PolicyError {
@@ -49,6 +53,11 @@ impl PolicyError {
             Self::SubWindowsWithoutCounter => "sub_windows is only for the sliding window counter",
             Self::Burst => "burst must be from 1 to 1000000000000",
             Self::BurstWithoutTokenBucket => "burst is only for the token bucket",
+            Self::Lease => "lease must be above 0 and at most 10 s, in whole microseconds",
+            Self::LeaseWithLog => {
+                "lease is not for the sliding window log, of which every unit counts from its own instant; use a sliding window \
+                 counter with sub_windows = 60"
+            }
             Self::Refill => "burst * window / max, the time to refill a full burst, must be at most 366 days",
             Self::Block => {
                 "block must be at least the window and the time to refill a full burst, and at most 366 days, in whole microseconds"

@@ -36,6 +36,8 @@ struct Fields {
     block: Option<Window>,
     #[serde(default, skip_serializing_if = "is_enforced")]
     mode: Mode,
+    #[serde(default, deserialize_with = "lease", skip_serializing_if = "Option::is_none")]
+    lease: Option<Window>,
 }
 
 // Files that older versions read have no `mode`.
@@ -58,6 +60,10 @@ fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, 
 
 fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
     deserializer.deserialize_str(Text("a time for `block` such as \"10m\"", PhantomData)).map(Some)
+}
+
+fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
+    deserializer.deserialize_str(Text("a time for `lease` such as \"100ms\"", PhantomData)).map(Some)
 }
 
 fn max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -104,6 +110,7 @@ impl Serialize for Policy {
             on_error: self.on_error(),
             block: self.block().map(Window::try_from).transpose().map_err(S::Error::custom)?,
             mode: self.mode(),
+            lease: self.lease().map(Window::try_from).transpose().map_err(S::Error::custom)?,
         };
         fields.serialize(serializer)
     }
@@ -111,7 +118,7 @@ impl Serialize for Policy {
 
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error, block, mode } =
+        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error, block, mode, lease } =
             Fields::deserialize(deserializer)?;
         // The real key is owned, and the builder borrows.
         let mut builder = Self::builder("key").algorithm(algorithm).on_error(on_error).mode(mode);
@@ -129,6 +136,9 @@ impl<'de> Deserialize<'de> for Policy {
         }
         if let Some(block) = block {
             builder = builder.block(block.duration());
+        }
+        if let Some(lease) = lease {
+            builder = builder.lease(lease.duration());
         }
         let named = |policy: Self| match name {
             Some(name) => policy.with_name(name),

@@ -10,6 +10,7 @@ mod deadline;
 mod denial_cache;
 mod error;
 mod key;
+mod lanes;
 mod lease;
 mod link;
 mod protocol;
@@ -18,10 +19,12 @@ mod remedy;
 mod script;
 mod server_check;
 mod supervisor;
+mod sweeper;
 mod timeouts;
 mod topology;
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -51,6 +54,8 @@ use crate::reservation::Reservation;
 /// * The server's clock decides, so the instances' clocks need not agree.
 /// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without
 ///   another round trip.
+/// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in this process,
+///   and never more pass than without.
 /// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or several nodes
 ///   of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
 /// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
@@ -93,12 +98,19 @@ impl Store for RedisStore {
         self.refund_within(reservation, Duration::MAX).await
     }
 
-    /// Repeats a denial from the denial cache; never admits.
+    /// Admits a request by held units of a lease, or repeats a denial from the denial cache.
     fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        if let Some(outcome) = self.groups.try_leases(group) {
+            return Some(outcome);
+        }
         let denial = self.groups.denials.get(group)?;
         #[cfg(feature = "metrics")]
         crate::metrics::denial_cache_hit();
         Some(denial)
+    }
+
+    fn set_instances(&self, instances: NonZeroU32) {
+        self.groups.leases.set_instances(instances);
     }
 
     fn is_ready(&self) -> bool {
@@ -116,7 +128,7 @@ impl Store for RedisStore {
     /// Decides by the server, and caches a denial.
     async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
-        let outcome = self.groups.decide(group, Operation::Check, self.deadline_within(limit)).await?;
+        let outcome = self.groups.check(group, self.deadline_within(limit)).await?;
         if outcome.is_allowed() {
             self.groups.denials.record_charge(group);
         } else if let Some(lookup) = lookup {

@@ -12,10 +12,12 @@ use super::cluster_group::GroupClient;
 use super::config_error::RedisConfigError;
 use super::denial_cache::DenialCache;
 use super::key::KeyFormat;
+use super::lease::Leases;
 use super::protocol::Encoder;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SuspendClock, SystemClock};
+use crate::policy::lease_micros;
 
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -78,6 +80,7 @@ impl RedisStore {
             prefix: "rl".to_owned(),
             secret: String::new(),
             denial_cache_ttl: DEFAULT_DENIAL_CACHE_TTL,
+            default_lease: None,
             tls_roots: TlsRoots::default(),
             #[cfg(feature = "test-util")]
             clock: None,
@@ -94,6 +97,7 @@ pub struct RedisStoreBuilder {
     prefix: String,
     secret: String,
     denial_cache_ttl: Duration,
+    default_lease: Option<Duration>,
     tls_roots: TlsRoots,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
@@ -170,6 +174,15 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set none; by default
+    /// none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
+    ///
+    /// Token buckets need a lease of their own, because a refund of a leased bucket has no effect.
+    pub fn default_lease(mut self, lease: Duration) -> Self {
+        self.default_lease = Some(lease);
+        self
+    }
+
     /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an authority of
     /// your own.
     #[cfg(feature = "redis-tls")]
@@ -199,17 +212,31 @@ impl RedisStoreBuilder {
         self.timeouts.validate()?;
         self.breaker.validate()?;
         let topology = Topology::parse(&self.url, self.timeouts, &self.tls_roots)?;
+        let default_lease_us = match self.default_lease {
+            None => 0,
+            Some(lease) => lease_micros(lease).ok_or(RedisConfigError::Setting {
+                setting: "default_lease",
+                expected: "a time above 0 and at most 10 s, in whole microseconds",
+            })?,
+        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let lease_clock: Arc<dyn Clock> = Arc::new(SuspendClock::new());
         let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
-        let (clock, now) = match self.clock {
-            Some(fake) => (Arc::new(fake.clone()) as _, Box::new(move || Some(fake.now().as_micros())) as _),
-            None => (clock, now),
+        let (clock, lease_clock, now) = match self.clock {
+            Some(fake) => {
+                let clock: Arc<dyn Clock> = Arc::new(fake.clone());
+                (Arc::clone(&clock), clock, Box::new(move || Some(fake.now().as_micros())) as _)
+            }
+            None => (clock, lease_clock, now),
         };
         let encoder = Arc::new(Encoder { key_format, now });
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder)?;
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
-        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials) })
+        let is_cluster = topology.is_cluster();
+        let leases =
+            Arc::new(Leases::new(lease_clock, default_lease_us.into(), is_cluster, Arc::clone(&denials)));
+        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &leases)?;
+        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, leases) })
     }
 }
 

@@ -14,11 +14,12 @@ use super::breaker::Breaker;
 use super::command::{Command, Keys, ScriptCall};
 use super::config_error::RedisConfigError;
 use super::deadline::RequestDeadline;
-use super::denial_cache::InvalidateOnDrop;
 use super::error::CallError;
+use super::lease::{LeaseTarget, Leases};
 use super::link::{CallProgress, Link};
 use super::protocol::{Encoder, Request};
 use super::queue::{PendingReply, Queues};
+use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
 use super::topology::{Topology, key_in_each_range};
 use crate::error::StoreError;
@@ -39,18 +40,27 @@ impl Client {
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,
+        leases: &Arc<Leases>,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let nodes = topology.nodes(timeouts);
+        let nodes = topology.nodes(timeouts, &leases.lanes);
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
+        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
-        let queues = Queues::start(&link, &handle, encoder);
+        let queues = Queues::start(&link, &handle, encoder, leases);
+        runtime.spawn(sweep_forever(Arc::clone(leases), Arc::clone(&link), Arc::clone(encoder)));
         runtime.spawn(Arc::clone(&link).supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.
-        let run = move || drop(runtime.block_on(stopped));
+        let (last_link, last_encoder, last_leases) =
+            (Arc::clone(&link), Arc::clone(encoder), Arc::clone(leases));
+        let run = move || {
+            runtime.block_on(async {
+                let _ = stopped.await;
+                give_back_all(&last_leases, &last_link, &last_encoder).await;
+            });
+        };
         thread::Builder::new()
             .name("ratelimit-redis".to_owned())
             .spawn(run)
@@ -74,8 +84,18 @@ impl Client {
     }
 
     /// Queues a group whose keys are on one node.
-    pub(super) fn submit(&self, request: Request, deadline: RequestDeadline) -> PendingReply {
-        self.queues.submit(request, deadline)
+    pub(super) fn submit(
+        &self,
+        request: Request,
+        leases: Box<[LeaseTarget]>,
+        deadline: RequestDeadline,
+    ) -> PendingReply {
+        self.queues.submit(request, leases, deadline)
+    }
+
+    /// Queues a lease that is fetched in the background.
+    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: RequestDeadline) {
+        self.queues.prefetch(request, target, deadline);
     }
 
     /// Runs a script; see [`send`](Self::send).
@@ -83,7 +103,7 @@ impl Client {
         &self,
         call: ScriptCall,
         deadline: RequestDeadline,
-        guard: InvalidateOnDrop,
+        guard: impl Send + 'static,
     ) -> SentCommand {
         self.send(Command::Run(call), deadline, guard)
     }
@@ -93,7 +113,7 @@ impl Client {
         &self,
         keys: Keys,
         deadline: RequestDeadline,
-        guard: InvalidateOnDrop,
+        guard: impl Send + 'static,
     ) -> SentCommand {
         self.send(Command::Delete(keys), deadline, guard)
     }
@@ -102,7 +122,7 @@ impl Client {
     ///
     /// The result waits until the request's deadline. The command goes on without it, for the store's deadline, so that a
     /// refund does not depend on the time left to the request; `guard` is dropped at its end.
-    fn send(&self, command: Command, deadline: RequestDeadline, guard: InvalidateOnDrop) -> SentCommand {
+    fn send(&self, command: Command, deadline: RequestDeadline, guard: impl Send + 'static) -> SentCommand {
         let (sender, receiver) = oneshot::channel();
         let range = self.link.range(command.keys().first().map(String::as_str));
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.

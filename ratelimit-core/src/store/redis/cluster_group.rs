@@ -8,6 +8,7 @@ use super::client::{Client, SentCommand};
 use super::command::{Keys, ScriptCall};
 use super::deadline::RequestDeadline;
 use super::denial_cache::DenialCache;
+use super::lease::Leases;
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
 use super::script;
@@ -58,19 +59,88 @@ pub(super) struct GroupClient {
     pub(super) client: Client,
     encoder: Arc<Encoder>,
     pub(super) denials: Arc<DenialCache>,
+    pub(super) leases: Arc<Leases>,
     /// For refunds of denied groups that fail.
     refund_log: LogLimit,
 }
 
 impl GroupClient {
-    pub(super) fn new(client: Client, encoder: Arc<Encoder>, denials: Arc<DenialCache>) -> Self {
-        Self { client, encoder, denials, refund_log: LogLimit::new() }
+    pub(super) fn new(
+        client: Client,
+        encoder: Arc<Encoder>,
+        denials: Arc<DenialCache>,
+        leases: Arc<Leases>,
+    ) -> Self {
+        Self { client, encoder, denials, leases, refund_log: LogLimit::new() }
     }
 
     /// Queues a group whose keys are on one node.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: RequestDeadline) -> PendingReply {
         let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
-        self.client.submit(Request { operation, limits: limits.collect() }, deadline)
+        let targets = match operation {
+            Operation::Check => {
+                group.iter().enumerate().filter_map(|(i, check)| self.leases.target(check, i)).collect()
+            }
+            _ => Box::default(),
+        };
+        self.client.submit(Request { operation, limits: limits.collect() }, targets, deadline)
+    }
+
+    /// Admits a request by held units, if all of its limits have leases with enough of them.
+    pub(super) fn try_leases(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        if let [check] = group {
+            // The one branch of limits without leases.
+            let interval = self.leases.interval(check.policy());
+            if interval == 0 {
+                return None;
+            }
+            let (outcome, wants_lease) = self.leases.take_one(check, interval)?;
+            if wants_lease {
+                self.prefetch(check);
+            }
+            return Some(outcome);
+        }
+        let (outcome, wanted) = self.leases.take_group(group)?;
+        for index in wanted {
+            if self.leases.may_prefetch(&group[index]) {
+                self.prefetch(&group[index]);
+            }
+        }
+        Some(outcome)
+    }
+
+    /// Fetches the next lease of a limit in the background.
+    #[cold]
+    fn prefetch(&self, check: &Check<'_>) {
+        if let Some(target) = self.leases.target(check, 0) {
+            let deadline = RequestDeadline::after(self.client.deadline());
+            let limit = LimitArg::new(self.encoder.key_format.key(check), check);
+            let request = Request { operation: Operation::Check, limits: smallvec![limit] };
+            self.client.prefetch(request, target, deadline);
+        }
+    }
+
+    /// Decides about a group, by held units as far as there are any, and charges it if every limit passes.
+    pub(super) async fn check(
+        &self,
+        group: &[Check<'_>],
+        deadline: RequestDeadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        if group.iter().all(|check| self.leases.interval(check.policy()) == 0) {
+            return self.decide(group, Operation::Check, deadline).await;
+        }
+        let reserved = self.leases.reserve(group);
+        if reserved.is_empty() {
+            return self.decide(group, Operation::Check, deadline).await;
+        }
+        // On an error, or if the future is dropped, the held units go back.
+        let asked = reserved.asked(group);
+        let outcome = if asked.is_empty() {
+            None
+        } else {
+            Some(self.decide(&asked, Operation::Check, deadline).await?)
+        };
+        Ok(reserved.finish(group, outcome.as_ref()))
     }
 
     /// Charges one limit although it may not fit, and ends the caller's denials.
@@ -184,7 +254,9 @@ impl GroupClient {
         deadline: RequestDeadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
-            Some(self.send_refunds(&outcome.reservation(&caller.checks)?, deadline))
+            let charges: SmallVec<[Charge<'_>; 2]> = outcome.reservation(&caller.checks)?.charges().collect();
+            let refundable = charges.into_iter().filter(|charge| self.leases.allows_refund(&charge.check()));
+            Some(self.send_refunds(&refundable.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
         });
         let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await
@@ -200,17 +272,15 @@ impl GroupClient {
         reservation: &Reservation<'_>,
         deadline: RequestDeadline,
     ) -> Result<(), StoreError> {
-        wait_for_all(self.send_refunds(reservation, deadline)).await
+        // Units of leases go back to them. Those of a leased token bucket are not refunded.
+        let left: SmallVec<[Charge<'_>; 2]> =
+            reservation.charges().filter(|charge| !self.leases.take_back(charge)).collect();
+        wait_for_all(self.send_refunds(&left, deadline)).await
     }
 
-    /// Sends one refund per caller of a reservation.
-    fn send_refunds(
-        &self,
-        reservation: &Reservation<'_>,
-        deadline: RequestDeadline,
-    ) -> SmallVec<[SentCommand; 2]> {
+    /// Sends one refund per caller of the charges.
+    fn send_refunds(&self, charges: &[Charge<'_>], deadline: RequestDeadline) -> SmallVec<[SentCommand; 2]> {
         let key_format = &self.encoder.key_format;
-        let charges: SmallVec<[Charge<'_>; 2]> = reservation.charges().collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| {
@@ -239,7 +309,11 @@ impl GroupClient {
             .map(|caller| {
                 let checks = caller.checks.iter();
                 let keys = checks.map(|check| key_format.redis_key(&key_format.key(check))).collect();
-                self.client.delete(keys, deadline, self.denials.invalidate_on_drop(&caller.checks))
+                let guard = (
+                    self.leases.reset_on_drop(&caller.checks),
+                    self.denials.invalidate_on_drop(&caller.checks),
+                );
+                self.client.delete(keys, deadline, guard)
             })
             .collect();
         wait_for_all(sent).await

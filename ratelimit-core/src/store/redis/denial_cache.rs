@@ -213,13 +213,26 @@ impl DenialCache {
 
     /// A guard that ends the entries of these states when it is dropped, for a command that is about to change them.
     pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> InvalidateOnDrop {
-        let states = checks.iter().map(|check| (check.digest(&self.key), change_bucket(check))).collect();
+        let states = checks.iter().map(|check| (check.digest(&self.key), change_bucket(check)));
+        self.invalidate_states_on_drop(states.collect())
+    }
+
+    /// The same for states whose digests and buckets are known.
+    pub(super) fn invalidate_states_on_drop(
+        self: &Arc<Self>,
+        states: SmallVec<[(u128, usize); 2]>,
+    ) -> InvalidateOnDrop {
         InvalidateOnDrop { denials: Arc::clone(self), states }
+    }
+
+    /// The key of the digests.
+    pub(super) const fn digest_key(&self) -> [u8; 16] {
+        self.key
     }
 }
 
 /// The bucket of a caller: by the length and the last bytes of the partition.
-fn change_bucket(check: &Check<'_>) -> usize {
+pub(super) fn change_bucket(check: &Check<'_>) -> usize {
     let last = check.partition().iter().rev().take(2);
     last.fold(check.partition().len(), |bucket, byte| bucket * 31 + usize::from(*byte)) % CHANGE_BUCKETS
 }

@@ -20,13 +20,28 @@
 //! count     the leases of one count, and all events
 //! ```
 //!
-//! These files are pure: no clock, no lock, no connection.
+//! These files are pure: no clock, no lock, no connection. Around them:
+//!
+//! ```text
+//! give_backs   units on their way back to the server
+//! table        all counts of which this process holds leases, or may soon
+//! reserved     a request that takes held units and asks the server for the rest
+//! call         what one call asks for, and what its answer brings
+//! ```
 
 mod bound;
+mod call;
 mod count;
+mod give_backs;
 mod heat;
+mod reserved;
 mod size;
+mod table;
 mod units;
+
+pub(super) use self::call::CallLeases;
+pub(super) use self::give_backs::GiveBackCall;
+pub(super) use self::table::{LeaseTarget, Leases};
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
+use super::lanes::Lanes;
 use super::timeouts::Timeouts;
 use super::topology::{Nodes, RedisConnection, SLOT_RANGES, slot_range};
 
@@ -33,6 +34,8 @@ pub(super) struct Link {
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,
+    /// The connections from which leases come.
+    pub(super) lanes: Arc<Lanes>,
 }
 
 /// State of the connection.
@@ -69,6 +72,7 @@ impl Link {
         timeouts: Timeouts,
         breaker: Breaker,
         probe_keys: Vec<String>,
+        lanes: Arc<Lanes>,
     ) -> Self {
         let (state, _) = watch::channel(ConnectionState::Connecting);
         Self {
@@ -80,6 +84,7 @@ impl Link {
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
+            lanes,
         }
     }
 

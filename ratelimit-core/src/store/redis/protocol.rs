@@ -11,6 +11,6 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::batch::{Batch, LimitArg, Request};
-pub(super) use self::decode::{EXPECTED, Reply};
+pub(super) use self::batch::{Batch, LimitArg, PolicyArg, Request};
+pub(super) use self::decode::{EXPECTED, Replies, Reply};
 pub(super) use self::encode::{Encoder, RefundArgs};

@@ -24,10 +24,11 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, timeout_at};
 
 use self::dispatch::dispatch;
-use self::request::{QueuedRequest, first_key, send_reply};
+use self::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use self::round_trip::{MIN_SEND_INTERVAL, RoundTripEstimate};
 use super::deadline::RequestDeadline;
 use super::error::CallError;
+use super::lease::{LeaseTarget, Leases};
 use super::link::Link;
 use super::protocol::{Encoder, Reply, Request};
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
@@ -54,31 +55,63 @@ pub(super) struct Queues {
 
 impl Queues {
     /// Starts the queues, which run on `runtime`.
-    pub(super) fn start(link: &Arc<Link>, runtime: &Handle, encoder: &Arc<Encoder>) -> Self {
+    pub(super) fn start(
+        link: &Arc<Link>,
+        runtime: &Handle,
+        encoder: &Arc<Encoder>,
+        leases: &Arc<Leases>,
+    ) -> Self {
         let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
         let senders = (0..size).map(|_| {
             let (sender, receiver) = mpsc::unbounded_channel();
-            runtime.spawn(run_queue(Arc::clone(link), receiver, Arc::clone(encoder)));
+            let context = Context {
+                link: Arc::clone(link),
+                encoder: Arc::clone(encoder),
+                leases: Arc::clone(leases),
+                round_trip: Arc::default(),
+            };
+            runtime.spawn(run_queue(context, receiver));
             sender
         });
         Self { senders: senders.collect(), link: Arc::clone(link) }
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
-    pub(super) fn submit(&self, request: Request, deadline: RequestDeadline) -> PendingReply {
+    pub(super) fn submit(
+        &self,
+        request: Request,
+        leases: Box<[LeaseTarget]>,
+        deadline: RequestDeadline,
+    ) -> PendingReply {
+        let (reply, receiver) = oneshot::channel();
+        self.push(request, leases, deadline, Some(reply));
+        PendingReply(receiver)
+    }
+
+    /// Queues a lease that is fetched in the background.
+    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: RequestDeadline) {
+        self.push(request, Box::new([target]), deadline, None);
+    }
+
+    fn push(
+        &self,
+        request: Request,
+        leases: Box<[LeaseTarget]>,
+        deadline: RequestDeadline,
+        reply: Option<ReplySender>,
+    ) {
         let slot = match (&self.link.nodes, first_key(&request)) {
             (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        let (reply, receiver) = oneshot::channel();
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
         if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
         } else {
             // Fails when the thread has ended; then the reply's channel is closed, too.
-            let _ = self.senders[self.queue_of(slot)].send(QueuedRequest { request, slot, deadline, reply });
+            let queued = QueuedRequest { request, slot, deadline, leases, reply };
+            let _ = self.senders[self.queue_of(slot)].send(queued);
         }
-        PendingReply(receiver)
     }
 
     /// The queue of a slot: in a cluster that of the slot's node, or of its range while the node is not known.
@@ -97,16 +130,21 @@ impl PendingReply {
     }
 }
 
-/// Runs one queue until its sender is dropped.
-async fn run_queue(
+/// What the calls of one queue share.
+#[derive(Clone)]
+struct Context {
     link: Arc<Link>,
-    mut queue: mpsc::UnboundedReceiver<QueuedRequest>,
     encoder: Arc<Encoder>,
-) {
+    leases: Arc<Leases>,
+    round_trip: Arc<RoundTripEstimate>,
+}
+
+/// Runs one queue until its sender is dropped.
+async fn run_queue(context: Context, mut queue: mpsc::UnboundedReceiver<QueuedRequest>) {
+    let Context { link, round_trip, .. } = &context;
     let mut calls = JoinSet::new();
     let mut waiting: Vec<QueuedRequest> = Vec::with_capacity(MAX_BATCH_WEIGHT);
     let mut sent = Instant::now();
-    let round_trip = Arc::new(RoundTripEstimate::default());
     let mut last_size = 0;
     loop {
         // Requests that did not fit into the last call count by their weight, those in the channel by their number.
@@ -142,18 +180,18 @@ async fn run_queue(
         let batch = take_batch(&mut waiting);
         last_size = batch.len();
         if was_alone && batch.len() == 1 && waiting.is_empty() {
-            let (node, requests) = (node_of(&batch[0], &link), batch);
-            let mut call = Box::pin(start(&link, node, requests, &encoder, &round_trip));
+            let (node, requests) = (node_of(&batch[0], link), batch);
+            let mut call = Box::pin(dispatch(context.clone(), node, requests));
             sent = Instant::now();
             // After a lone call, another one is likely. It needs neither a task nor the interval: it waits for its reply,
             // or for other requests. Under load that would wake this task for each batch, so it is not done there.
-            let others = poll_fn(|context| {
+            let others = poll_fn(|task| {
                 // A panic ends this call, not the queue.
-                let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
+                let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(task)));
                 if !matches!(polled, Ok(Poll::Pending)) {
                     return Poll::Ready(None);
                 }
-                queue.poll_recv_many(context, &mut waiting, MAX_BATCH_WEIGHT).map(Some)
+                queue.poll_recv_many(task, &mut waiting, MAX_BATCH_WEIGHT).map(Some)
             });
             match others.await {
                 None => {}
@@ -162,25 +200,14 @@ async fn run_queue(
             }
             continue;
         }
-        for (node, requests) in split_by_node(batch, &link) {
-            calls.spawn(start(&link, node, requests, &encoder, &round_trip));
+        for (node, requests) in split_by_node(batch, link) {
+            calls.spawn(dispatch(context.clone(), node, requests));
         }
         sent = Instant::now();
         // Sends the calls before the next batch is put together.
         yield_now().await;
         while calls.try_join_next().is_some() {}
     }
-}
-
-/// The dispatch of requests to one node.
-fn start(
-    link: &Arc<Link>,
-    node: Option<NodeId>,
-    requests: Vec<QueuedRequest>,
-    encoder: &Arc<Encoder>,
-    round_trip: &Arc<RoundTripEstimate>,
-) -> impl Future<Output = ()> + Send + 'static {
-    dispatch(Arc::clone(link), node, requests, Arc::clone(encoder), Arc::clone(round_trip))
 }
 
 /// Takes from the front the requests that fit into one call, at least one.

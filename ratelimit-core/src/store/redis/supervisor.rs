@@ -59,6 +59,8 @@ impl Link {
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+            // Before the first call on it: another server, or one that has lost data, does not know the leases.
+            self.lanes.renew_all();
             let up = Instant::now();
             if generation == 1 {
                 let look = server_check::warn_about_server(connection.clone());

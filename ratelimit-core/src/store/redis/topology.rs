@@ -27,6 +27,7 @@ use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
 use self::url::{connection_info, invalid, invalid_settings, parse_nodes};
 use super::config_error::RedisConfigError;
+use super::lanes::Lanes;
 use super::timeouts::Timeouts;
 
 /// How to reach the servers.
@@ -119,12 +120,17 @@ impl Topology {
         Ok(Self { servers: Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() }, hosts })
     }
 
+    pub(super) const fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster { .. })
+    }
+
     /// The masters of a cluster, without connections yet.
-    pub(super) fn nodes(&self, timeouts: Timeouts) -> Option<Arc<Nodes>> {
+    pub(super) fn nodes(&self, timeouts: Timeouts, lanes: &Arc<Lanes>) -> Option<Arc<Nodes>> {
         let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
         let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
         let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-        Some(Arc::new(Nodes::new(Box::new(connect_to), connection_config(timeouts), timeouts)))
+        let config = connection_config(timeouts);
+        Some(Arc::new(Nodes::new(Box::new(connect_to), config, timeouts, Arc::clone(lanes))))
     }
 
     /// Connects once.

@@ -9,26 +9,17 @@ use smallvec::SmallVec;
 use super::heat::Heat;
 use super::size::Told;
 use super::units::{Lease, LeaseId};
-use crate::algorithm::{Mode, State, UseBy};
+use crate::algorithm::{Operation, State, UseBy};
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::policy::{Algorithm, Policy};
+use crate::store::redis::lanes::ConnectionId;
 
 /// At most so many leases of one count have units.
 const MAX_LEASES: usize = 2;
 
 /// After a prefetch that would be too small, the next one is considered after this part of an interval.
 const RETRY: u64 = 32;
-
-/// A connection: whose answers share a clock and a server. Leases of another one are void, because the server may have lost
-/// what it charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::store::redis) struct ConnectionId {
-    /// The server, or the node of a cluster.
-    pub(in crate::store::redis) lane: u16,
-    /// Number of the connection to it.
-    pub(in crate::store::redis) generation: u64,
-}
 
 /// A request for a lease, which travels with its call.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +70,16 @@ pub(in crate::store::redis) struct Part {
     pub(in crate::store::redis) units: u64,
     use_by: UseBy,
     back: GiveBack,
+}
+
+impl Part {
+    /// For units of a window the instant before which they may be used, by the server's clock.
+    pub(in crate::store::redis) fn usable_until(&self) -> u64 {
+        match self.use_by {
+            UseBy::Before(end) => end,
+            UseBy::Refill(_) => u64::MAX,
+        }
+    }
 }
 
 /// A limit as a request names it.
@@ -262,7 +263,7 @@ impl Count {
     #[cold]
     fn next_unit_after(&self, at: u64) -> Option<u64> {
         let mut state = self.told.as_ref()?.state().clone();
-        let outcome = state.decide(&self.policy, 1, Timestamp::from_micros(at), Mode::Peek);
+        let outcome = state.decide(&self.policy, 1, Timestamp::from_micros(at), Operation::Peek);
         u64::try_from(outcome.retry_after()?.as_micros()).ok()
     }
 
@@ -412,9 +413,9 @@ impl Count {
         told.lease_size(&self.policy, heat, self.interval, instances, now)
     }
 
-    /// Notes that a lease is being fetched in the background, or is too small for that: no other one for a while.
-    pub(in crate::store::redis) fn delay_prefetch(&mut self, by: u64, now: u64) {
-        self.prefetch_after = now + by.max(self.interval / RETRY);
+    /// Notes that a lease is considered in the background: no other one for a while, whether it is fetched or too small.
+    pub(in crate::store::redis) fn delay_prefetch(&mut self, now: u64) {
+        self.prefetch_after = now + self.interval / RETRY;
     }
 
     /// Notes the state after the last request of a call for this count.
@@ -430,9 +431,17 @@ impl Count {
         effects: &mut Effects,
     ) {
         self.adopt(terms, now, effects);
+        self.end_if_blocked(&state, at, effects);
         // Answers may be seen in another order.
         if self.told.as_ref().is_none_or(|told| told.at <= at) {
             self.told = Some(Told::new(&self.policy, state, at, asked_at).0);
+        }
+    }
+
+    /// Drops all leases if a block has begun: it replaced what was charged.
+    fn end_if_blocked(&mut self, state: &State, at: u64, effects: &mut Effects) {
+        if state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
+            self.forget(effects);
         }
     }
 
@@ -460,6 +469,7 @@ impl Count {
             return;
         }
         self.in_flight = None;
+        self.end_if_blocked(&state, at, effects);
         let (told, standing) = Told::new(&self.policy, state, at, asked_at);
         if self.told.as_ref().is_none_or(|told| told.at <= at) {
             self.told = Some(told);
@@ -543,7 +553,7 @@ impl Count {
     pub(in crate::store::redis) fn denial(&self, cost: u64) -> Option<Outcome> {
         let told = self.told.as_ref()?;
         let outcome =
-            told.state().clone().decide(&self.policy, cost, Timestamp::from_micros(told.at), Mode::Peek);
+            told.state().clone().decide(&self.policy, cost, Timestamp::from_micros(told.at), Operation::Peek);
         (!outcome.is_allowed()).then_some(outcome)
     }
 }

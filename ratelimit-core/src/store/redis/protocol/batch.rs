@@ -44,6 +44,10 @@ impl PolicyArg {
         }
     }
 
+    pub(in crate::store::redis) const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
     /// Length in bytes of the state under this policy that `bytes` begin with.
     pub(super) fn state_len(&self, bytes: &[u8]) -> Option<usize> {
         encoded::encoded_len(self.algorithm, self.parameter, bytes)
@@ -51,7 +55,7 @@ impl PolicyArg {
 }
 
 /// One limit of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::store::redis) struct LimitArg {
     /// Key of the state.
     pub(in crate::store::redis) key: StateKey,
@@ -73,6 +77,12 @@ impl LimitArg {
     /// A limit that is charged beyond what it admits.
     pub(in crate::store::redis) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
         Self { largest: Some(PolicyArg::largest(check.policy())), shadow: false, ..Self::new(key, check) }
+    }
+
+    /// A lease of units of the same count. Its denial is no denial of a request: it begins no block.
+    pub(in crate::store::redis) fn lease(&self, units: u64) -> Self {
+        let policy = PolicyArg { block_us: 0, ..self.policy };
+        Self { key: self.key.clone(), policy, cost: units, shadow: false }
     }
 }
 

@@ -13,13 +13,14 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
 
 /// 2^53: doubles hold all smaller integers exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
     /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
-    pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Vec<Reply>> {
+    pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Replies> {
         let Value::BulkString(bytes) = reply else { return None };
         let (at, mut rest) = bytes.split_first_chunk()?;
         let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
@@ -59,8 +60,48 @@ impl Batch {
             let (states, operation) = (Arc::clone(&states), request.operation);
             Some(Reply { states, verdict, operation, limits, details })
         });
-        let replies: Option<Vec<Reply>> = replies.collect();
-        replies.filter(|_| verdicts.is_empty())
+        let replies = replies.collect::<Option<Vec<Reply>>>()?;
+        verdicts.is_empty().then_some(Replies { replies, effects })
+    }
+}
+
+/// The replies to the requests of one call, in their order.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Replies {
+    pub(in crate::store::redis) replies: Vec<Reply>,
+    /// What all requests together did, for each key.
+    effects: Vec<Effect>,
+}
+
+impl Replies {
+    /// Instant of the decisions, by the server's clock.
+    pub(in crate::store::redis) fn at(&self) -> Option<Timestamp> {
+        self.replies.first().map(|reply| reply.states.at)
+    }
+
+    /// The state of one limit of one request after all requests of the call. `None` if it is corrupt.
+    pub(in crate::store::redis) fn final_state(
+        &self,
+        request: usize,
+        limit: usize,
+        policy: &Policy,
+    ) -> Option<State> {
+        let reply = self.replies.get(request)?;
+        let &(key, _) = reply.limits.get(limit)?;
+        reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
+    }
+
+    /// Whether a request about one limit passed; `None` if that does not follow from its state.
+    pub(in crate::store::redis) fn verdict(
+        &self,
+        request: usize,
+        policy: &Policy,
+        cost: u64,
+    ) -> Option<bool> {
+        let reply = self.replies.get(request)?;
+        let mut state = reply.state(policy, *reply.limits.first()?).ok()?;
+        let fits = decide_one(policy, cost, &mut state, reply.states.at, Operation::Peek).fits();
+        (reply.verdict == if fits { Verdict::Allowed } else { Verdict::Denied }).then_some(fits)
     }
 }
 
@@ -162,7 +203,7 @@ impl Reply {
         let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..])
             && self.operation.takes_whole_cost()
         {
-            let mut state = self.state(check, *limit)?;
+            let mut state = self.state(check.policy(), *limit)?;
             let found = state.blocked_until();
             let outcome = decide_one(check.policy(), check.cost(), &mut state, at, self.operation);
             if !self.agrees(0, found, &state) {
@@ -177,7 +218,7 @@ impl Reply {
                 let state = if let Some(same) = known {
                     members[same].state
                 } else {
-                    states.push(match self.state(check, *limit) {
+                    states.push(match self.state(check.policy(), *limit) {
                         // The script decided all the same: a shadow limit denies nothing.
                         Err(StoreError::CorruptState { .. })
                             if check.is_shadow() && self.verdict != Verdict::Corrupt =>
@@ -218,8 +259,7 @@ impl Reply {
     }
 
     /// The state as it was when this request was decided.
-    fn state(&self, check: &Check<'_>, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
-        let policy = check.policy();
+    fn state(&self, policy: &Policy, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
         let bytes = &self.states.bytes[self.states.ranges[usize::from(key)].clone()];
         let state = State::decode(policy, bytes, self.states.at, effect);
         state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })

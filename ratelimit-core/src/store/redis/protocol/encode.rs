@@ -152,10 +152,27 @@ impl RefundArgs {
     }
 
     pub(in crate::store::redis) fn push(&mut self, charge: &Charge<'_>) {
-        PolicyArg::new(charge.check().policy()).push(&mut self.0);
-        push(&mut self.0, charge.check().cost().min(MAX_UNITS + 1));
-        push(&mut self.0, charge.at().as_micros());
-        push(&mut self.0, charge.until().as_micros());
+        let (policy, units) = (PolicyArg::new(charge.check().policy()), charge.check().cost());
+        self.push_units(
+            &policy,
+            units.min(MAX_UNITS + 1),
+            charge.at().as_micros(),
+            charge.until().as_micros(),
+        );
+    }
+
+    /// Units that were charged at `at` and count until `until`, in microseconds.
+    pub(in crate::store::redis) fn push_units(
+        &mut self,
+        policy: &PolicyArg,
+        units: u64,
+        at: u64,
+        until: u64,
+    ) {
+        policy.push(&mut self.0);
+        for number in [units, at, until] {
+            push(&mut self.0, number);
+        }
     }
 
     pub(in crate::store::redis) fn into_bytes(self) -> Vec<u8> {

@@ -47,7 +47,7 @@ fn reply(found: &[&[u8]], at: f64, verdicts: impl AsRef<[u8]>) -> Value {
 fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
     let policy = Policy::new("user-api", 10, MINUTE);
     let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
-    let decoded = batch.decode(reply).and_then(|replies| replies.into_iter().next());
+    let decoded = batch.decode(reply).and_then(|replies| replies.replies.into_iter().next());
     decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
 }
 
@@ -142,7 +142,7 @@ fn each_reply_accounts_for_the_requests_before_it() {
         assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
         outcome.outcomes().iter().map(|one| (one.is_allowed(), one.remaining())).collect::<Vec<_>>()
     };
-    let mut replies = replies.into_iter();
+    let mut replies = replies.replies.into_iter();
     let mut next = |group: &[(&str, u64)]| report(replies.next().unwrap(), group);
     assert_eq!(next(&[("a", 3)]), [(true, 6)]);
     assert_eq!(next(&[("b", 1)]), [(true, 9)]);
@@ -189,7 +189,7 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
         let check = |cost| request(&[(&policy, "a", cost)], Operation::Check);
         let (_, batch) = encoder(0).encode(vec![check(u64::MAX), check(u64::MAX), check(1)]);
-        let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().pop().unwrap();
+        let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().replies.pop().unwrap();
         let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
     }
@@ -226,7 +226,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
         let outcome = |reply: Reply| reply.into_outcome(&group).map(|outcome| outcome.retry_after());
-        Some(replies.into_iter().map(outcome).collect())
+        Some(replies.replies.into_iter().map(outcome).collect())
     };
     let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();
     let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();

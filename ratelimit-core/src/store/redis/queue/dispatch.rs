@@ -1,21 +1,27 @@
 //! Sends the requests of a batch, and each request its reply.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use redis::{Pipeline, RedisError, RedisResult, Value};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::Context;
 use super::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use super::round_trip::RoundTripEstimate;
+use crate::algorithm::Operation;
 use crate::store::redis::command::Command;
 use crate::store::redis::deadline::RequestDeadline;
 use crate::store::redis::error::CallError;
+use crate::store::redis::lease::CallLeases;
 use crate::store::redis::link::{CallProgress, Link, is_redirect};
-use crate::store::redis::protocol::{self, Batch, Encoder};
+use crate::store::redis::protocol::{self, Batch, LimitArg, Request};
+use crate::store::redis::sweeper::send_give_back;
 use crate::store::redis::topology::{NodeId, SLOT_RANGES, range_of_slot};
 
 /// A call, and its requests.
@@ -25,6 +31,8 @@ struct Call {
     /// Slot range of the keys.
     range: usize,
     requests: Vec<RequestInFlight>,
+    /// `None` if no answer of the call is of use for leases.
+    leases: Option<Box<CallLeases>>,
 }
 
 /// A request whose call is in flight; without a channel once its deadline has passed.
@@ -34,17 +42,36 @@ struct RequestInFlight {
 }
 
 impl Call {
-    /// Encodes one call for all these requests.
-    fn new(requests: Vec<QueuedRequest>, encoder: &Encoder) -> Self {
+    /// Encodes one call for all these requests, and behind them the leases that go with them. `None` if there is nothing to
+    /// decide.
+    fn new(requests: Vec<QueuedRequest>, node: Option<NodeId>, context: &Context) -> Option<Self> {
         let range = requests.first().map_or(0, |request| range_of_slot(request.slot));
         let mut to_encode = Vec::with_capacity(requests.len());
         let mut in_flight = Vec::with_capacity(requests.len());
-        for QueuedRequest { request, deadline, reply, .. } in requests {
-            to_encode.push(request);
-            in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
+        let mut leases: Option<Box<CallLeases>> = None;
+        let mut lease_requests = SmallVec::<[LimitArg; 1]>::new();
+        for QueuedRequest { request, deadline, reply, leases: targets, .. } in requests {
+            if !targets.is_empty() {
+                let leases = leases.get_or_insert_with(|| {
+                    let lane = if context.link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
+                    Box::new(CallLeases::new(&context.leases, lane))
+                });
+                leases.add(targets, &request.limits, to_encode.len(), &mut lease_requests);
+            }
+            if let Some(reply) = reply {
+                to_encode.push(request);
+                in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
+            }
         }
-        let (call, batch) = encoder.encode(to_encode);
-        Self { command: Command::Run(call), batch, range, requests: in_flight }
+        let lease_requests = lease_requests.into_iter();
+        to_encode.extend(
+            lease_requests.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }),
+        );
+        if to_encode.is_empty() {
+            return None;
+        }
+        let (call, batch) = context.encoder.encode(to_encode);
+        Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
     }
 
     /// The next deadline of a request; `None` when all have passed.
@@ -56,37 +83,33 @@ impl Call {
     /// Sends the requests whose deadline has passed at `now` their error.
     fn expire(&mut self, now: Instant) {
         for request in self.requests.iter_mut().filter(|request| request.deadline.instant() <= now) {
-            if let Some(reply) = request.reply.take() {
-                send_reply(reply, Err(request.deadline.timeout_error()));
-            }
+            send_reply(request.reply.take(), Err(request.deadline.timeout_error()));
         }
     }
 
-    /// Sends each request its reply.
-    fn finish(self, result: Result<Value, CallError>) {
+    /// Stores the leases, and sends each request its reply.
+    fn finish(mut self, result: Result<Value, CallError>) {
         let decode = |value| self.batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
-        let senders = self.requests.into_iter().map(|request| request.reply);
         match result.and_then(decode) {
             Ok(replies) => {
-                for (reply, sender) in replies.into_iter().zip(senders) {
-                    if let Some(sender) = sender {
-                        send_reply(sender, Ok(reply));
-                    }
+                // Before the requests go on, so that the next ones find the lease.
+                if let Some(leases) = &mut self.leases {
+                    leases.finish(&replies, self.requests.len());
+                }
+                for (reply, request) in replies.replies.into_iter().zip(self.requests) {
+                    send_reply(request.reply, Ok(reply));
                 }
             }
-            Err(error) => senders.flatten().for_each(|sender| send_reply(sender, Err(error.clone()))),
+            Err(error) => {
+                self.requests.into_iter().for_each(|request| send_reply(request.reply, Err(error.clone())))
+            }
         }
     }
 }
 
 /// Sends the requests of one node, and each request its reply, or an error at its deadline.
-pub(super) async fn dispatch(
-    link: Arc<Link>,
-    node: Option<NodeId>,
-    mut requests: Vec<QueuedRequest>,
-    encoder: Arc<Encoder>,
-    round_trip: Arc<RoundTripEstimate>,
-) {
+pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
+    let Context { link, encoder, leases, round_trip } = &context;
     let start = Instant::now();
     // A request whose reply would come too late is not sent, so that it is not charged for nothing. A request with more
     // than half of its time left is sent in any case: otherwise one slow reply would hold back all shorter deadlines.
@@ -96,31 +119,50 @@ pub(super) async fn dispatch(
         send_reply(request.reply, Err(request.deadline.timeout_error()));
     }
     // A request whose future was dropped is not sent either.
-    requests.retain(|request| !request.reply.is_closed());
+    requests.retain(|request| !request.is_abandoned());
     if requests.is_empty() {
         return;
     }
+    // Before the requests, so that these find the units again.
+    for call in leases.take_give_backs(encoder, link.is_cluster()) {
+        start_now(send_give_back(Arc::clone(link), call)).await;
+    }
     let mut calls: Vec<Call> = if link.is_cluster() {
-        by_caller(requests).map(|requests| Call::new(requests, &encoder)).collect()
+        by_caller(requests).filter_map(|requests| Call::new(requests, node, &context)).collect()
     } else {
-        vec![Call::new(requests, &encoder)]
+        Call::new(requests, node, &context).into_iter().collect()
     };
+    if calls.is_empty() {
+        return;
+    }
     if let Some(node) = node {
-        calls = send_pipeline(&link, node, calls, start, &round_trip).await;
+        calls = send_pipeline(link, node, calls, start, round_trip).await;
+        for leases in calls.iter_mut().filter_map(|call| call.leases.as_mut()) {
+            leases.reroute();
+        }
     } else if let Some(nodes) = &link.nodes {
         nodes.refresh();
     }
     if calls.len() == 1
         && let Some(call) = calls.pop()
     {
-        return send_alone(&link, call, start, &round_trip).await;
+        return send_alone(link, call, start, round_trip).await;
     }
     let mut alone = JoinSet::new();
     for call in calls {
-        let (link, round_trip) = (Arc::clone(&link), Arc::clone(&round_trip));
+        let (link, round_trip) = (Arc::clone(link), Arc::clone(round_trip));
         alone.spawn(async move { send_alone(&link, call, start, &round_trip).await });
     }
     while alone.join_next().await.is_some() {}
+}
+
+/// Starts a future so far that its command is written before the next one, and leaves the rest to a task.
+async fn start_now(future: impl Future<Output = ()> + Send + 'static) {
+    let mut future = Box::pin(future);
+    let is_done = poll_fn(|task| Poll::Ready(future.as_mut().poll(task).is_ready())).await;
+    if !is_done {
+        tokio::spawn(future);
+    }
 }
 
 /// The requests of each caller, in their order.
@@ -144,7 +186,10 @@ async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &Ro
         let Some(next) = call.next_deadline() else {
             // All requests hit their deadline. The end of the call still shows how the server is.
             match timeout_at(start + link.deadline(), sending).await {
-                Ok(Ok(_)) => round_trip.record(start.elapsed()),
+                Ok(Ok(reply)) => {
+                    round_trip.record(start.elapsed());
+                    call.finish(Ok(reply));
+                }
                 Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
                 _ => {}
             }
@@ -194,7 +239,13 @@ async fn send_pipeline(
     let replies = loop {
         let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
             match timeout_at(start + link.deadline(), sending).await {
-                Ok(Ok(_)) => round_trip.record(start.elapsed()),
+                Ok(Ok(replies)) => {
+                    round_trip.record(start.elapsed());
+                    // All requests hit their deadline, but leases are still of use.
+                    for (call, reply) in sent.into_iter().zip(replies) {
+                        call.finish(reply.extract_error().map_err(|error| link.call_error(error)));
+                    }
+                }
                 Err(_) if !is_recorded => _ = record_timeouts(link, &sent, &progress),
                 _ => {}
             }
@@ -211,7 +262,7 @@ async fn send_pipeline(
     if replies.is_ok() {
         round_trip.record(start.elapsed());
     }
-    finish_pipeline(link, sent, replies, generation)
+    finish_pipeline(link, node, sent, replies, generation)
 }
 
 /// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.
@@ -243,6 +294,7 @@ fn fail(link: &Link, call: Call, error: RedisError, generation: u64, failed: &mu
 /// Gives each call its reply. Returns the calls that certainly did not run.
 fn finish_pipeline(
     link: &Link,
+    node: NodeId,
     calls: Vec<Call>,
     replies: RedisResult<Vec<Value>>,
     generation: u64,
@@ -264,6 +316,7 @@ fn finish_pipeline(
                             && let Some(nodes) = &link.nodes
                         {
                             nodes.refresh();
+                            link.lanes.renew(node.index());
                         }
                         not_run.push(call);
                     }

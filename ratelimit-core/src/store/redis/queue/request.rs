@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 use crate::store::redis::deadline::RequestDeadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
+use crate::store::redis::lease::LeaseTarget;
 use crate::store::redis::protocol::{Reply, Request};
 
 /// The channel for a reply.
@@ -16,7 +17,10 @@ pub(super) struct QueuedRequest {
     /// The slot of its keys in a cluster.
     pub(super) slot: u16,
     pub(super) deadline: RequestDeadline,
-    pub(super) reply: ReplySender,
+    /// Limits whose answers are of use for leases; most requests have none.
+    pub(super) leases: Box<[LeaseTarget]>,
+    /// `None` for a lease that is fetched in the background: its limit is not judged, only leased.
+    pub(super) reply: Option<ReplySender>,
 }
 
 impl QueuedRequest {
@@ -24,11 +28,18 @@ impl QueuedRequest {
     pub(super) fn weight(&self) -> usize {
         self.request.weight()
     }
+
+    /// Whether the request's future was dropped.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.reply.as_ref().is_some_and(ReplySender::is_closed)
+    }
 }
 
-/// Sends a request its reply, unless the request's future was dropped.
-pub(super) fn send_reply(sender: ReplySender, reply: Result<Reply, CallError>) {
-    let _ = sender.send(reply);
+/// Sends a request its reply, unless its future was dropped, or there is none.
+pub(super) fn send_reply(sender: Option<ReplySender>, reply: Result<Reply, CallError>) {
+    if let Some(sender) = sender {
+        let _ = sender.send(reply);
+    }
 }
 
 /// The first key of a request, which decides the node: all keys of a request are on one.

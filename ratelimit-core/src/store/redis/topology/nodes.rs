@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::cluster::ConnectTo;
 use super::slots::SLOTS;
+use crate::store::redis::lanes::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
 /// Minimum time between two attempts to connect to one master, or to read the owners of the slots.
@@ -46,6 +47,8 @@ pub(in crate::store::redis) struct Nodes {
     connect_to: Box<ConnectTo>,
     config: AsyncConnectionConfig,
     timeouts: Timeouts,
+    /// Leases from a master are void with its connection.
+    lanes: Arc<Lanes>,
 }
 
 struct Master {
@@ -66,7 +69,12 @@ pub(in crate::store::redis) struct NodeConnection {
 }
 
 impl Nodes {
-    pub(super) fn new(connect_to: Box<ConnectTo>, config: AsyncConnectionConfig, timeouts: Timeouts) -> Self {
+    pub(super) fn new(
+        connect_to: Box<ConnectTo>,
+        config: AsyncConnectionConfig,
+        timeouts: Timeouts,
+        lanes: Arc<Lanes>,
+    ) -> Self {
         Self {
             owners: (0..SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
@@ -75,6 +83,7 @@ impl Nodes {
             connect_to,
             config,
             timeouts,
+            lanes,
         }
     }
 
@@ -118,6 +127,7 @@ impl Nodes {
             return;
         };
         if let Ok(connection) = connected {
+            self.lanes.renew(node.index());
             master.connection = Some(connection);
         } else {
             drop(masters);
@@ -146,6 +156,7 @@ impl Nodes {
             && master.attempt == lost.attempt
         {
             (master.connection, master.tried) = (None, None);
+            self.lanes.renew(lost.node.index());
         }
         drop(masters);
         self.refresh();

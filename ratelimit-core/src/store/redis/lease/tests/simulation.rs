@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{Mode, State};
+use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
-use crate::store::redis::lease::bound::Anchor;
+use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::lease::count::{
-    ConnectionId, Count, Effects, GiveBack, LeaseRequest, Part, Terms, accepts_refunds,
+    Count, Effects, GiveBack, LeaseRequest, Part, Terms, accepts_refunds,
 };
 use crate::store::redis::lease::heat::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
@@ -511,7 +511,7 @@ impl Simulation {
                 if count.next_size(heat, instances, local) > 0 {
                     self.send(number, &wanted);
                 } else {
-                    count.delay_prefetch(0, local);
+                    count.delay_prefetch(local);
                 }
             }
         }
@@ -757,7 +757,7 @@ impl Simulation {
                     })
                     .collect();
                 keys.extend(one.members.iter().filter(|member| member.missing > 0).map(|member| member.key));
-                decide_with(&group, Mode::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
+                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
             })
             .collect();
         let granted: Vec<bool> = call
@@ -766,7 +766,7 @@ impl Simulation {
             .map(|(key, request)| {
                 keys.push(*key);
                 let group = [Check::new(&policies[*key], caller(*key)).with_cost(request.units)];
-                decide_with(&group, Mode::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
+                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
             })
             .collect();
         let states = keys.into_iter().map(|key| (key, self.state(key, &policies[key]))).collect();
@@ -791,7 +791,8 @@ impl Simulation {
     fn check_wait(&mut self, policy: &Policy, member: &Member) {
         let at = self.server_now();
         let mut state = self.state(member.key, policy);
-        let wait = state.decide(policy, member.cost, Timestamp::from_micros(at), Mode::Peek).retry_after();
+        let wait =
+            state.decide(policy, member.cost, Timestamp::from_micros(at), Operation::Peek).retry_after();
         let Some(wait) = wait else { return };
         let end = self.now + u64::try_from(wait.as_micros()).unwrap();
         let mut on_the_way: Vec<(u64, u64)> = Vec::new();
@@ -806,10 +807,10 @@ impl Simulation {
         on_the_way.sort_unstable();
         let server = |time: u64| Timestamp::from_micros(EPOCH + time);
         for (time, units) in on_the_way {
-            let _ = state.decide(policy, units, server(time), Mode::Check);
+            let _ = state.decide(policy, units, server(time), Operation::Check);
         }
         self.report.broken_waits.1 += 1;
-        if !state.decide(policy, member.cost, server(end), Mode::Peek).is_allowed() {
+        if !state.decide(policy, member.cost, server(end), Operation::Peek).is_allowed() {
             self.report.broken_waits.0 += 1;
         }
     }
@@ -909,7 +910,7 @@ impl Simulation {
         let old = page.recent.partition_point(|&index| self.uses[index].time < horizon);
         let apply = |state: &mut State, index: usize| {
             let Use { units, at, .. } = self.uses[index];
-            let _ = state.decide(policy, units, Timestamp::from_micros(at), Mode::Check);
+            let _ = state.decide(policy, units, Timestamp::from_micros(at), Operation::Check);
         };
         for index in page.recent.drain(..old) {
             apply(&mut page.applied, index);
@@ -951,7 +952,7 @@ impl Simulation {
             let Use { at, key, units, max, .. } = self.uses[i];
             let policy = self.policy(key, max);
             let state = states.entry(key).or_insert_with(|| State::new(&policy));
-            if !state.decide(&policy, units, Timestamp::from_micros(at), Mode::Check).is_allowed() {
+            if !state.decide(&policy, units, Timestamp::from_micros(at), Operation::Check).is_allowed() {
                 over += units;
                 if self.report.first_fault.is_empty() {
                     self.report.first_fault =

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{Mode, State};
+use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
-use crate::store::redis::lease::count::{
-    ConnectionId, Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds,
-};
+use crate::store::redis::lanes::ConnectionId;
+use crate::store::redis::lease::count::{Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds};
 use crate::store::redis::lease::heat::Heat;
 
 const MS: u64 = 1_000;
@@ -47,7 +46,7 @@ impl Pair {
     /// Charges the server directly.
     fn charge(&mut self, units: u64, now: u64) -> bool {
         let at = Timestamp::from_micros(SERVER + now);
-        self.server.decide(&self.policy, units, at, Mode::Check).is_allowed()
+        self.server.decide(&self.policy, units, at, Operation::Check).is_allowed()
     }
 
     fn level(&mut self, now: u64) -> u64 {
@@ -158,6 +157,18 @@ fn units_of_a_window_may_be_used_until_the_end_of_their_window_or_sub_window() {
     }
 }
 
+/// After 899 ms of a clock that runs a thousandth slow, the server is at 899.9 ms.
+#[test]
+fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
+    let tenth = Policy::builder("k").max(1_000).window(Duration::from_millis(900)).build();
+    let mut pair = Pair::new(tenth);
+    let start = 900 * MS - SERVER % (900 * MS);
+    pair.lease(50, start);
+    let last = (0..1_000 * MS).rev().find(|&local| pair.usable(start + local) > 0).unwrap();
+    assert!(last + last / 1_000 < 900 * MS, "the server is at {}", last + last / 1_000);
+    assert!(last > 895 * MS, "not much is lost");
+}
+
 /// Vector A: two leases of five from a bucket of ten. If the first one were given back, the bucket would be full again when
 /// the second is used.
 #[test]
@@ -185,10 +196,12 @@ fn used_units_of_a_bucket_are_not_refunded() {
     let mut pair = Pair::new(bucket(10));
     pair.lease(10, 0);
     assert_eq!(pair.take_all(0), 9);
-    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-    let is_back = pair.count.take_back(terms, 9, SERVER, 9 * MS, &mut pair.effects);
-    assert!(!is_back && pair.give_backs().is_empty());
-    assert!(pair.level(9 * MS) + pair.usable(9 * MS) <= 10);
+    for now in [0, 3 * MS, 9 * MS] {
+        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+        let is_back = pair.count.take_back(terms, 9, SERVER, now, &mut pair.effects);
+        assert!(!is_back && pair.give_backs().is_empty());
+        assert!(pair.level(now) + pair.usable(now) <= 10);
+    }
 }
 
 /// Two leases of one process, and one of another process between them on the bucket's axis.
@@ -403,7 +416,7 @@ fn a_cost_above_the_limit_reserves_nothing() {
 fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
     let ten = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(ten);
-    let mut take_back = |pair: &mut Pair, at: u64, now: u64| {
+    let take_back = |pair: &mut Pair, at: u64, now: u64| {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
         pair.count.take_back(terms, 3, SERVER + at, now, &mut pair.effects)
     };

@@ -1,0 +1,112 @@
+//! Lanes: the connections from which leases come, one to a single server or one to each master of a cluster.
+
+mod anchor;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+pub(super) use self::anchor::{Anchor, margin};
+
+/// Largest number of masters of which callers hold leases.
+const MAX_LANES: usize = 256;
+
+/// A connection: whose answers share a clock and a server. Leases of another one are void, because the server may have lost
+/// what it charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ConnectionId {
+    /// The server, or the node of a cluster.
+    pub(super) lane: u16,
+    /// Number of the connection to it.
+    pub(super) generation: u64,
+}
+
+/// The present connection of each lane.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: Box<[Lane]>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// Number of the connection. Leases of an earlier one are void.
+    generation: AtomicU64,
+    /// The last answer on it.
+    anchor: Mutex<Option<Anchor>>,
+}
+
+impl Lanes {
+    pub(super) fn new(is_cluster: bool) -> Self {
+        let size = if is_cluster { MAX_LANES } else { 1 };
+        Self { lanes: (0..size).map(|_| Lane::default()).collect() }
+    }
+
+    /// The present connection of a lane. `None` for a master above the largest number.
+    #[inline]
+    pub(super) fn present(&self, lane: usize) -> Option<ConnectionId> {
+        let generation = self.lanes.get(lane)?.generation.load(Ordering::Acquire);
+        Some(ConnectionId { lane: u16::try_from(lane).ok()?, generation })
+    }
+
+    /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a slot has moved.
+    pub(super) fn renew(&self, lane: usize) {
+        if let Some(lane) = self.lanes.get(lane) {
+            let mut anchor = lane.anchor.lock();
+            lane.generation.fetch_add(1, Ordering::AcqRel);
+            *anchor = None;
+        }
+    }
+
+    /// Voids the leases of all lanes.
+    pub(super) fn renew_all(&self) {
+        (0..self.lanes.len()).for_each(|lane| self.renew(lane));
+    }
+
+    /// Compares an answer on a connection with the last one. If the server's clock and the local one did not go on alike,
+    /// all leases of the lane are void. Returns false if the connection has been replaced, or is void by now.
+    pub(super) fn observe(&self, connection: ConnectionId, next: Anchor) -> bool {
+        let Some(lane) = self.lanes.get(usize::from(connection.lane)) else { return false };
+        let mut anchor = lane.anchor.lock();
+        if lane.generation.load(Ordering::Acquire) != connection.generation {
+            return false;
+        }
+        let agrees = anchor.is_none_or(|last| last.agrees_with(&next));
+        if !agrees {
+            lane.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        *anchor = Some(next);
+        agrees
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor(at: u64) -> Anchor {
+        Anchor { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
+    }
+
+    #[test]
+    fn a_new_connection_and_a_clock_that_was_set_void_the_leases_of_their_lane() {
+        let lanes = Lanes::new(true);
+        let first = lanes.present(3).unwrap();
+        assert!(lanes.observe(first, anchor(0)));
+        assert!(lanes.observe(first, anchor(5_000)));
+        // The server's clock is three milliseconds ahead of what it should show.
+        let set = Anchor { at: anchor(10_000).at + 3_000, ..anchor(10_000) };
+        assert!(!lanes.observe(first, set));
+        let second = lanes.present(3).unwrap();
+        assert_ne!(first, second);
+        assert!(!lanes.observe(first, set), "an answer on the connection that is void");
+        assert!(lanes.observe(second, Anchor { at: anchor(20_000).at + 3_000, ..anchor(20_000) }));
+        let other = lanes.present(4).unwrap();
+        lanes.renew(3);
+        assert_ne!(lanes.present(3).unwrap(), second);
+        assert!(lanes.observe(lanes.present(3).unwrap(), anchor(30_000)), "another clock");
+        assert_eq!(lanes.present(4).unwrap(), other);
+        lanes.renew_all();
+        assert_ne!(lanes.present(4).unwrap(), other);
+        assert!(lanes.present(MAX_LANES).is_none() && Lanes::new(false).present(1).is_none());
+    }
+}

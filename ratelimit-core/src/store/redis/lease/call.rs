@@ -1,0 +1,125 @@
+//! Leases in one call: what is asked for as it is written, and what its answer brings.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::count::{GiveBack, LeaseRequest, accepts_refunds};
+use super::give_backs::Origin;
+use super::table::{LeaseTarget, Leases};
+use crate::store::redis::key::StateKey;
+use crate::store::redis::lanes::{Anchor, ConnectionId};
+use crate::store::redis::protocol::{LimitArg, Replies};
+
+/// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
+pub(in crate::store::redis) struct CallLeases {
+    leases: Arc<Leases>,
+    /// `None` if it is not known which connection the call takes; then no leases are asked for.
+    connection: Option<ConnectionId>,
+    /// Before the call was written, by the local clock.
+    asked_at: u64,
+    counts: Vec<CallCount>,
+    /// Whether the call is sent over another connection than planned.
+    is_rerouted: bool,
+}
+
+/// A count in the call.
+struct CallCount {
+    target: LeaseTarget,
+    key: StateKey,
+    /// Index of a request of the call with this count, and of the limit in it.
+    place: (usize, usize),
+    lease: Option<LeaseRequest>,
+}
+
+impl CallLeases {
+    pub(in crate::store::redis) fn new(leases: &Arc<Leases>, lane: Option<usize>) -> Self {
+        Self {
+            leases: Arc::clone(leases),
+            connection: lane.and_then(|lane| leases.lanes.present(lane)),
+            asked_at: leases.now(),
+            counts: Vec::new(),
+            is_rerouted: false,
+        }
+    }
+
+    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the call. Adds to
+    /// `requests` the lease of each count that has none in this call.
+    pub(in crate::store::redis) fn add(
+        &mut self,
+        targets: Box<[LeaseTarget]>,
+        limits: &[LimitArg],
+        place: usize,
+        requests: &mut SmallVec<[LimitArg; 1]>,
+    ) {
+        for target in targets {
+            let Some(limit) = limits.get(target.limit) else { continue };
+            if self.counts.iter().any(|known| known.target.digest == target.digest) {
+                continue;
+            }
+            let request = self
+                .connection
+                .and_then(|connection| self.leases.lease_request(&target, connection, self.asked_at));
+            requests.extend(request.map(|request| limit.lease(request.units)));
+            let place = (place, target.limit);
+            self.counts.push(CallCount { target, key: limit.key.clone(), place, lease: request });
+        }
+    }
+
+    /// The call is sent over another connection than planned, because this one rejected it.
+    pub(in crate::store::redis) fn reroute(&mut self) {
+        self.is_rerouted = true;
+    }
+
+    /// Stores what the answer brings. `first_lease` is the index of the first request for a lease in the call.
+    pub(in crate::store::redis) fn finish(&mut self, replies: &Replies, first_lease: usize) {
+        let (Some(at), Some(connection)) = (replies.at(), self.connection) else { return };
+        let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
+        let is_present = !self.is_rerouted
+            && self.leases.lanes.observe(connection, Anchor { at, asked_at, answered_at: now });
+        let mut next_lease = first_lease;
+        for CallCount { target, key, place: (request, limit), lease } in &mut self.counts {
+            let mut place = (*request, *limit);
+            let answer = lease.as_ref().map(|lease| {
+                place = (next_lease, 0);
+                next_lease += 1;
+                (*lease, replies.verdict(place.0, &target.policy, lease.units))
+            });
+            let state = replies.final_state(place.0, place.1, &target.policy);
+            match (answer, state) {
+                (Some((request, Some(is_granted))), Some(mut state)) if self.is_rerouted => {
+                    if is_granted && accepts_refunds(&target.policy) {
+                        let until =
+                            state.standing(&target.policy, crate::Timestamp::from_micros(at)).resets_at;
+                        let back = GiveBack { units: request.units, at, until, connection };
+                        self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
+                    }
+                }
+                (Some((request, Some(is_granted))), Some(state)) => {
+                    *lease = None;
+                    let present =
+                        if is_present { connection } else { self.leases.connection(connection.lane) };
+                    let answer = Some((request, is_granted));
+                    self.leases.settle(target, key, present, state, at, asked_at, now, answer);
+                }
+                (None, Some(state)) if is_present => {
+                    self.leases.settle(target, key, connection, state, at, asked_at, now, None);
+                }
+                (Some((_, None)), _) => {
+                    self.leases.log_odd_answer();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for CallLeases {
+    fn drop(&mut self) {
+        for count in &self.counts {
+            if let Some(request) = count.lease {
+                self.leases.abandon(count.target.digest, request);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Units on their way back to the server: collected, and sent in one call with the next one or by the sweeper.
+//!
+//! A give-back is never repeated: the first one may have taken effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
+
+use super::count::{Effects, GiveBack};
+use super::table::LeaseTarget;
+use crate::policy::Policy;
+use crate::store::redis::command::{Command, Keys, ScriptCall};
+use crate::store::redis::denial_cache::{DenialCache, InvalidateOnDrop};
+use crate::store::redis::key::StateKey;
+use crate::store::redis::lanes::Lanes;
+use crate::store::redis::protocol::{Encoder, PolicyArg, RefundArgs};
+use crate::store::redis::script;
+
+/// Maximum number of keys in one call.
+const MAX_KEYS: usize = 64;
+
+/// What names a count on the server and in the denial cache.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    digest: u128,
+    /// Bucket of the denial cache.
+    bucket: usize,
+    key: StateKey,
+    policy: PolicyArg,
+}
+
+impl Origin {
+    pub(super) fn of(target: &LeaseTarget, key: StateKey) -> Self {
+        Self::new(target.digest, target.bucket, key, &target.policy)
+    }
+
+    pub(super) fn new(digest: u128, bucket: usize, key: StateKey, policy: &Policy) -> Self {
+        Self { digest, bucket, key, policy: PolicyArg::new(policy) }
+    }
+}
+
+/// Units that wait for a call.
+#[derive(Debug)]
+pub(super) struct GiveBacks {
+    waiting: Mutex<Vec<(Origin, GiveBack)>>,
+    any: AtomicBool,
+    denials: Arc<DenialCache>,
+}
+
+/// A call that gives units back. The guard ends denials that the units shorten, when it is dropped.
+pub(in crate::store::redis) struct GiveBackCall {
+    pub(in crate::store::redis) command: Command,
+    pub(in crate::store::redis) guard: InvalidateOnDrop,
+}
+
+impl GiveBacks {
+    pub(super) fn new(denials: Arc<DenialCache>) -> Self {
+        Self { waiting: Mutex::default(), any: AtomicBool::new(false), denials }
+    }
+
+    /// Notes what an event of a count gives back, and what became of the units of leases that ended.
+    #[inline]
+    pub(super) fn note(&self, origin: &Origin, effects: Effects) {
+        if !effects.give_backs.is_empty() {
+            self.push(origin, effects.give_backs);
+        }
+        #[cfg(feature = "metrics")]
+        if effects.tally != [0; 3] {
+            crate::metrics::lease_units_ended(effects.tally);
+        }
+    }
+
+    #[cold]
+    fn push(&self, origin: &Origin, give_backs: SmallVec<[GiveBack; 2]>) {
+        let mut waiting = self.waiting.lock();
+        waiting.extend(give_backs.into_iter().map(|back| (origin.clone(), back)));
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes units that another node than the one of the leases has charged.
+    pub(super) fn push_one(&self, origin: &Origin, back: GiveBack) {
+        self.push(origin, smallvec![back]);
+    }
+
+    /// Forgets the units of a count that is reset.
+    pub(super) fn forget(&self, digest: u128) {
+        if self.any.load(Ordering::Relaxed) {
+            self.waiting.lock().retain(|(origin, _)| origin.digest != digest);
+        }
+    }
+
+    /// Takes the waiting units out, as calls: up to 64 keys each, and in a cluster one. Units of a connection that has been
+    /// replaced are forgotten, because its server may have lost their charge.
+    pub(super) fn take(&self, lanes: &Lanes, encoder: &Encoder, is_cluster: bool) -> Vec<GiveBackCall> {
+        if !self.any.swap(false, Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.retain(|(_, back)| lanes.present(usize::from(back.connection.lane)) == Some(back.connection));
+        let size = if is_cluster { 1 } else { MAX_KEYS };
+        waiting.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
+    }
+
+    fn encode(&self, batch: &[(Origin, GiveBack)], encoder: &Encoder) -> GiveBackCall {
+        let mut keys = Keys::new();
+        let mut arguments = RefundArgs::new((encoder.now)());
+        let mut states = SmallVec::new();
+        for (origin, back) in batch {
+            keys.push(encoder.key_format.redis_key(&origin.key));
+            arguments.push_units(&origin.policy, back.units, back.at, back.until);
+            states.push((origin.digest, origin.bucket));
+        }
+        let script = script::refund(batch.iter().map(|(origin, _)| origin.policy.algorithm()));
+        let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+        GiveBackCall { command: Command::Run(call), guard: self.denials.invalidate_states_on_drop(states) }
+    }
+}

@@ -1,0 +1,488 @@
+//! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+use super::count::{Count, Effects, LeaseRequest, Taken, Terms, accepts_refunds};
+use super::give_backs::{GiveBackCall, GiveBacks, Origin};
+use super::heat::Heat;
+use super::size::is_leasable;
+use crate::algorithm::State;
+use crate::check::Check;
+use crate::clock::{Clock, Timestamp};
+use crate::log_limit::LogLimit;
+use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
+use crate::policy::{Algorithm, Policy};
+use crate::store::redis::denial_cache::{DenialCache, change_bucket};
+use crate::store::redis::key::StateKey;
+use crate::store::redis::lanes::{ConnectionId, Lanes};
+use crate::store::redis::protocol::Encoder;
+
+/// Number of locks over which the counts are spread.
+const SHARDS: usize = 64;
+
+/// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
+const MAX_PER_SHARD: usize = 1_024;
+
+/// From this heat on, answers are kept, so that the next call can ask for a lease.
+const WARM: u64 = 2;
+
+/// Shortest and longest pause between two sweeps.
+const SWEEP_US: (u64, u64) = (5_000, 250_000);
+
+/// All leases of a store.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Leases {
+    /// A clock that counts while the machine is suspended.
+    clock: Arc<dyn Clock>,
+    digest_key: [u8; 16],
+    /// Lease of policies that set none, in microseconds; 0 for none.
+    default_us: u64,
+    /// Number of processes that share the limits.
+    instances: AtomicU64,
+    shards: Box<[Mutex<Shard>]>,
+    pub(in crate::store::redis) lanes: Arc<Lanes>,
+    pub(super) give_backs: GiveBacks,
+    /// Wakes the sweeper when there is a lease.
+    pub(in crate::store::redis) has_lease: Notify,
+    /// One bit per hash of a policy about which a line was logged.
+    logged: [AtomicU64; 16],
+    odd_answers: LogLimit,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    table: HashTable<Entry>,
+    /// No entry gets cold before this instant.
+    next_sweep: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    digest: u128,
+    heat: Heat,
+    interval: u64,
+    slot: Option<Box<Slot>>,
+}
+
+/// A count that is warm, and what names it elsewhere.
+#[derive(Debug)]
+struct Slot {
+    count: Count,
+    origin: Origin,
+}
+
+/// A limit of a queued request whose answer is of use for leases.
+#[derive(Debug)]
+pub(in crate::store::redis) struct LeaseTarget {
+    pub(super) digest: u128,
+    pub(super) policy: Policy,
+    interval: u64,
+    /// Bucket of the denial cache.
+    pub(super) bucket: usize,
+    /// Index of the limit in its request.
+    pub(super) limit: usize,
+}
+
+/// The table's hash: the lower half of a digest.
+#[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
+fn hash(digest: u128) -> u64 {
+    digest as u64
+}
+
+/// The outcome of a limit that held units admit.
+pub(super) fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
+    let outcome = Outcome::from_numbers(Numbers {
+        limit: check.policy().capacity(),
+        cost: check.cost(),
+        remaining: taken.remaining,
+        reset_after_us: taken.reset_after,
+        verdict: Verdict::Allowed,
+    });
+    let outcome = outcome.decided_at(Timestamp::from_micros(taken.at)).in_shadow_if(check.is_shadow());
+    match taken.next_unit_after {
+        Some(wait) => outcome.with_next_unit_after_us(wait),
+        None => outcome,
+    }
+}
+
+impl Leases {
+    pub(in crate::store::redis) fn new(
+        clock: Arc<dyn Clock>,
+        default_us: u64,
+        is_cluster: bool,
+        denials: Arc<DenialCache>,
+    ) -> Self {
+        Self {
+            clock,
+            digest_key: denials.digest_key(),
+            default_us,
+            instances: AtomicU64::new(1),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            lanes: Arc::new(Lanes::new(is_cluster)),
+            give_backs: GiveBacks::new(denials),
+            has_lease: Notify::new(),
+            logged: Default::default(),
+            odd_answers: LogLimit::new(),
+        }
+    }
+
+    /// Sets the number of processes that share the limits. It only affects how large leases are.
+    pub(in crate::store::redis) fn set_instances(&self, instances: NonZeroU32) {
+        self.instances.store(instances.get().into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn instances(&self) -> u64 {
+        self.instances.load(Ordering::Relaxed)
+    }
+
+    /// The local time, in microseconds.
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    /// The lease interval of a policy, in microseconds; 0 if its callers hold no leases.
+    #[inline]
+    pub(in crate::store::redis) fn interval(&self, policy: &Policy) -> u64 {
+        // The one branch of limits without leases.
+        if policy.lease_us() | self.default_us == 0 { 0 } else { self.leasable_interval(policy) }
+    }
+
+    fn leasable_interval(&self, policy: &Policy) -> u64 {
+        let own = policy.lease_us();
+        if own == 0 && matches!(policy.algorithm(), Algorithm::TokenBucket | Algorithm::SlidingWindowLog) {
+            // A refund of a leased bucket has no effect, which a default must not change behind the policy's back.
+            return 0;
+        }
+        if is_leasable(policy, self.instances()) {
+            return if own > 0 { own } else { self.default_us };
+        }
+        if own > 0 {
+            self.log_useless_lease(policy);
+        }
+        0
+    }
+
+    /// Logs once that a policy with a lease can never hold one.
+    #[cold]
+    fn log_useless_lease(&self, policy: &Policy) {
+        let bits = policy.state_id();
+        let word = &self.logged[usize::from((bits >> 6) as u8 & 15)];
+        let bit = 1u64 << (bits & 63);
+        if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            tracing::warn!(
+                policy = policy.name(),
+                "this limit never holds a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
+            );
+        }
+    }
+
+    /// Logs that a server's answer about a lease does not follow from its state, at most once a second.
+    #[cold]
+    pub(super) fn log_odd_answer(&self) {
+        if self.odd_answers.may_log() {
+            tracing::warn!(
+                "the server's answer about a lease does not follow from its state; it is not used"
+            );
+        }
+    }
+
+    fn digest(&self, check: &Check<'_>) -> u128 {
+        check.digest(&self.digest_key)
+    }
+
+    fn lock_shard(&self, digest: u128) -> MutexGuard<'_, Shard> {
+        // The upper half; the table uses the lower.
+        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
+        let bits = (digest >> 96) as usize;
+        self.shards[bits % SHARDS].lock()
+    }
+
+    /// The connection that serves a count whose leases are from `lane`.
+    pub(super) fn connection(&self, lane: u16) -> ConnectionId {
+        // Lanes are not removed.
+        self.lanes.present(usize::from(lane)).unwrap_or_default()
+    }
+
+    /// Admits a request of one limit, if as many units are held. Returns its outcome, and whether it is time for the next
+    /// lease.
+    pub(in crate::store::redis) fn take(&self, check: &Check<'_>, interval: u64) -> Option<(Outcome, bool)> {
+        let (digest, now) = (self.digest(check), self.now());
+        let mut shard = self.lock_shard(digest);
+        let Entry { heat, slot, .. } = shard.find(digest)?;
+        let Slot { count, origin } = &mut **slot.as_mut()?;
+        let terms = Terms { policy: check.policy(), interval, connection: self.connection(count.lane()) };
+        let mut effects = Effects::default();
+        let taken = count.take(terms, check.cost(), now, &mut effects);
+        if taken.is_some() {
+            heat.record(check.cost(), now, interval);
+        }
+        let wants_lease = taken.is_some_and(|taken| taken.wants_lease) && {
+            // Another request may consider the next one a little later, whatever comes of this.
+            count.delay_prefetch(now);
+            count.next_size(heat, self.instances(), now) > 0
+        };
+        self.give_backs.note(origin, effects);
+        Some((outcome(check, &taken?), wants_lease))
+    }
+
+    /// Records a request of `cost` units.
+    pub(super) fn record(&self, digest: u128, cost: u64, interval: u64, now: u64) {
+        let mut shard = self.lock_shard(digest);
+        if let Some(entry) = shard.find(digest) {
+            entry.interval = interval;
+            entry.heat.record(cost, now, interval);
+        } else if shard.has_room(now) {
+            let mut heat = Heat::default();
+            heat.record(cost, now, interval);
+            shard.next_sweep = shard.next_sweep.min(now + 2 * interval);
+            shard.table.insert_unique(hash(digest), Entry { digest, heat, interval, slot: None }, |entry| {
+                hash(entry.digest)
+            });
+        }
+    }
+
+    /// Changes a count, if there is one, and passes on what follows from that.
+    pub(super) fn change<R>(
+        &self,
+        digest: u128,
+        change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
+    ) -> Option<R> {
+        let mut shard = self.lock_shard(digest);
+        let Entry { heat, slot, .. } = shard.find(digest)?;
+        let Slot { count, origin } = &mut **slot.as_mut()?;
+        let mut effects = Effects::default();
+        let result = change(count, heat, self.connection(count.lane()), &mut effects);
+        self.give_backs.note(origin, effects);
+        Some(result)
+    }
+
+    /// The digest of a limit's count, and its terms.
+    pub(super) fn digest_of(&self, check: &Check<'_>) -> u128 {
+        self.digest(check)
+    }
+
+    /// A limit of a request that is about to be queued, if the answer is of use: callers that come once cost no more than
+    /// without leases.
+    pub(in crate::store::redis) fn target(&self, check: &Check<'_>, limit: usize) -> Option<LeaseTarget> {
+        let interval = self.interval(check.policy());
+        if interval == 0 {
+            return None;
+        }
+        let (digest, now) = (self.digest(check), self.now());
+        let is_warm = self
+            .lock_shard(digest)
+            .find(digest)
+            .is_some_and(|entry| entry.slot.is_some() || entry.heat.units(now, interval) >= WARM);
+        is_warm.then(|| LeaseTarget {
+            digest,
+            policy: check.policy().clone(),
+            interval,
+            bucket: change_bucket(check),
+            limit,
+        })
+    }
+
+    /// What to ask the server for in the call that is about to be written.
+    pub(super) fn lease_request(
+        &self,
+        target: &LeaseTarget,
+        connection: ConnectionId,
+        now: u64,
+    ) -> Option<LeaseRequest> {
+        let terms = Terms { policy: &target.policy, interval: target.interval, connection };
+        let instances = self.instances();
+        self.change(target.digest, |count, heat, _, effects| {
+            count.lease_request(terms, heat, instances, now, effects)
+        })
+        .flatten()
+    }
+
+    /// Notes the state of a count after a call, and the answer to a request for a lease.
+    #[allow(clippy::too_many_arguments, reason = "the instants of an answer")]
+    pub(super) fn settle(
+        &self,
+        target: &LeaseTarget,
+        key: &StateKey,
+        connection: ConnectionId,
+        state: State,
+        at: u64,
+        asked_at: u64,
+        now: u64,
+        lease: Option<(LeaseRequest, bool)>,
+    ) {
+        let terms = Terms { policy: &target.policy, interval: target.interval, connection };
+        let mut shard = self.lock_shard(target.digest);
+        // The heat may have been dropped meanwhile.
+        let Some(entry) = shard.find(target.digest) else { return };
+        let slot = entry.slot.get_or_insert_with(|| {
+            let origin = Origin::of(target, key.clone());
+            Box::new(Slot { count: Count::new(terms), origin })
+        });
+        let Slot { count, origin } = &mut **slot;
+        let mut effects = Effects::default();
+        match lease {
+            Some((request, is_granted)) => {
+                count.answer(request, connection, is_granted, state, at, asked_at, now, &mut effects);
+            }
+            None => count.tell(terms, state, at, asked_at, now, &mut effects),
+        }
+        self.give_backs.note(origin, effects);
+        drop(shard);
+        #[cfg(feature = "metrics")]
+        if let Some((request, true)) = lease {
+            crate::metrics::leased(request.units);
+        }
+        if lease.is_some() {
+            self.has_lease.notify_one();
+        }
+    }
+
+    /// Notes that a request for a lease got no answer.
+    pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
+        self.change(digest, |count, _, _, _| count.abandon(request));
+    }
+
+    /// Takes back the units of a charge. Returns false if the server has to refund them.
+    pub(in crate::store::redis) fn take_back(&self, charge: &crate::reservation::Charge<'_>) -> bool {
+        let check = charge.check();
+        let interval = self.interval(check.policy());
+        if interval == 0 {
+            return false;
+        }
+        if !accepts_refunds(check.policy()) {
+            return true;
+        }
+        let now = self.now();
+        let is_back = self.change(self.digest(&check), |count, _, connection, effects| {
+            let terms = Terms { policy: check.policy(), interval, connection };
+            count.take_back(terms, check.cost(), charge.at().as_micros(), now, effects)
+        });
+        is_back.unwrap_or(false)
+    }
+
+    /// Whether a refund can give a charge back to the server.
+    pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
+        accepts_refunds(check.policy()) || self.interval(check.policy()) == 0
+    }
+
+    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause until the next
+    /// sweep, and `None` when nothing is left to sweep.
+    pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
+        let (now, mut shortest, mut held) = (self.now(), None, 0);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.table.retain(|entry| {
+                if let Some(slot) = &mut entry.slot {
+                    let mut effects = Effects::default();
+                    let connection = self.connection(slot.count.lane());
+                    let is_idle = slot.count.sweep(connection, now, &mut effects);
+                    self.give_backs.note(&slot.origin, effects);
+                    held += slot.count.held();
+                    shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
+                    if is_idle && entry.is_cold(now) {
+                        entry.slot = None;
+                    }
+                }
+                entry.slot.is_some() || !entry.is_cold(now)
+            });
+        }
+        #[cfg(feature = "metrics")]
+        crate::metrics::lease_units_held(held);
+        #[cfg(not(feature = "metrics"))]
+        let _ = held;
+        shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
+    }
+
+    /// Gives back everything that is held, at the end of the process.
+    pub(in crate::store::redis) fn close(&self) {
+        let now = self.now();
+        for shard in &self.shards {
+            for entry in shard.lock().table.drain() {
+                if let Some(mut slot) = entry.slot {
+                    let mut effects = Effects::default();
+                    slot.count.close(self.connection(slot.count.lane()), now, &mut effects);
+                    self.give_backs.note(&slot.origin, effects);
+                }
+            }
+        }
+    }
+
+    /// Takes out the units that wait to be given back, as calls.
+    pub(in crate::store::redis) fn take_give_backs(
+        &self,
+        encoder: &Encoder,
+        is_cluster: bool,
+    ) -> Vec<GiveBackCall> {
+        self.give_backs.take(&self.lanes, encoder, is_cluster)
+    }
+
+    /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
+    pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
+        let checks = checks.iter().filter(|check| self.interval(check.policy()) > 0);
+        let digests: Vec<u128> = checks.map(|check| self.digest(check)).collect();
+        for &digest in &digests {
+            self.give_backs.forget(digest);
+            self.change(digest, |count, _, _, effects| count.begin_reset(effects));
+        }
+        ResetOnDrop { leases: Arc::clone(self), digests }
+    }
+
+    /// A group of one that held units admit.
+    pub(in crate::store::redis) fn take_one(
+        &self,
+        check: &Check<'_>,
+        interval: u64,
+    ) -> Option<(GroupOutcome, bool)> {
+        self.take(check, interval)
+            .map(|(outcome, wants_lease)| (GroupOutcome::from_one(outcome), wants_lease))
+    }
+}
+
+impl Shard {
+    #[inline]
+    fn find(&mut self, digest: u128) -> Option<&mut Entry> {
+        self.table.find_mut(hash(digest), |entry| entry.digest == digest)
+    }
+
+    /// Whether there is room for one more entry; makes room first if entries may have got cold.
+    fn has_room(&mut self, now: u64) -> bool {
+        if self.table.len() < MAX_PER_SHARD {
+            return true;
+        }
+        if now < self.next_sweep {
+            return false;
+        }
+        self.table.retain(|entry| entry.slot.is_some() || !entry.is_cold(now));
+        let intervals = self.table.iter().map(|entry| entry.interval);
+        self.next_sweep = now + intervals.min().unwrap_or(0) / 4;
+        self.table.len() < MAX_PER_SHARD
+    }
+}
+
+impl Entry {
+    fn is_cold(&self, now: u64) -> bool {
+        self.heat.units(now, self.interval) == 0
+    }
+}
+
+/// Ends a reset of counts when it is dropped. It travels with the command, and is dropped at its end.
+pub(in crate::store::redis) struct ResetOnDrop {
+    leases: Arc<Leases>,
+    digests: Vec<u128>,
+}
+
+impl Drop for ResetOnDrop {
+    fn drop(&mut self) {
+        for &digest in &self.digests {
+            self.leases.give_backs.forget(digest);
+            self.leases.change(digest, |count, _, _, effects| count.end_reset(effects));
+        }
+    }
+}
