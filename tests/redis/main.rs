@@ -7,6 +7,7 @@ mod client;
 mod denial_cache;
 mod expiry;
 mod foreign_values;
+mod leases;
 mod log_bounds;
 mod scripts;
 mod tampered;

@@ -33,6 +33,7 @@ pub mod contention;
 pub mod demo;
 pub mod flapping;
 pub mod flood;
+pub mod lessees;
 pub mod load;
 pub mod log;
 pub mod noise;

@@ -333,10 +333,7 @@ impl Count {
         if let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == part.lease) {
             lease.put_back(&self.policy, part.id, now);
             self.trim(now, effects);
-        } else if part.back.connection == self.connection
-            && part.lease >= self.first_valid
-            && is_worth_giving_back(&self.policy, part.use_by, 0)
-        {
+        } else if part.lease >= self.first_valid && is_worth_giving_back(&self.policy, part.use_by, 0) {
             effects.give_backs.push(part.back);
             effects.tally[1] += part.units;
         } else {

@@ -374,6 +374,8 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
     let request = pair.request(30, 0);
     pair.count.begin_reset(&mut pair.effects);
     assert!(!pair.take(1, MS));
+    pair.count.sweep(CONNECTION, INTERVAL + 1, &mut pair.effects);
+    assert_eq!(pair.give_backs(), []);
     assert!(pair.charge(30, MS));
     pair.answer(request, true, 0, MS, MS);
     pair.count.put_back(&parts[0], MS, &mut pair.effects);

@@ -1,0 +1,283 @@
+//! Leases: a hot caller is decided in the process, and the count on the server is exact.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, PolicyBuilder, RateLimiter, RedisStoreBuilder};
+use tests::clock_at_start;
+use tests::redis::{Server, server};
+
+const LEASE: Duration = Duration::from_millis(100);
+
+fn builder(key: &'static str, max: u64) -> PolicyBuilder {
+    Policy::builder(key).max(max).window(Duration::from_secs(60)).on_error(OnError::Deny).lease(LEASE)
+}
+
+/// Every algorithm of which callers hold leases.
+fn policies(key: &'static str, max: u64) -> [Policy; 4] {
+    let builder = || builder(key, max);
+    [
+        builder().algorithm(Algorithm::FixedWindow).build(),
+        builder().build(),
+        builder().sub_windows(60).build(),
+        builder().algorithm(Algorithm::TokenBucket).build(),
+    ]
+}
+
+fn store(server: &Server, clock: &FakeClock) -> RedisStoreBuilder {
+    server.builder_at(clock)
+}
+
+fn limiter(server: &Server, clock: &FakeClock) -> RateLimiter {
+    RateLimiter::new(store(server, clock).build().unwrap())
+}
+
+/// The number of calls to the server's scripts.
+async fn script_calls(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+/// Makes requests of `cost` units until one is denied, `most` at most. Returns how many passed.
+async fn pass(limiter: &RateLimiter, policy: &Policy, caller: &str, cost: u64, most: u64) -> u64 {
+    for passed in 0..most {
+        if !limiter.check_n(policy, caller, cost).await.unwrap().is_allowed() {
+            return passed;
+        }
+    }
+    most
+}
+
+/// Waits until the server's count leaves `units`, as seen by a limiter without leases.
+async fn leaves(limiter: &RateLimiter, policy: &Policy, units: u64) -> bool {
+    for _ in 0..2_000 {
+        if limiter.peek(policy, "a").await.unwrap().remaining() == units {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_hot_caller_takes_few_calls_and_what_it_does_not_use_is_given_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("few", 10_000) {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(limiter.peek(&policy, "a").await.unwrap().remaining(), 10_000);
+        let before = script_calls(&server).await;
+        assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 2_000);
+        let calls = script_calls(&server).await - before;
+        assert!(calls <= 40, "{}: {calls} calls", policy.algorithm());
+        // Nothing comes for an interval.
+        clock.advance(LEASE);
+        if policy.algorithm() == Algorithm::TokenBucket {
+            clock.advance(Duration::from_secs(60));
+            assert!(leaves(&limiter, &policy, 10_000).await);
+        } else {
+            assert!(leaves(&limiter, &policy, 8_000).await, "{}", policy.algorithm());
+        }
+    }
+}
+
+#[tokio::test]
+async fn exactly_the_limit_passes_in_a_window() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in &policies("exact", 1_000)[..3] {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, 1_000, "{}", policy.algorithm());
+        assert_eq!(pass(&limiter, policy, "b", 7, 2_000).await, 142, "{}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
+async fn several_stores_together_pass_exactly_the_limit_and_never_more() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("several", 2_000) {
+        let instances = NonZeroU32::new(3).unwrap();
+        let limiters: Vec<RateLimiter> = (0..3)
+            .map(|_| {
+                RateLimiter::builder(store(&server, &clock).build().unwrap()).instances(instances).build()
+            })
+            .collect();
+        let mut passed = 0;
+        for round in 0..4_000 {
+            let outcome = limiters[round % 3].check(&policy, "a").await.unwrap();
+            passed += u64::from(outcome.is_allowed());
+        }
+        let least = if policy.algorithm() == Algorithm::TokenBucket { 1_900 } else { 2_000 };
+        assert!((least..=2_000).contains(&passed), "{}: {passed}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
+async fn held_units_are_found_without_awaiting() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("now", 10_000) {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "a cold caller");
+        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
+        let outcome = limiter.try_check(&policy, "a").unwrap().expect("units are held");
+        assert!(outcome.is_allowed());
+        assert_eq!((outcome.limit(), outcome.cost()), (10_000, 1));
+        // One process, and the time stands still: what the server left, and what is held.
+        let lost = if policy.algorithm() == Algorithm::TokenBucket { 5 } else { 0 };
+        assert!((9_949 - lost..=9_949).contains(&outcome.remaining()), "{}", outcome.remaining());
+        let group = [Check::new(&policy, "a"), Check::new(&policy, "b")];
+        assert_eq!(limiter.try_check_all(&group).unwrap(), None, "of the other caller nothing is held");
+    }
+}
+
+#[tokio::test]
+async fn in_a_group_the_hot_limit_is_taken_from_a_lease_and_put_back_on_a_denial() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let plain = limiter(&server, &clock);
+    for (number, policy) in policies("all", 10_000)[..3].iter().enumerate() {
+        let limiter = limiter(&server, &clock);
+        let few = Policy::builder("few").max(40).window(Duration::from_secs(60)).build();
+        let before = plain.peek(policy, "a").await.unwrap().remaining();
+        let (mut passed, mut denied) = (0, 0);
+        for round in 0..300 {
+            let user = format!("user {number} {}", round % 3);
+            let group = [Check::new(policy, "a").with_cost(3), Check::new(&few, &user)];
+            let outcome = limiter.check_all(&group).await.unwrap();
+            assert_eq!(outcome.outcomes().len(), 2);
+            if outcome.is_allowed() {
+                passed += 1;
+                assert_eq!(outcome.outcomes()[1].remaining(), 39 - round / 3);
+            } else {
+                denied += 1;
+                assert!(outcome.outcomes()[0].is_allowed() && !outcome.outcomes()[1].is_allowed());
+                assert!(outcome.retry_after().is_some());
+            }
+        }
+        assert_eq!((passed, denied), (120, 180));
+        clock.advance(LEASE);
+        assert!(leaves(&plain, policy, before - 3 * 120).await, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn a_reset_takes_effect_at_once_whatever_is_held() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in &policies("reset", 1_000)[..3] {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, policy, "a", 1, 300).await, 300);
+        assert!(limiter.try_check(policy, "a").unwrap().is_some());
+        limiter.reset(policy, "a").await.unwrap();
+        assert_eq!(limiter.try_check(policy, "a").unwrap(), None);
+        assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, 1_000, "{}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
+async fn a_refund_goes_to_the_lease_and_of_a_bucket_nowhere() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("refund", 1_000) {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, &policy, "a", 1, 100).await, 100);
+        let before = script_calls(&server).await;
+        let group = [Check::new(&policy, "a").with_cost(2)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        let with = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        let after = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
+        let back = if policy.algorithm() == Algorithm::TokenBucket { 0 } else { 2 };
+        assert_eq!(after, with - 1 + back, "{}", policy.algorithm());
+        assert!(script_calls(&server).await <= before + 1, "at most a prefetch");
+        if policy.algorithm() != Algorithm::TokenBucket {
+            // The rest of the window, without the two.
+            assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 1_000 - 102);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_new_connection_voids_what_is_held() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("lost", 10_000) {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
+        assert!(limiter.try_check(&policy, "a").unwrap().is_some());
+        server.kill_clients();
+        let mut is_void = false;
+        for _ in 0..1_000 {
+            is_void = is_void || limiter.try_check(&policy, "a").unwrap().is_none();
+            if is_void && limiter.check(&policy, "a").await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(is_void, "{}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
+async fn a_lease_under_another_max_is_given_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let plain = limiter(&server, &clock);
+    let (large, small) = (builder("max", 1_000).build(), builder("max", 200).build());
+    let limiter = limiter(&server, &clock);
+    assert_eq!(pass(&limiter, &large, "a", 1, 150).await, 150);
+    // The first request under the other `max` finds no lease, and gives back what is held; then fifty are left.
+    let passed = pass(&limiter, &small, "a", 1, 1_000).await;
+    assert!(passed <= 50, "{passed}");
+    clock.advance(LEASE);
+    assert!(leaves(&plain, &large, 1_000 - 150 - passed).await);
+}
+
+#[tokio::test]
+async fn a_default_lease_is_for_windows_only() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = RateLimiter::new(store(&server, &clock).default_lease(LEASE).build().unwrap());
+    for &algorithm in Algorithm::ALL {
+        let policy = Policy::builder("default").algorithm(algorithm).max(1_000).build();
+        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
+        let is_leased = limiter.try_check(&policy, "a").unwrap().is_some();
+        let expected = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindowCounter);
+        assert_eq!(is_leased, expected, "{algorithm}");
+    }
+    for lease in [Duration::ZERO, Duration::from_micros(10_000_001), Duration::from_nanos(1)] {
+        let error = store(&server, &clock).default_lease(lease).build().unwrap_err();
+        assert!(error.to_string().contains("default_lease"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_too_small_for_leases_is_decided_by_the_server() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = limiter(&server, &clock);
+    let small = builder("small", 15).build();
+    let short = builder("short", 1_000).window(Duration::from_millis(480)).sub_windows(10).build();
+    for policy in [small, short] {
+        // Loads the script.
+        assert!(limiter.check(&policy, "b").await.unwrap().is_allowed());
+        let before = script_calls(&server).await;
+        assert_eq!(pass(&limiter, &policy, "a", 1, 15).await, 15);
+        assert_eq!(script_calls(&server).await - before, 15, "{}", policy.key());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_store_gives_back_what_it_holds() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let plain = limiter(&server, &clock);
+    for policy in &policies("drop", 1_000)[..3] {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, policy, "a", 1, 100).await, 100);
+        drop(limiter);
+        assert!(leaves(&plain, policy, 900).await, "{}", policy.algorithm());
+    }
+}

@@ -1,0 +1,147 @@
+//! Several processes that hold leases of the same counts: what the processes and the tests that start them agree on, and the
+//! replay of everything that they admitted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use ratelimit_core::store::toolkit::{Mode, State};
+use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore, Timestamp};
+
+/// Callers under each policy.
+pub const CALLERS: usize = 2;
+
+/// The lease of every policy.
+pub const LEASE: Duration = Duration::from_millis(100);
+
+/// The policies: `max` units a second.
+pub fn policies(max: u64) -> Vec<Policy> {
+    let builder = |key| -> PolicyBuilder {
+        Policy::builder(key).max(max).window(Duration::from_secs(1)).on_error(OnError::Deny).lease(LEASE)
+    };
+    vec![
+        builder("lessees-fixed").algorithm(Algorithm::FixedWindow).build(),
+        builder("lessees-two").build(),
+        builder("lessees-ten").sub_windows(10).build(),
+        builder("lessees-bucket").algorithm(Algorithm::TokenBucket).build(),
+        builder("lessees-small-bucket").algorithm(Algorithm::TokenBucket).burst(max / 5).build(),
+    ]
+}
+
+/// The name of a caller.
+pub fn caller(number: usize) -> String {
+    format!("caller {number}")
+}
+
+/// A limiter of one of `processes`.
+pub fn limiter(url: &str, processes: u32) -> RateLimiter {
+    let store = RedisStore::builder(url).build().unwrap();
+    RateLimiter::builder(store).instances(NonZeroU32::new(processes).unwrap()).build()
+}
+
+/// One admitted request of one unit, in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Use {
+    /// Instant of the use, by the server's clock, in microseconds.
+    pub at: u64,
+    /// The policy and the caller.
+    pub count: u16,
+    /// Whether held units admitted it.
+    pub is_leased: bool,
+}
+
+impl Use {
+    pub fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.at.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.count.to_le_bytes());
+        bytes[10] = u8::from(self.is_leased);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let at = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        Self { at, count: u16::from_le_bytes([bytes[8], bytes[9]]), is_leased: bytes[10] == 1 }
+    }
+}
+
+/// What the files of all processes say, without a last entry that was cut off.
+pub fn read_uses(folder: &Path) -> Vec<Use> {
+    let mut uses = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        uses.extend(bytes.chunks_exact(16).map(Use::decode));
+    }
+    uses.sort_unstable();
+    uses
+}
+
+/// Uses that the pure rule would not have admitted, each tried at its own instant on a fresh state.
+pub fn replay(policies: &[Policy], uses: &[Use]) -> Vec<Use> {
+    let mut states: BTreeMap<u16, State> = BTreeMap::new();
+    let mut over = Vec::new();
+    for one in uses {
+        let policy = &policies[usize::from(one.count) / CALLERS];
+        let state = states.entry(one.count).or_insert_with(|| State::new(policy));
+        let outcome = state.decide(policy, 1, Timestamp::from_micros(one.at), Mode::Check);
+        if !outcome.is_allowed() {
+            over.push(*one);
+        }
+    }
+    over
+}
+
+/// A process that holds leases; see `bin/lessee.rs`.
+#[derive(Debug)]
+pub struct Lessee {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Lessee {
+    /// Starts one of `processes`, which notes its uses in `folder` in files whose names begin with `name`.
+    pub fn start(program: &str, url: &str, folder: &Path, name: &str, processes: u32, max: u64) -> Self {
+        let file: PathBuf = folder.join(name);
+        let mut child = Command::new(program)
+            .args([url, file.to_str().unwrap(), &processes.to_string(), &max.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let mut lessee = Self { child, input, output };
+        assert_eq!(lessee.line(), "ready");
+        lessee
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+
+    /// Ends the process at once, as a crash does.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends the process in order. Returns its number of decisions.
+    pub fn stop(mut self) -> u64 {
+        self.input.write_all(b"stop\n").unwrap();
+        let decisions = self.line().parse().unwrap();
+        assert!(self.child.wait().unwrap().success());
+        decisions
+    }
+}
