@@ -10,6 +10,7 @@
 
 use std::time::{Duration, Instant};
 
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tempfile::TempDir;
 use tests::lessees::{CALLERS, Lessee, policies, read_uses, replay};
 use tests::random::Random;
@@ -80,4 +81,148 @@ fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
 fn read_uses_size(folder: &TempDir) -> u64 {
     let files = std::fs::read_dir(folder.path()).unwrap();
     files.map(|file| file.unwrap().metadata().unwrap().len() / 16).sum()
+}
+
+fn leased(key: &'static str, algorithm: Algorithm) -> Policy {
+    let builder = Policy::builder(key).algorithm(algorithm).max(10_000).window(Duration::from_secs(60));
+    builder.on_error(OnError::Deny).lease(Duration::from_millis(100)).build()
+}
+
+/// Makes a caller hot.
+async fn heat(limiter: &RateLimiter, policy: &Policy, caller: &str) {
+    for _ in 0..400 {
+        assert!(limiter.check(policy, caller).await.unwrap().is_allowed());
+    }
+}
+
+/// The units that held units admit at once.
+fn held(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
+    let admits =
+        |_: &u64| limiter.try_check(policy, caller).unwrap().is_some_and(|outcome| outcome.is_allowed());
+    (0..).take_while(admits).count() as u64
+}
+
+async fn until_ready(limiter: &RateLimiter) {
+    let began = Instant::now();
+    while limiter.peek(&leased("ready", Algorithm::FixedWindow), "a").await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(20), "the store does not come back");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+const LEASABLE: [Algorithm; 3] =
+    [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket];
+
+#[tokio::test]
+async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_connection() {
+    for algorithm in LEASABLE {
+        let Some(mut server) = server() else { return };
+        let limiter = tests::lessees::limiter(&server.url(), 1);
+        let policy = leased("killed", algorithm);
+        until_ready(&limiter).await;
+        heat(&limiter, &policy, "a").await;
+        server.kill();
+        let bridged = held(&limiter, &policy, "a");
+        assert!(limiter.check(&policy, "a").await.is_err(), "fails closed without units");
+        // Made hot again on the next server, which is killed before anything of it is used.
+        server.restart();
+        until_ready(&limiter).await;
+        heat(&limiter, &policy, "a").await;
+        let before = limiter.try_check(&policy, "a").unwrap().is_some();
+        server.restart();
+        until_ready(&limiter).await;
+        let after = held(&limiter, &policy, "a");
+        report(&format!(
+            "{algorithm}: {bridged} admitted while Redis was gone, {after} by old units on the next one"
+        ));
+        assert!(bridged > 0 && before);
+        assert_eq!(after, 0, "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_bridged_for_a_second_at_most() {
+    let Some(server) = server() else { return };
+    let limiter = tests::lessees::limiter(&server.url(), 1);
+    let policy = leased("hung", Algorithm::FixedWindow);
+    until_ready(&limiter).await;
+    heat(&limiter, &policy, "a").await;
+    assert!(limiter.try_check(&policy, "a").unwrap().is_some());
+    server.signal("STOP");
+    let (hung, mut last) = (Instant::now(), Duration::ZERO);
+    while hung.elapsed() < Duration::from_millis(1_500) {
+        // Slowly, so that units are left as long as they may be used.
+        if limiter.try_check(&policy, "a").unwrap().is_some() {
+            last = hung.elapsed();
+        }
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    server.signal("CONT");
+    report(&format!("a hung server: the last held unit was used {last:?} after"));
+    assert!(last <= Duration::from_secs(1), "{last:?}");
+}
+
+#[tokio::test]
+async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
+    for (name, by) in
+        [("an hour on", 3_600_000_000i64), ("an hour back", -3_600_000_000), ("50 ms on", 50_000)]
+    {
+        for algorithm in LEASABLE {
+            let Some(mut clocked) = tests::clock::clocked_server() else { return };
+            let limiter = tests::lessees::limiter(&clocked.server.url(), 1);
+            let (policy, other) = (leased("set", algorithm), leased("other", Algorithm::FixedWindow));
+            until_ready(&limiter).await;
+            heat(&limiter, &other, "b").await;
+            heat(&limiter, &policy, "a").await;
+            clocked.ahead(by);
+            assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "not seen yet");
+            // Any answer about a hot caller shows it. The cost is more than any lease.
+            assert!(limiter.check_n(&other, "b", 3_000).await.is_ok());
+            let after = held(&limiter, &policy, "a");
+            assert_eq!(after, 0, "{name}, {algorithm}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_costs_its_units_until_their_window_is_over() {
+    const MAX: u64 = 4_000;
+    let Some(server) = server() else { return };
+    let folder = TempDir::new().unwrap();
+    let lessee = Lessee::start(LESSEE, &server.url(), folder.path(), "1", 1, MAX);
+    assert!(tests::within(Duration::from_secs(20), || read_uses_size(&folder) > 20_000));
+    lessee.kill();
+    let limiter = tests::lessees::limiter(&server.url(), 1);
+    until_ready(&limiter).await;
+    // Two windows of the counter, and a refill of the bucket.
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    for policy in policies(MAX) {
+        for number in 0..CALLERS {
+            let left = limiter.peek(&policy, tests::lessees::caller(number)).await.unwrap().remaining();
+            assert_eq!(left, policy.capacity(), "{}", policy.key());
+        }
+    }
+}
+
+/// The master is lost, and with it what its replica had not seen. Leases of the old master are void on the new one.
+#[tokio::test]
+async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
+    let Some(mut sentinels) = tests::sentinel::sentinels().await else { return };
+    let limiter = tests::lessees::limiter(&sentinels.url(), 1);
+    let policy = leased("promoted", Algorithm::FixedWindow);
+    until_ready(&limiter).await;
+    heat(&limiter, &policy, "a").await;
+    sentinels.master.kill();
+    let bridged = held(&limiter, &policy, "a");
+    let began = Instant::now();
+    while limiter.check(&policy, "b").await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no server was promoted");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let after = held(&limiter, &policy, "a");
+    report(&format!(
+        "failover: {bridged} by held units until the loss was noticed, {after} after the promotion, {:.1} s later",
+        began.elapsed().as_secs_f64()
+    ));
+    assert_eq!(after, 0);
 }
