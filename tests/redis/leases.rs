@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, PolicyBuilder, RateLimiter, RedisStoreBuilder};
+use ratelimit_core::{
+    Algorithm, Check, Mode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStoreBuilder,
+};
 use tests::clock_at_start;
 use tests::redis::{Server, server};
 
@@ -279,5 +281,56 @@ async fn a_dropped_store_gives_back_what_it_holds() {
         assert_eq!(pass(&limiter, policy, "a", 1, 100).await, 100);
         drop(limiter);
         assert!(leaves(&plain, policy, 900).await, "{}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
+async fn a_limit_with_a_block_is_leased_below_its_limit_and_a_block_drops_its_leases() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let block = Duration::from_secs(600);
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
+        let policy = builder("block", 1_000).algorithm(algorithm).block(block).build();
+        let (limiter, other) = (limiter(&server, &clock), limiter(&server, &clock));
+        assert_eq!(pass(&limiter, &policy, "a", 1, 500).await, 500);
+        assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "{algorithm}");
+        // A lease that does not fit is no denial: the caller is not blocked.
+        assert_eq!(pass(&limiter, &policy, "a", 100, 3).await, 3);
+        assert_eq!(pass(&limiter, &policy, "a", 1, 30).await, 30, "{algorithm}");
+        // Another process has the caller blocked, which this one learns from its next answer.
+        while other.check_n(&policy, "a", 40).await.unwrap().is_allowed() {}
+        assert!(!limiter.check_n(&policy, "a", 100).await.unwrap().is_allowed(), "{algorithm}");
+        let outcome = limiter.check(&policy, "a").await.unwrap();
+        assert_eq!((outcome.is_allowed(), outcome.retry_after()), (false, Some(block)), "{algorithm}");
+        limiter.reset(&policy, "a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_limit_is_leased_and_denies_nothing() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let limiter = limiter(&server, &clock);
+        let shadow = builder("shadow", 100).algorithm(algorithm).mode(Mode::Shadow).build();
+        let enforced = builder("beside", 10_000).algorithm(algorithm).build();
+        let (mut fits, mut would_deny, mut leased) = (0, 0, 0);
+        for _ in 0..300 {
+            let group = [Check::new(&shadow, "a").with_cost(2), Check::new(&enforced, "a")];
+            let now = limiter.try_check_all(&group).unwrap();
+            leased += u64::from(now.is_some());
+            let outcome = match now {
+                Some(outcome) => outcome,
+                None => limiter.check_all(&group).await.unwrap(),
+            };
+            assert!(outcome.is_allowed() && outcome.outcomes()[0].is_shadow());
+            fits += u64::from(!outcome.outcomes()[0].would_deny());
+            would_deny += u64::from(outcome.outcomes()[0].would_deny());
+        }
+        assert_eq!((fits, would_deny), (50, 250), "{algorithm}");
+        assert!(leased > 10, "{algorithm}: {leased}");
+        clock.advance(LEASE);
+        let plain = server.uncached_limiter_at(&clock);
+        assert!(leaves(&plain, &enforced, 10_000 - 300).await);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use ratelimit_core::store::toolkit::{Mode, State};
+use ratelimit_core::store::toolkit::{Operation, State};
 use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore, Timestamp};
 
 /// Callers under each policy.
@@ -87,7 +87,7 @@ pub fn replay(policies: &[Policy], uses: &[Use]) -> Vec<Use> {
     for one in uses {
         let policy = &policies[usize::from(one.count) / CALLERS];
         let state = states.entry(one.count).or_insert_with(|| State::new(policy));
-        let outcome = state.decide(policy, 1, Timestamp::from_micros(one.at), Mode::Check);
+        let outcome = state.decide(policy, 1, Timestamp::from_micros(one.at), Operation::Check);
         if !outcome.is_allowed() {
             over.push(*one);
         }
