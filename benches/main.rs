@@ -17,8 +17,8 @@ use benches::children::Programs;
 use benches::machine;
 use benches::report::Report;
 use benches::sections::{
-    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, log, micro, overload, redis_memory,
-    server_cost, throughput,
+    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, lease, log, micro, overload,
+    redis_memory, server_cost, throughput,
 };
 use benches::server::{self, Server};
 use benches::settings::Settings;
@@ -93,6 +93,7 @@ fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>>
         sections.push(("throughput", Box::new(|report| throughput::run(bench, servers, report))));
         sections.push(("latency", Box::new(|report| latency::run(bench, servers, report))));
         sections.push(("actix", Box::new(|report| actix::run(bench, servers, report))));
+        sections.push(("lease", Box::new(|report| lease::run(bench, servers, report))));
         sections.push(("overload", Box::new(|report| overload::run(bench, servers, report))));
         sections.push(("redis-memory", Box::new(|report| redis_memory::run(bench, servers, report))));
         sections.push(("server-cost", Box::new(|report| server_cost::run(bench, servers, report))));

@@ -7,6 +7,7 @@ pub mod handlers;
 pub mod heap;
 pub mod in_memory;
 pub mod latency;
+pub mod lease;
 pub mod log;
 pub mod micro;
 pub mod overload;

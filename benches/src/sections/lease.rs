@@ -1,0 +1,229 @@
+//! Leases: hot callers below their limit, decided in the process.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ratelimit_actix::{Algorithm, MemoryStore, Policy, PolicyBuilder, RateLimiter, RedisStore};
+
+use super::throughput::{self, OURS, costs, faster};
+use super::{Bench, compare, contender, rival, two_windows};
+use crate::caller::{Caller, Callers};
+use crate::drive::{Decider, Load, Yield, drive};
+use crate::ours;
+use crate::random::Random;
+use crate::report::{Goal, Report, Row};
+use crate::rivals::Way;
+use crate::rounds::{Variant, find, take_turns};
+use crate::server::Server;
+use crate::spread::{Spread, short};
+use crate::table::Table;
+
+const LEASE: Duration = Duration::from_millis(100);
+const LEASED: &str = "ours, leased";
+const MEMORY: &str = "ours, in memory";
+/// Processes among which callers of the rows about calls are divided.
+const PROCESSES: u32 = 4;
+
+fn leased(max: u64) -> PolicyBuilder {
+    Policy::builder("leased").max(max).window(Duration::from_secs(1)).lease(LEASE)
+}
+
+/// Our limiter with leases. A denial is no error here: the load is a share of the limit in the mean only.
+#[derive(Clone, Debug)]
+struct Leased {
+    limiter: RateLimiter,
+    policy: Arc<Policy>,
+    denied: Arc<AtomicU64>,
+}
+
+impl Leased {
+    fn new(url: &str, policy: Policy) -> Self {
+        Self { limiter: ours::connect(url), policy: Arc::new(policy), denied: Arc::default() }
+    }
+}
+
+impl Decider for Leased {
+    async fn decide(&self, caller: Caller) -> bool {
+        let outcome = self.limiter.check(&self.policy, caller).await.unwrap();
+        assert!(!outcome.is_degraded(), "decided without Redis");
+        self.denied.fetch_add(u64::from(!outcome.is_allowed()), Ordering::Relaxed);
+        true
+    }
+}
+
+/// Measures and reports.
+pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    report.section("Leases: hot callers below their limit");
+    report.text(
+        "A limit with `lease = \"100ms\"`: the process charges units of a hot caller ahead, and decides by them without a round \
+         trip. Warm: each caller has been seen before. The limit is such that the load is 0.8 of it.",
+    );
+    for (callers, goals) in [(1000, &[(Way::Lean, 6.0), (Way::Incr, 4.0)][..]), (1, &[(Way::Lean, 15.0)])] {
+        duel(bench, servers, callers, goals, report);
+    }
+    warm(bench, servers, report);
+    calls(bench, servers, report);
+}
+
+/// 512 tasks over some callers, against a script and a command for each decision.
+fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, goals: &[(Way, f64)], report: &mut Report) {
+    servers[0].flush();
+    let url = servers[0].url();
+    // What it makes without a limit in sight, and from that the limit of which this is 0.8.
+    let load = Load { tasks: 512, callers: Callers { population: 0, number }, span: bench.settings.span };
+    let free = Leased::new(&url, leased(1_000_000_000_000).build());
+    let _ = drive(&bench.runtime, &free, servers, load);
+    let rate = drive(&bench.runtime, &free, servers, load).per_second;
+    let max = (rate / number as f64 / 0.8) as u64;
+    let decider = Leased::new(&url, leased(max.max(64)).build());
+    let denied = Arc::clone(&decider.denied);
+    let mut variants: Vec<Variant<'_, Yield>> = [Way::Incr, Way::Lean]
+        .iter()
+        .map(|&way| {
+            let load = move || throughput::load(bench, 512, number);
+            contender(bench, servers, way.name(), rival(bench, servers, way), load)
+        })
+        .collect();
+    let plain = move || throughput::load(bench, 512, number);
+    variants.push(contender(bench, servers, OURS, two_windows(&url), plain));
+    variants.push(contender(bench, servers, LEASED, decider, move || load));
+    let measured = take_turns(bench.settings.goal_rounds, variants);
+    report
+        .text(&format!("512 tasks over {number} callers, at most {} a second for each:", short(max as f64)));
+    report.table(&costs(&measured));
+    report.text(&format!("Of the leased decisions {} were denials.", denied.load(Ordering::Relaxed)));
+    for &(way, least) in goals {
+        let ratio = faster(find(&measured, LEASED), find(&measured, way.name()));
+        let what = format!("{number} callers, against {}", way.name());
+        report.goal(Goal::at_least(Row::Lease, what, least, " ×", ratio));
+    }
+}
+
+/// One warm caller, one check after the other; and the first request of a caller, which takes a round trip.
+fn warm(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    servers[0].flush();
+    let checks = bench.settings.micro_times.max(2_000);
+    let memory = RateLimiter::new(MemoryStore::new());
+    let redis = ours::connect(&servers[0].url());
+    let policy = leased(1_000_000_000).build();
+    let block = |limiter: RateLimiter, policy: Policy| {
+        move || {
+            let (limiter, policy) = (limiter.clone(), policy.clone());
+            let task = bench.runtime.spawn(async move {
+                let mut times = Vec::with_capacity(checks as usize);
+                for _ in 0..checks {
+                    let start = Instant::now();
+                    assert!(limiter.check(&policy, "hot").await.unwrap().is_allowed());
+                    times.push(start.elapsed().as_nanos() as f64);
+                }
+                Spread::of(times).median
+            });
+            bench.runtime.block_on(task).unwrap()
+        }
+    };
+    let first = {
+        let (limiter, policy) = (redis.clone(), policy.clone());
+        move || {
+            let (limiter, policy) = (limiter.clone(), policy.clone());
+            let task = bench.runtime.spawn(async move {
+                let mut times = Vec::new();
+                for number in 0..50u64 {
+                    let caller = Caller::new(u16::MAX, number ^ Random::default().next());
+                    let start = Instant::now();
+                    assert!(limiter.check(&policy, caller).await.unwrap().is_allowed());
+                    times.push(start.elapsed().as_nanos() as f64);
+                }
+                Spread::of(times).median
+            });
+            bench.runtime.block_on(task).unwrap()
+        }
+    };
+    let variants = vec![
+        Variant::new(MEMORY, block(memory, policy.clone())),
+        Variant::new(LEASED, block(redis, policy)),
+        Variant::new("ours, first request of a caller", first),
+    ];
+    let measured = take_turns(bench.settings.goal_rounds.max(3) * 3, variants);
+    report.text("Median of a block of checks of one warm caller, one after the other, with two readings of a clock each:");
+    report.table(&compare(&measured, MEMORY, "p50 ns"));
+    let ratio = Spread::ratio(&find(&measured, LEASED).rounds, &find(&measured, MEMORY).rounds);
+    report.goal(Goal::at_most(Row::Lease, "p50 of a warm caller", 3.0, " × the in-memory check", ratio));
+}
+
+/// Calls of the server for a request, four processes at nine tenths of the limit.
+fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    let algorithms = [
+        ("fixed window", Algorithm::FixedWindow, 2.0, 9.0),
+        ("two windows", Algorithm::SlidingWindowCounter, 4.0, 17.0),
+        ("token bucket", Algorithm::TokenBucket, 2.0, 7.0),
+    ];
+    report.text(&format!(
+        "Script calls a request: {PROCESSES} stores with connections of their own, as of as many processes, at random times, \
+         0.9 of the limit, for {} windows of a second. Give-backs are counted:",
+        bench.settings.windows
+    ));
+    let mut table = Table::new(["what", "limit/s", "requests", "denied", "script calls", "calls a request"]);
+    for (name, algorithm, at_5000, at_1000) in algorithms {
+        for (max, most) in [(5_000, at_5000), (1_000, at_1000)] {
+            servers[0].flush();
+            let policy = Arc::new(leased(max).algorithm(algorithm).build());
+            let before = servers[0].script_calls();
+            let lasts = Duration::from_secs(1) * bench.settings.windows;
+            let (requests, denied) = bench.runtime.block_on(async {
+                let processes = (0..PROCESSES).map(|_| {
+                    let store = RedisStore::builder(&servers[0].url()).build().unwrap();
+                    let instances = NonZeroU32::new(PROCESSES).expect("not 0");
+                    let limiter = RateLimiter::builder(store).instances(instances).build();
+                    let rate = 0.9 * max as f64 / f64::from(PROCESSES);
+                    tokio::spawn(requests(ours::ready(limiter), Arc::clone(&policy), rate, lasts))
+                });
+                let (mut requests, mut denied) = (0, 0);
+                for process in processes.collect::<Vec<_>>() {
+                    let (made, refused) = process.await.unwrap();
+                    (requests, denied) = (requests + made, denied + refused);
+                }
+                (requests, denied)
+            });
+            let calls = servers[0].script_calls() - before;
+            let share = 100.0 * calls as f64 / requests as f64;
+            let cells = [name.to_owned(), max.to_string(), requests.to_string(), denied.to_string()];
+            table.row(cells.into_iter().chain([calls.to_string(), format!("{share:.1} %")]));
+            let what = format!("calls a request, {name}, {max}/s");
+            let measured = format!("{share:.1} %");
+            report.goal(Goal::new(Row::Lease, what, format!("≤ {most} %"), measured, share <= most));
+        }
+    }
+    report.table(&table);
+}
+
+/// Requests of one process at random times; how many, and how many of them were denied.
+async fn requests(limiter: RateLimiter, policy: Arc<Policy>, rate: f64, lasts: Duration) -> (u64, u64) {
+    let (mut random, mut due, start) = (Random::default(), 0.0, Instant::now());
+    let (mut made, mut denied) = (0, 0);
+    let mut waiting = tokio::task::JoinSet::new();
+    while due < lasts.as_secs_f64() {
+        due += random.wait() / rate;
+        let wait = Duration::from_secs_f64(due).saturating_sub(start.elapsed());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        made += 1;
+        match limiter.try_check(&policy, "hot").unwrap() {
+            Some(outcome) => denied += u64::from(!outcome.is_allowed()),
+            // Later requests do not wait for its answer.
+            None => {
+                let (limiter, policy) = (limiter.clone(), Arc::clone(&policy));
+                waiting.spawn(async move { limiter.check(&policy, "hot").await.unwrap().is_allowed() });
+            }
+        }
+        while let Some(is_allowed) = waiting.try_join_next() {
+            denied += u64::from(!is_allowed.unwrap());
+        }
+    }
+    while let Some(is_allowed) = waiting.join_next().await {
+        denied += u64::from(!is_allowed.unwrap());
+    }
+    (made, denied)
+}
