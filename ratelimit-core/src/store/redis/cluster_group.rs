@@ -152,7 +152,7 @@ impl GroupClient {
         let guard = self.denials.invalidate_on_drop(std::slice::from_ref(check));
         let limit = LimitArg::overdrawn(self.encoder.key_format.key(check), check);
         let request = Request { operation: Operation::Overdraw, limits: smallvec![limit] };
-        let reply = self.client.submit(request, deadline).reply().await;
+        let reply = self.client.submit(request, Box::default(), deadline).reply().await;
         drop(guard);
         reply?.into_overdrawn(check)
     }

@@ -82,7 +82,7 @@ impl LimitArg {
     /// A lease of units of the same count. Its denial is no denial of a request: it begins no block.
     pub(in crate::store::redis) fn lease(&self, units: u64) -> Self {
         let policy = PolicyArg { block_us: 0, ..self.policy };
-        Self { key: self.key.clone(), policy, cost: units, shadow: false }
+        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None }
     }
 }
 

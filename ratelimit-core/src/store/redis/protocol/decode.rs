@@ -185,7 +185,7 @@ impl Reply {
     /// Checks the reply to an overdraft, which has no outcome.
     pub(in crate::store::redis) fn into_overdrawn(self, check: &Check<'_>) -> Result<(), StoreError> {
         for limit in &self.limits {
-            self.state(check, *limit)?;
+            self.state(check.policy(), *limit)?;
         }
         match self.verdict {
             Verdict::Allowed | Verdict::Denied => Ok(()),
