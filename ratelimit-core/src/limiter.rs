@@ -217,8 +217,8 @@ impl RateLimiter {
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
     /// decision needs a round trip.
     ///
-    /// Always decides in memory; with Redis only for callers in the denial cache; with a custom store as far as it
-    /// implements [`Store::try_check`].
+    /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held units of a
+    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements [`Store::try_check`].
     ///
     /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the in-process
     /// one. Call [`check`](Self::check) then, or reject the request.

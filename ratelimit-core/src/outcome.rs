@@ -206,7 +206,9 @@ impl Outcome {
         self.cost
     }
 
-    /// Number of requests of cost 1 that would pass at this instant, after this decision.
+    /// Number of requests of cost 1 that would pass at this instant, after this decision. If held units of a
+    /// [lease](crate::PolicyBuilder::lease) admitted the request: what the store left at its last answer, up to 1 s before, and
+    /// what is held.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }

@@ -97,7 +97,7 @@ pub struct Policy {
     /// 0 for a limit that does not block.
     block_us: u64,
     mode: Mode,
-    /// 0 for none.
+    /// 0 if none is set, [`NO_LEASE`](Self::NO_LEASE) if leases are turned off.
     lease_us: u32,
     state_id: u64,
 }
@@ -236,15 +236,25 @@ impl Policy {
     /// The time for which this process may hold units of a hot caller, if set; see [`PolicyBuilder::lease`].
     pub const fn lease(&self) -> Option<Duration> {
         match self.lease_us {
-            0 => None,
+            0 | Self::NO_LEASE => None,
             micros => Some(Duration::from_micros(micros as u64)),
         }
     }
 
-    /// Length of the lease interval, in microseconds; 0 for none.
+    /// In place of the length of a lease: none, also in a store with a default.
+    const NO_LEASE: u32 = u32::MAX;
+
+    /// Length of the lease interval, in microseconds; 0 if the default of the store applies, and
+    /// [`has_no_lease`](Self::has_no_lease) tells whether it does not.
     #[cfg(feature = "redis")]
     pub(crate) const fn lease_us(&self) -> u64 {
         self.lease_us as u64
+    }
+
+    /// Whether leases are turned off.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn has_no_lease(&self) -> bool {
+        self.lease_us == Self::NO_LEASE
     }
 
     /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough

@@ -9,6 +9,9 @@ pub(crate) const UNITS: RangeInclusive<u64> = 1..=1_000_000_000_000;
 /// Bounds of `sub_windows`.
 pub(crate) const SUB_WINDOWS: RangeInclusive<u64> = 1..=60;
 
+/// Longest lease, in microseconds.
+pub(crate) const MAX_LEASE_MICROS: u64 = 10_000_000;
+
 /// Maximum number of limits in a group.
 pub(crate) const MAX_GROUP: usize = 64;
 

@@ -12,6 +12,7 @@ mod inner;
 pub(crate) mod item;
 pub(crate) mod item_kind;
 mod keywords;
+pub(crate) mod lease;
 pub(crate) mod members;
 pub(crate) mod name;
 pub(crate) mod number;

@@ -6,6 +6,7 @@ mod callers;
 mod choices;
 mod expansion;
 mod functions;
+mod leases;
 mod malformed;
 mod page;
 mod policies;

@@ -7,4 +7,5 @@ pub(crate) mod extractors;
 pub(crate) mod group;
 pub(crate) mod handler;
 mod inherited;
+mod lease;
 pub(crate) mod spec;

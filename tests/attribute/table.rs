@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 19] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -31,6 +31,7 @@ const ROWS: [Row; 18] = [
     ("block", block),
     ("mode", mode),
     ("count", count),
+    ("lease", lease),
     ("skip", skip),
     ("name", name),
     ("policy", policy),
@@ -273,6 +274,14 @@ fn count(stage: &Stage) {
             left -= u64::from(is_counted);
             assert_eq!((reply.status, stage::left(&reply)), (status, Some(left)), "{form} {status}");
         }
+    }
+}
+
+/// Exactly as without: in memory it is ignored, and in Redis held units admit.
+fn lease(stage: &Stage) {
+    for path in ["/lease/fixed", "/lease/default", "/lease/tenths"] {
+        let passed = stage.statuses(path, 210).into_iter().filter(|status| *status == 200).count();
+        assert_eq!(passed, 200, "{path}");
     }
 }
 

@@ -1,18 +1,17 @@
 //! One of several processes that hold leases of the same counts; started by `outages/leases.rs`.
 //!
 //! Arguments: URL of the server, name of the files for its uses, processes, limit. Says `ready`, decides until it is told to
-//! stop, and prints the number of its decisions. Every admitted request is written to a file before the next one is made, so
-//! that a kill loses at most one for each task.
+//! stop. Every decision is written to a file before the next one is made, so that a kill loses at most one for each task.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratelimit_core::RateLimiter;
-use tests::lessees::{CALLERS, Use, caller, limiter, policies};
+use tests::lessees::{CALLERS, Use, Verdict, caller, limiter, policies};
 use tests::random::Random;
 
 const TASKS: u64 = 8;
@@ -28,13 +27,12 @@ async fn main() {
     }
     println!("ready");
     let ends = Arc::new(AtomicBool::new(false));
-    let decisions = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
-            let (ends, decisions) = (Arc::clone(&ends), Arc::clone(&decisions));
+            let ends = Arc::clone(&ends);
             let uses = File::create(format!("{file}.{task}")).unwrap();
             let random = Random(u64::from(std::process::id()) << 8 | task);
-            tokio::spawn(decide(limiter.clone(), max, uses, random, ends, decisions))
+            tokio::spawn(decide(limiter.clone(), max, uses, random, ends))
         })
         .collect();
     tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await.unwrap().unwrap();
@@ -42,38 +40,26 @@ async fn main() {
     for task in tasks {
         task.await.unwrap();
     }
-    println!("{}", decisions.load(Ordering::Relaxed));
 }
 
 /// One unit each: a request of several units may use some at an instant and be charged others at a later one, and reports the
 /// later. Bursts of requests for one count after another, with pauses, so that each count is now hot and now idle.
-async fn decide(
-    limiter: RateLimiter,
-    max: u64,
-    mut uses: File,
-    mut random: Random,
-    ends: Arc<AtomicBool>,
-    decisions: Arc<AtomicU64>,
-) {
+async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Random, ends: Arc<AtomicBool>) {
     let policies = policies(max);
     while !ends.load(Ordering::Relaxed) {
         let count = random.index(policies.len() * CALLERS);
         let (policy, caller) = (&policies[count / CALLERS], caller(count % CALLERS));
         for _ in 0..=random.below(400) {
             let leased = limiter.try_check(policy, &caller).unwrap();
-            let is_leased = leased.is_some();
+            let verdict = if leased.is_some() { Verdict::Leased } else { Verdict::Charged };
             let outcome = match leased {
                 Some(outcome) => Ok(outcome),
                 None => limiter.check(policy, &caller).await,
             };
-            decisions.fetch_add(1, Ordering::Relaxed);
-            if let Ok(outcome) = outcome
-                && outcome.is_allowed()
-            {
-                let one =
-                    Use { at: outcome.at().as_micros(), count: u16::try_from(count).unwrap(), is_leased };
-                uses.write_all(&one.encode()).unwrap();
-            }
+            let Ok(outcome) = outcome else { continue };
+            let verdict = if outcome.is_allowed() { verdict } else { Verdict::Denied };
+            let one = Use { at: outcome.at().as_micros(), count: u16::try_from(count).unwrap(), verdict };
+            uses.write_all(&one.encode()).unwrap();
         }
         tokio::time::sleep(Duration::from_micros(random.below(3_000))).await;
     }

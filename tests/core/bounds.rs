@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use ratelimit_core::policy::{MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window};
+use ratelimit_core::policy::{
+    MAX_LEASE, MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window,
+};
 use ratelimit_core::{MAX_GROUP, Policy, PolicyError};
 
 use crate::{attribute_bounds, attribute_window};
@@ -20,6 +22,7 @@ fn the_attribute_and_the_core_have_the_same_bounds() {
     assert_eq!(attribute_bounds::MAX_NAME, MAX_NAME_LEN);
     assert_eq!(attribute_bounds::UNITS, 1..=MAX_UNITS);
     assert_eq!(attribute_bounds::SUB_WINDOWS, 1..=MAX_SUB_WINDOWS);
+    assert_eq!(attribute_bounds::MAX_LEASE_MICROS, micros(MAX_LEASE));
     assert_eq!(attribute_window::MIN_MICROS, micros(MIN_WINDOW));
     assert_eq!(attribute_window::MAX_MICROS, micros(MAX_WINDOW));
     let default = Policy::builder("k").build();

@@ -17,6 +17,9 @@ mod pages {
     #[doc = include_str!("../../docs/who-is-the-client.md")]
     struct WhoIsTheClient;
 
+    #[doc = include_str!("../../docs/leases.md")]
+    struct Leases;
+
     #[doc = include_str!("../../ratelimit-core/README.md")]
     struct Core;
 

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Check, Mode, Policy, PolicyBuilder};
+use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder};
 
 use super::by::By;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
@@ -54,6 +54,8 @@ impl HandlerLimit {
 
     /// A limit whose `max` is computed for each request.
     pub const fn with_dynamic_max(template: PolicyBuilder) -> Self {
+        // Units of a lease are charged under one `max`.
+        let template = template.without_lease();
         // Checks everything else at compile time: the largest `max` gives the largest products.
         let mut limit = Self::new(template.max(MAX_UNITS).build());
         limit.template = Some(template);
@@ -90,8 +92,19 @@ impl HandlerLimit {
     }
 
     /// Sets which responses count.
+    ///
+    /// # Panics
+    ///
+    /// If the limit is a leased token bucket and some responses lead to a refund. In the attribute's `static` this is a
+    /// compile error.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
+        assert!(
+            !(count.may_refund()
+                && self.policy().lease().is_some()
+                && matches!(self.policy().algorithm(), Algorithm::TokenBucket)),
+            "a token bucket with a lease needs count = \"all\", because its units cannot be given back"
+        );
         self.count = count;
         self
     }
@@ -197,12 +210,21 @@ impl HandlerLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     #[should_panic(expected = "cost must be from 1 to max")]
     fn a_cost_above_max_panics() {
         let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(11);
+    }
+
+    #[test]
+    #[should_panic(expected = "needs count = \"all\"")]
+    fn a_leased_bucket_that_counts_some_responses_panics() {
+        let bucket = Policy::builder("k").algorithm(Algorithm::TokenBucket).lease(Duration::from_millis(100));
+        let _ = HandlerLimit::new(bucket.build()).count(Count::Failures);
     }
 
     #[test]

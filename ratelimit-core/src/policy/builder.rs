@@ -39,7 +39,7 @@ impl Policy {
             on_error: OnError::Local,
             block: None,
             mode: Mode::Enforce,
-            lease: None,
+            lease: Lease::Unset,
         }
     }
 }
@@ -58,7 +58,15 @@ pub struct PolicyBuilder {
     on_error: OnError,
     block: Option<Duration>,
     mode: Mode,
-    lease: Option<Duration>,
+    lease: Lease,
+}
+
+/// The lease of a limit, as set so far.
+#[derive(Clone, Copy, Debug)]
+enum Lease {
+    Unset,
+    Off,
+    Of(Duration),
 }
 
 impl PolicyBuilder {
@@ -161,7 +169,13 @@ impl PolicyBuilder {
     /// assert_eq!(ALL.lease(), Some(Duration::from_millis(100)));
     /// ```
     pub const fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.lease = Lease::Of(lease);
+        self
+    }
+
+    /// Turns leases off for this limit, also in a store with a default.
+    pub const fn without_lease(mut self) -> Self {
+        self.lease = Lease::Off;
         self
     }
 
@@ -292,11 +306,12 @@ impl PolicyBuilder {
             }
         };
         let lease_us = match self.lease {
-            None => 0,
-            Some(_) if matches!(algorithm, Algorithm::SlidingWindowLog) => {
+            Lease::Unset => 0,
+            Lease::Off => Policy::NO_LEASE,
+            Lease::Of(_) if matches!(algorithm, Algorithm::SlidingWindowLog) => {
                 return Err(PolicyError::LeaseWithLog);
             }
-            Some(lease) => match lease_micros(lease) {
+            Lease::Of(lease) => match lease_micros(lease) {
                 Some(micros) => micros,
                 None => return Err(PolicyError::Lease),
             },

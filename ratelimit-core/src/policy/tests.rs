@@ -127,6 +127,39 @@ fn a_block_and_a_mode_do_not_change_the_counts() {
 }
 
 #[test]
+fn a_lease_is_above_nothing_and_at_most_ten_seconds() {
+    for bad in [Duration::ZERO, MAX_LEASE + micros(1), Duration::from_nanos(1_500)] {
+        assert_eq!(error(BUILDER.lease(bad)), PolicyError::Lease, "{bad:?}");
+    }
+    for good in [micros(1), Duration::from_millis(100), MAX_LEASE] {
+        assert_eq!(BUILDER.lease(good).build().lease(), Some(good));
+    }
+    assert_eq!(BUILDER.build().lease(), None);
+    assert_eq!(BUILDER.lease(MAX_LEASE).without_lease().build().lease(), None);
+}
+
+#[test]
+fn a_log_has_no_lease() {
+    let second = Duration::from_secs(1);
+    for &algorithm in Algorithm::ALL {
+        let built = Policy::builder("k").algorithm(algorithm).lease(second).try_build();
+        if algorithm == Algorithm::SlidingWindowLog {
+            assert_eq!(built, Err(PolicyError::LeaseWithLog));
+            assert!(PolicyError::LeaseWithLog.message().contains("sub_windows = 60"));
+        } else {
+            assert_eq!(built.unwrap().lease(), Some(second), "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_does_not_change_the_counts() {
+    let policy = BUILDER.lease(MAX_LEASE).build();
+    assert_eq!(policy.state_id(), BUILDER.build().state_id());
+    assert_eq!(policy.with_key("other").unwrap().lease(), Some(MAX_LEASE));
+}
+
+#[test]
 fn keys_and_names_are_printable_and_need_no_escape() {
     for bad in ["", " ", "a b", "a\tb", "a{b", "a}b", "a\"b", "a\\b", "\u{e9}", "a\u{7f}", "a\0b"] {
         assert_eq!(error(Policy::builder(bad)), PolicyError::Key, "{bad:?}");

@@ -9,6 +9,7 @@ use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
+use crate::parse::lease::Lease;
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
@@ -88,13 +89,14 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         Mode::Enforce => None,
         Mode::Shadow => Some(variant_setter(facade, "mode", "Mode", "Shadow")),
     };
+    let lease = policy.lease.as_ref().map(lease);
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span =
         constant_span([constant(policy.max.as_ref()), policy.sub_windows.as_ref(), policy.burst.as_ref()]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode
+        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
     };
     let limit = if policy.dynamic_max().is_some() {
         quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
@@ -142,6 +144,12 @@ fn duration(name: &str, window: &Window) -> TokenStream {
     let name = Ident::new(name, span);
     let micros = Literal::u64_suffixed(window.micros);
     quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
+}
+
+fn lease(lease: &Lease) -> TokenStream {
+    let span = located(lease.span);
+    let micros = Literal::u64_suffixed(lease.micros);
+    quote_spanned!(span=> .lease(::core::time::Duration::from_micros(#micros)))
 }
 
 /// `.setter(Type::Variant)`.

@@ -12,6 +12,7 @@ use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
 use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
 use crate::parse::keywords::{ARGUMENTS, resolve_alias, unknown_message, unnamed_message};
+use crate::parse::lease::{self, Lease};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::request_fn::RequestFn;
@@ -35,6 +36,7 @@ pub(crate) struct Args {
     pub(crate) block: Option<Argument<Window>>,
     pub(crate) mode: Option<Argument<Mode>>,
     pub(crate) count: Option<Argument<Count>>,
+    pub(crate) lease: Option<Argument<Lease>>,
     pub(crate) skip: Option<Argument<RequestFn>>,
     pub(crate) policy: Option<Argument<ExprPath>>,
     pub(crate) inner: Option<Argument<Ident>>,
@@ -139,6 +141,7 @@ impl Args {
             "block" => set(&mut self.block, keyword, diagnostics, |d| window::read(name, example, value?, d)),
             "mode" => set(&mut self.mode, keyword, diagnostics, |d| choice::mode(value?, d)),
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
+            "lease" => set(&mut self.lease, keyword, diagnostics, |d| lease::read(example, value?, d)),
             "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
             "policy" => set(&mut self.policy, keyword, diagnostics, |d| policy::read(value?, d)),
             "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),

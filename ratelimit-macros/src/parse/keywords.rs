@@ -7,7 +7,7 @@ use syn::{Expr, Lit};
 use crate::suggest::{list, nearest};
 
 /// All arguments: name and example.
-pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 19] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
     ("key", "key = \"user-api\""),
@@ -22,6 +22,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
     ("block", "block = \"10m\""),
     ("mode", "mode = \"shadow\""),
     ("count", "count = \"failures\""),
+    ("lease", "lease = \"100ms\""),
     ("skip", "skip = with(is_internal)"),
     ("policy", "policy = SEARCH"),
     ("inner", "inner = user_body"),
@@ -29,7 +30,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 18] = [
 ];
 
 /// Names of the same arguments in other rate limiters, in lower case and without underscores.
-const ALIASES: [(&str, &[&str]); 15] = [
+const ALIASES: [(&str, &[&str]); 16] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -51,6 +52,7 @@ const ALIASES: [(&str, &[&str]); 15] = [
     ("mode", &["shadow", "shadowmode", "dryrun", "reportonly", "logonly"]),
     ("policy", &["rule", "quota", "sharedlimit", "limiter", "ratelimiter"]),
     ("inner", &["direct", "original", "bodyname"]),
+    ("lease", &["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"]),
 ];
 
 /// The argument for which `word` is an alias or another spelling.
@@ -89,6 +91,8 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
         ("mode", Lit::Bool(is_shadow)) => {
             Some(if is_shadow.value { "\"shadow\"" } else { "\"enforce\"" }.to_owned())
         }
+        ("lease", Lit::Int(number)) => Some(format!("\"{}ms\"", number.base10_digits())),
+        ("lease", Lit::Str(_)) => Some(value.lit.to_token_stream().to_string()),
         _ => None,
     }
 }

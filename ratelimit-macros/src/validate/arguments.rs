@@ -14,6 +14,7 @@ use crate::parse::name::Key;
 use crate::parse::number::{Number, Units};
 use crate::parse::tokens::find_self;
 use crate::parse::window::grammar;
+use crate::validate::lease;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
@@ -29,6 +30,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     }
     check_caller(args, diagnostics);
     check_self(args, diagnostics);
+    lease::check(args, diagnostics);
 }
 
 /// The algorithm of the limit. `None` if its name is wrong.
@@ -114,6 +116,7 @@ fn parts_of_policy(args: &Args) -> impl Iterator<Item = &Ident> {
         given(args.name.as_ref()),
         given(args.block.as_ref()),
         given(args.mode.as_ref()),
+        given(args.lease.as_ref()),
     ];
     parts.into_iter().flatten()
 }

@@ -10,6 +10,7 @@ use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
+use crate::parse::lease::Lease;
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::RequestFn;
@@ -57,6 +58,7 @@ pub(crate) struct PolicySpec {
     pub(crate) on_error: OnError,
     pub(crate) block: Option<Window>,
     pub(crate) mode: Mode,
+    pub(crate) lease: Option<Lease>,
 }
 
 impl LimitSpec {
@@ -183,6 +185,7 @@ fn limit(
             on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
             block: value_of(args.block)?,
             mode: value_of(args.mode)?.unwrap_or(Mode::Enforce),
+            lease: value_of(args.lease)?,
         })),
     };
     Ok(LimitSpec {

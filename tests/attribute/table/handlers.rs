@@ -111,6 +111,9 @@ handlers! { plain:
     "/block" blocking (max = 2, window = "1m", block = "10m");
     "/mode/enforce" mode_enforce (max = 1, mode = "enforce");
     "/mode/shadow" mode_shadow (max = 1, mode = "shadow");
+    "/lease/fixed" lease_fixed (max = 200, window = "1h", algorithm = "fixed_window", lease = "100ms");
+    "/lease/default" lease_default (max = 200, window = "1h", lease = "1s");
+    "/lease/tenths" lease_tenths (max = 200, window = "1h", sub_windows = 10, by = global, lease = "10s");
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));

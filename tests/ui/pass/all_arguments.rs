@@ -16,6 +16,7 @@ fn tenant(request: &HttpRequest) -> String {
     algorithm = "sliding_window_counter",
     sub_windows = 6,
     cost = 2,
+    lease = "100ms",
     crate = ::ratelimit_actix,
 )]
 #[get("/counter")]

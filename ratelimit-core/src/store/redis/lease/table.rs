@@ -156,6 +156,9 @@ impl Leases {
 
     fn leasable_interval(&self, policy: &Policy) -> u64 {
         let own = policy.lease_us();
+        if policy.has_no_lease() {
+            return 0;
+        }
         if own == 0 && matches!(policy.algorithm(), Algorithm::TokenBucket | Algorithm::SlidingWindowLog) {
             // A refund of a leased bucket has no effect, which a default must not change behind the policy's back.
             return 0;

@@ -1,0 +1,44 @@
+//! Rules between `lease` and other arguments.
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::args::Args;
+use crate::parse::choice::Count;
+use crate::parse::number::Units;
+
+/// Records a mistake for each broken rule.
+pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(lease) = &args.lease else { return };
+    let algorithm = args.algorithm.as_ref().and_then(|argument| argument.value.ok());
+    match algorithm.map(|algorithm| algorithm.variant) {
+        Some("SlidingWindowLog") => {
+            diagnostics.error(
+                &lease.keyword,
+                "`lease` is not for \"sliding_window_log\", of which every unit counts from its own instant; remove `lease`, or \
+                 write `algorithm = \"sliding_window_counter\", sub_windows = 60`",
+            );
+        }
+        Some("TokenBucket") if !counts_every_response(args) => {
+            diagnostics.error(
+                &lease.keyword,
+                "`lease` with \"token_bucket\" needs `count = \"all\"`, because units of a leased bucket cannot be given back; \
+                 remove `lease` or `count`, or change the algorithm",
+            );
+        }
+        _ => {}
+    }
+    if let Some(Ok(Units::PerRequest(_))) = args.max.as_ref().map(|argument| &argument.value) {
+        diagnostics.error(
+            &lease.keyword,
+            "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
+             remove `lease`, or write a constant `max`",
+        );
+    }
+}
+
+fn counts_every_response(args: &Args) -> bool {
+    match &args.count {
+        None => true,
+        // A mistake in `count` has been recorded.
+        Some(argument) => argument.value.as_ref().map_or(true, |count| matches!(count, Count::All)),
+    }
+}

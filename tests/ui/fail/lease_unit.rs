@@ -1,0 +1,12 @@
+//! A lease in another spelling.
+
+use actix_web::get;
+use ratelimit_actix::rate_limit;
+
+#[rate_limit(max = 10, lease = "100 msecs")]
+#[get("/")]
+async fn handler() -> &'static str {
+    "ok"
+}
+
+fn main() {}
