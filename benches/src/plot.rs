@@ -69,7 +69,7 @@ impl Plot {
         let x = axis(points().map(|(x, _)| *x));
         let y = axis(points().flat_map(|(_, y)| [y.low, y.high]));
         let mut chart = ChartBuilder::on(&axes)
-            .caption(&self.title, ("sans-serif", 15))
+            .caption(&self.title, ("sans-serif", 19))
             .margin(8)
             .x_label_area_size(42)
             .y_label_area_size(64)
@@ -78,6 +78,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(&self.x)
             .y_desc(&self.y)
+            .axis_desc_style(("sans-serif", 15))
+            .label_style(("sans-serif", 15))
             .x_label_formatter(&|tick| round(*tick))
             .y_label_formatter(&|tick| round(*tick))
             .draw()?;
@@ -91,7 +93,7 @@ impl Plot {
             )?;
             let top = 40 + 20 * row;
             legend.draw(&Rectangle::new([(4, top), (18, top + 4)], color.filled()))?;
-            legend.draw(&Text::new(line.name.clone(), (24, top - 4), ("sans-serif", 12)))?;
+            legend.draw(&Text::new(line.name.clone(), (24, top - 4), ("sans-serif", 15)))?;
         }
         area.present()
     }

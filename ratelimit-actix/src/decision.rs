@@ -50,8 +50,7 @@ impl<'r> Admission<'r> {
     /// For a request without the caller that a limit requires.
     #[cold]
     pub(crate) fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Self {
-        let style = config.response_style().for_request(req);
-        Self::Ready(Err(Box::new(Rejection::MissingCaller(MissingCaller::new(style)))))
+        Self::Ready(Err(missing_caller(req, config)))
     }
 
     /// Checks all limits with the nearest limiter, and adds the outcome to the quotas of the request.
@@ -61,30 +60,10 @@ impl<'r> Admission<'r> {
         config: &'r RateLimitConfig,
         mut request: C,
     ) -> Self {
-        let checks = request.checks();
-        if checks.is_empty() {
-            return Self::NOT_COUNTED;
+        match try_decide(req, config, &mut request) {
+            Some(result) => Self::Ready(result),
+            None => Self::Pending(Box::pin(decide(req, config, request))),
         }
-        let limiter = nearest_limiter::nearest(req);
-        // An error, such as that of a group that is too large, comes up again below and is a rejection there.
-        if let Ok(Some(outcome)) = limiter.try_check_all(&checks) {
-            Quotas::add(req, request.policies(), &checks, &outcome);
-            drop(checks);
-            return Self::Ready(result(req, config, &mut request, outcome));
-        }
-        drop(checks);
-        Self::Pending(Box::pin(async move {
-            let checks = request.checks();
-            let check = async |limiter: &ratelimit_core::RateLimiter| limiter.check_all(&checks).await;
-            let Ok(outcome) = request_deadline::run_within(req, limiter, check).await else {
-                // The limiter has logged the reason.
-                let style = config.response_style().for_request(req);
-                return Err(Box::new(Rejection::Unavailable(Unavailable::new(style))));
-            };
-            Quotas::add(req, request.policies(), &checks, &outcome);
-            drop(checks);
-            result(req, config, &mut request, outcome)
-        }))
     }
 
     /// Waits for the decision, if it needs a round trip.
@@ -108,6 +87,43 @@ pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
     nearest_limiter::nearest(req).is_shadow()
 }
 
+/// Checks all limits with the nearest limiter, and adds the outcome to the quotas of the request. `None` if that takes a round
+/// trip; then nothing is charged.
+#[inline]
+pub(crate) fn try_decide(
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+    request: &mut impl RequestChecks,
+) -> Option<AdmissionResult> {
+    let checks = request.checks();
+    if checks.is_empty() {
+        return Some(Ok(None));
+    }
+    // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
+    let outcome = nearest_limiter::nearest(req).try_check_all(&checks).ok()??;
+    Quotas::add(req, request.policies(), &checks, &outcome);
+    drop(checks);
+    Some(result(req, config, request, outcome))
+}
+
+/// [`try_decide`] with a round trip.
+pub(crate) async fn decide(
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+    mut request: impl RequestChecks,
+) -> AdmissionResult {
+    let checks = request.checks();
+    let check = async |limiter: &ratelimit_core::RateLimiter| limiter.check_all(&checks).await;
+    let Ok(outcome) = request_deadline::run_within(req, nearest_limiter::nearest(req), check).await else {
+        // The limiter has logged the reason.
+        let style = config.response_style().for_request(req);
+        return Err(Box::new(Rejection::Unavailable(Unavailable::new(style))));
+    };
+    Quotas::add(req, request.policies(), &checks, &outcome);
+    drop(checks);
+    result(req, config, &mut request, outcome)
+}
+
 #[inline]
 fn result(
     req: &HttpRequest,
@@ -116,6 +132,13 @@ fn result(
     outcome: GroupOutcome,
 ) -> AdmissionResult {
     if outcome.is_allowed() { Ok(request.take_charge(outcome)) } else { Err(denied(req, config, outcome)) }
+}
+
+/// The rejection of a request without the caller that a limit requires.
+#[cold]
+pub(crate) fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
+    let style = config.response_style().for_request(req);
+    Box::new(Rejection::MissingCaller(MissingCaller::new(style)))
 }
 
 /// The rejection for a denial that is among the quotas of the request.

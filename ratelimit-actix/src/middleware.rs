@@ -252,7 +252,8 @@ where
             let config = RateLimitConfig::nearest(req.request()).clone();
             if let Err(rejection) = settings.decide(req.request(), &config).result().await {
                 let (req, payload) = req.into_parts();
-                let response = reject(&req, payload, rejection, &config).await.map_into_right_body();
+                let response =
+                    Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();
                 return Ok(ServiceResponse::new(req, response));
             }
             let Some(quotas) = Quotas::of(req.request()) else {

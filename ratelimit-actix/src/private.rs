@@ -17,5 +17,5 @@ pub use crate::handler::default_key::DefaultKey;
 pub use crate::handler::dynamic::{DynamicLimits, join};
 pub use crate::handler::limit::HandlerLimit;
 pub use crate::handler::registry::{Declaration, SourceText};
-pub use crate::handler::request::{AdmittedRequest, admit};
+pub use crate::handler::request::{Admit, AdmittedRequest, admit};
 pub use crate::handler::request_fn::RequestFn;

@@ -32,6 +32,7 @@ impl<'a> Check<'a> {
 
     /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
     #[must_use]
+    #[inline]
     pub const fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
@@ -54,12 +55,14 @@ impl<'a> Check<'a> {
 
     /// Whether the limit only reports what it would deny: its policy has [`Mode::Shadow`], or the limiter was built with
     /// [`shadow(true)`](crate::RateLimiterBuilder::shadow).
+    #[inline]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
     }
 
     /// Makes it a check of a shadow limit if `all` are.
     #[must_use]
+    #[inline]
     pub(crate) const fn in_shadow_if(mut self, all: bool) -> Self {
         self.shadow |= all;
         self

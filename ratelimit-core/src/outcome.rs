@@ -128,6 +128,12 @@ impl Outcome {
         self
     }
 
+    /// [`in_shadow_if`](Self::in_shadow_if) in place: an outcome is large.
+    #[inline]
+    pub(crate) const fn set_shadow(&mut self, shadow: bool) {
+        self.shadow = shadow;
+    }
+
     /// Sets the instant of the decision.
     pub(crate) const fn decided_at(mut self, at: Timestamp) -> Self {
         self.at = at;
@@ -177,11 +183,13 @@ impl Outcome {
     }
 
     /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not charged then.
+    #[inline]
     pub const fn would_deny(&self) -> bool {
         self.shadow && !self.fits()
     }
 
     /// Whether the request fits, also under a shadow limit.
+    #[inline]
     pub(crate) const fn fits(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed)
     }
@@ -192,6 +200,7 @@ impl Outcome {
     }
 
     /// Whether this limit admitted the request. A group passes only if every limit does. A shadow limit admits every request.
+    #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.shadow || self.fits()
     }

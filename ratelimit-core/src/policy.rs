@@ -229,6 +229,7 @@ impl Policy {
     }
 
     /// Whether this limit denies requests, or only reports what it would deny.
+    #[inline]
     pub const fn mode(&self) -> Mode {
         self.mode
     }

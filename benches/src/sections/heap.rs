@@ -46,6 +46,7 @@ fn allocations(counts: &[Count], report: &mut Report) {
         "allocations over the bare handler",
         "≤ 2",
         short(ours),
+        // Once in a while the digits of a new second are allocated.
         ours.round() <= 2.0,
     ));
     report.conclude(&format!(

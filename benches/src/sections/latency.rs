@@ -25,25 +25,38 @@ const SLOW: f64 = 3.0;
 /// From so many times on that a core goes idle for each check, hand-overs wake idle cores.
 const HALTING: f64 = 0.5;
 
-/// What a round was like.
+/// From this part of all context switches on that are preemptions, threads wake each other on one core: the woken one takes the
+/// core of the other.
+const TOGETHER: f64 = 0.1;
+
+/// Where the threads of a round were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Hand-overs go to threads on the same core, or on another one that has something to run.
-    Awake,
-    /// Hand-overs wake a core that has gone idle meanwhile.
+enum Place {
+    /// Hand-overs went to threads on the same core.
+    Together,
+    /// Hand-overs went to threads on another core, which had other things to run.
+    Apart,
+    /// Hand-overs woke a core that had gone idle meanwhile.
     Halting,
-    /// The median check took more than [`SLOW`] times as long as usual, for whatever reason.
-    Slow,
 }
 
-impl Kind {
-    const ALL: [Self; 3] = [Self::Awake, Self::Halting, Self::Slow];
+impl Place {
+    const ALL: [Self; 3] = [Self::Together, Self::Apart, Self::Halting];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Awake => "cores awake",
+            Self::Together => "on one core",
+            Self::Apart => "on two busy cores",
             Self::Halting => "idle core woken",
-            Self::Slow => "slow",
+        }
+    }
+
+    fn of(block: &Block) -> Self {
+        let Scheduling { hand_overs, preemptions, .. } = block.scheduling;
+        match block.idles {
+            HALTING.. => Self::Halting,
+            _ if preemptions >= TOGETHER * (hand_overs + preemptions) => Self::Together,
+            _ => Self::Apart,
         }
     }
 }
@@ -68,7 +81,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         ("a runtime with two threads", &bench.runtime),
         ("a runtime with one thread, as Actix's workers have", &single),
     ];
-    let mut slow = Vec::new();
+    let mut all = Vec::new();
     for (place, runtime) in places {
         report.text(&format!("Blocks of checks one after the other, on {place}:"));
         let mut variants = Vec::new();
@@ -88,10 +101,10 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
              that of all."
         ));
         report.table(&scheduler(&measured));
-        slow.push((place, measured));
+        all.push((place, measured));
     }
     round_trips(bench, servers, report);
-    conclude(&slow, report);
+    conclude(&all, report);
 }
 
 fn round_trips(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
@@ -157,28 +170,29 @@ fn times(measured: &[Measured<Block>]) -> Table {
             medians(one, lean).to_string(),
             short(one.spread(|block| block.p99).median),
             medians(one, incr).to_string(),
-            format!("{} of {}", of_kind(one, Kind::Slow).len(), one.rounds.len()),
+            format!("{} of {}", slow(one).len(), one.rounds.len()),
         ]);
     }
     table
 }
 
-/// The rounds of this kind.
-fn of_kind(one: &Measured<Block>, kind: Kind) -> Vec<Block> {
-    let slow = SLOW * one.spread(|block| block.p50).median;
-    let kind_of = |block: &Block| match block {
-        block if block.p50 > slow => Kind::Slow,
-        block if block.idles >= HALTING => Kind::Halting,
-        _ => Kind::Awake,
-    };
-    one.rounds.iter().filter(|block| kind_of(block) == kind).copied().collect()
+/// The slow rounds of a variant.
+fn slow(one: &Measured<Block>) -> Vec<Block> {
+    let limit = SLOW * one.spread(|block| block.p50).median;
+    one.rounds.iter().filter(|block| block.p50 > limit).copied().collect()
 }
 
-/// What the scheduler did for a check, by kinds of rounds.
+/// The rounds whose threads were at this place.
+fn at(one: &Measured<Block>, place: Place) -> Vec<Block> {
+    one.rounds.iter().filter(|block| Place::of(block) == place).copied().collect()
+}
+
+/// What the scheduler did for a check, by the places of the threads.
 fn scheduler(measured: &[Measured<Block>]) -> Table {
     let mut table = Table::new([
         "what",
         "rounds",
+        "of them slow",
         "p50 us",
         "× lean alike",
         "p99 us",
@@ -193,10 +207,10 @@ fn scheduler(measured: &[Measured<Block>]) -> Table {
         (!numbers.is_empty()).then(|| Spread::of(numbers).median)
     };
     let lean = find(measured, Way::Lean.name());
-    for (one, kind) in measured.iter().flat_map(|one| Kind::ALL.map(|kind| (one, kind))) {
-        let blocks = of_kind(one, kind);
+    for (one, place) in measured.iter().flat_map(|one| Place::ALL.map(|place| (one, place))) {
+        let (blocks, slow) = (at(one, place), slow(one));
         let Some(p50) = median(&blocks, |block| block.p50 / 1000.0) else { continue };
-        let alike = median(&of_kind(lean, kind), |block| block.p50 / 1000.0);
+        let alike = median(&at(lean, place), |block| block.p50 / 1000.0);
         let rest: [fn(&Block) -> f64; 6] = [
             |block| block.p99 / 1000.0,
             |block| block.scheduling.queue_ns / 1000.0,
@@ -207,7 +221,8 @@ fn scheduler(measured: &[Measured<Block>]) -> Table {
         ];
         let cells = [
             one.name.clone(),
-            format!("{} {}", blocks.len(), kind.name()),
+            format!("{} {}", blocks.len(), place.name()),
+            slow.iter().filter(|block| Place::of(block) == place).count().to_string(),
             short(p50),
             alike.map_or_else(|| "–".to_owned(), |lean| short(p50 / lean)),
         ];
@@ -221,12 +236,10 @@ fn conclude(places: &[(&str, Vec<Measured<Block>>)], report: &mut Report) {
     let (_, measured) = &places[places.len() - 1];
     let p50 = |name| find(measured, name).spread(|block| block.p50).median / 1000.0;
     let (ours, lean) = (p50(OURS), p50(Way::Lean.name()));
-    let slow = |name| -> usize {
-        places.iter().map(|(_, measured)| of_kind(find(measured, name), Kind::Slow).len()).sum()
-    };
+    let slow_of =
+        |name| -> usize { places.iter().map(|(_, measured)| slow(find(measured, name)).len()).sum() };
     let rounds: usize = places.iter().map(|(_, measured)| find(measured, OURS).rounds.len()).sum();
-    let blocks: Vec<Block> =
-        places.iter().flat_map(|(_, measured)| of_kind(find(measured, OURS), Kind::Slow)).collect();
+    let blocks: Vec<Block> = places.iter().flat_map(|(_, measured)| slow(find(measured, OURS))).collect();
     let switches = blocks.iter().map(|block| block.scheduling.hand_overs + block.scheduling.preemptions);
     let switches = if blocks.is_empty() {
         String::new()
@@ -239,7 +252,7 @@ fn conclude(places: &[(&str, Vec<Measured<Block>>)], report: &mut Report) {
         short(ours),
         short(ours - lean),
         blocks.len(),
-        slow(Way::Lean.name()),
-        slow(Way::Incr.name()),
+        slow_of(Way::Lean.name()),
+        slow_of(Way::Incr.name()),
     ));
 }

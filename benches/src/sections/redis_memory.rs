@@ -21,7 +21,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         "`MEMORY USAGE` of all keys of one caller, after one admitted request and after a hundred; and the server's \
          `used_memory` for each of many callers, with all its tables, after one.",
     );
-    let many = bench.settings.crowd / 50;
+    let many = bench.settings.crowd / 200;
     let mut table = Table::new(["what", "after 1, B", "after 100, B", "each of many, B"]);
     let mut row = |name: &str, decider: &dyn Fn(Caller)| {
         let numbers = [after(server, 1, decider), after(server, 100, decider), each(server, many, decider)];

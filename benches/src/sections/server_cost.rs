@@ -1,7 +1,7 @@
 //! What a check costs the server alone: commands are sent in one write, so that system calls do not count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_actix::{Policy, RateLimiter, RedisStore};
 use redis::aio::MultiplexedConnection;
@@ -19,6 +19,13 @@ use crate::{MAX, cpu};
 
 /// Checks in one write, each of another caller.
 const CHECKS: u64 = 1024;
+
+/// Loads that are recorded, and the fewest calls of one size that must be among theirs.
+const ATTEMPTS: u64 = 100;
+const FEWEST_CALLS: usize = 8;
+
+/// From then on the fewest calls are enough.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Callers in a call.
 const SIZES: [u64; 3] = [1, 16, 128];
@@ -94,7 +101,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         .map(|way| {
             let rival = super::rival(bench, servers, way);
             let commands = (0..CHECKS).map(move |number| rival.command(Caller::new(0, number)));
-            replay(bench, servers, way.name(), move || commands.clone().collect())
+            replay(bench, servers, way.name(), 1, move || commands.clone().collect())
         })
         .collect();
     for (case, size) in Case::ALL.into_iter().flat_map(|case| SIZES.map(|size| (case, size))) {
@@ -109,7 +116,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
             }
             commands
         };
-        variants.push(replay(bench, servers, &name(case, size), commands));
+        variants.push(replay(bench, servers, &name(case, size), size, commands));
     }
     let measured = take_turns(bench.settings.goal_rounds, variants);
     report.table(&compare(&measured, Way::Lean.name(), "ns"));
@@ -144,19 +151,21 @@ fn goals(measured: &[Measured<f64>], report: &mut Report) {
     }
 }
 
-/// Commands in one write; the measurement is nanoseconds of the server for a check.
+/// Commands in one write, each of so many checks; the measurement is nanoseconds of the server for a check.
 fn replay<'a>(
     bench: &'a Bench<'_>,
     servers: &'a [Server],
     name: &str,
+    checks: u64,
     commands: impl Fn() -> Vec<redis::Cmd> + 'a,
 ) -> Variant<'a, f64> {
     let wire = bench.runtime.block_on(servers[0].connect());
     Variant::new(name, move || {
         let commands = commands();
+        let checks = commands.len() as f64 * checks as f64;
         let before = cpu::of_servers(servers);
         send(bench, &wire, commands);
-        (cpu::of_servers(servers) - before) / CHECKS as f64
+        (cpu::of_servers(servers) - before) / checks
     })
 }
 
@@ -169,33 +178,33 @@ fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cm
     let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
 }
 
-/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them.
+/// Calls about `size` callers each, [`CHECKS`] in all if that many are made, no caller in two of them.
 fn calls(bench: &Bench<'_>, servers: &[Server], policy: &Policy, size: u64) -> Vec<Call> {
     let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
     let limiter = ours::ready(RateLimiter::new(store.build().unwrap()));
     let next = AtomicU64::new(0);
-    let mut calls = Vec::new();
-    // Calls have as many requests as come while another is in flight, so that some of any size are among those of a load.
-    let tasks = if size == 1 { 1 } else { 2 * size };
-    for _ in 0..100 {
+    let (mut calls, start) = (Vec::new(), Instant::now());
+    for attempt in 0..ATTEMPTS {
+        // A call has the requests that came while another one was in flight: how many these are depends on the load.
+        let tasks = if size == 1 { 1 } else { size + 1 + attempt % size };
         let load = async {
             let checks = (0..tasks).map(|_| async {
                 for _ in 0..50 {
                     let caller = Caller::new(0, next.fetch_add(1, Ordering::Relaxed));
-                    assert!(
-                        !limiter.check(policy, caller).await.unwrap().is_degraded(),
-                        "decided without Redis"
-                    );
+                    let outcome = limiter.check(policy, caller).await.unwrap();
+                    assert!(!outcome.is_degraded(), "decided without Redis");
                 }
             });
             futures_util::future::join_all(checks).await
         };
         let made = record(&servers[0], || drop(bench.runtime.block_on(load)));
         calls.extend(made.into_iter().filter(|call| call.keys() as u64 == size));
-        if calls.len() as u64 >= CHECKS / size {
-            calls.truncate((CHECKS / size) as usize);
-            return calls;
+        let is_late = start.elapsed() > PATIENCE && calls.len() >= FEWEST_CALLS;
+        if calls.len() as u64 >= CHECKS / size || is_late {
+            break;
         }
     }
-    panic!("a load of {tasks} requests made only {} calls about {size} callers", calls.len());
+    assert!(calls.len() >= FEWEST_CALLS, "the loads made only {} calls about {size} callers", calls.len());
+    calls.truncate((CHECKS / size) as usize);
+    calls
 }

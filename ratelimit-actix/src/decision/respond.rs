@@ -1,8 +1,5 @@
 //! Responses: to a rejected request, and the header fields with the quotas of any other.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use actix_web::dev::Payload;
 use actix_web::http::header::{HeaderMap, RETRY_AFTER};
 use actix_web::{HttpRequest, HttpResponse};
@@ -11,21 +8,19 @@ use crate::config::RateLimitConfig;
 use crate::quotas::{Quotas, with_quotas};
 use crate::response::{self, Rejection, drain};
 
-/// Drains a small body and renders the rejection. Boxed, so that admitted requests do not carry the future around.
-pub(crate) fn reject<'r>(
-    req: &'r HttpRequest,
+/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do not carry it around.
+pub(crate) async fn reject(
+    req: &HttpRequest,
     payload: Payload,
     rejection: Box<Rejection>,
-    config: &'r RateLimitConfig,
-) -> Pin<Box<dyn Future<Output = HttpResponse> + 'r>> {
-    Box::pin(async move {
-        let unread = drain(req, payload).await;
-        let response = render(req, *rejection, config);
-        match unread {
-            Some(unread) => unread.close_after(response),
-            None => response,
-        }
-    })
+    config: &RateLimitConfig,
+) -> HttpResponse {
+    let unread = drain(req, payload).await;
+    let response = render(req, *rejection, config);
+    match unread {
+        Some(unread) => unread.close_after(response),
+        None => response,
+    }
 }
 
 /// The response to a rejected request: that of the error handler, if there is one.

@@ -129,7 +129,7 @@ impl DynamicLimits {
         let config = RateLimitConfig::nearest(&req);
         match decide(&req, config, limits).result().await {
             Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
-            Err(rejection) => Err(reject(&req, payload, rejection, config).await),
+            Err(rejection) => Err(Box::pin(reject(&req, payload, rejection, config)).await),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! A request on its way through a limited handler: admitted before it, header fields after it.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::{Check, GroupOutcome};
@@ -12,7 +16,7 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
+use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
 use crate::quotas::{PolicyRef, Quotas};
 
 /// A request that all limits of its handler admit.
@@ -27,50 +31,96 @@ pub struct AdmittedRequest {
     charge: Option<Box<Charge>>,
 }
 
-/// Checks all limits of a handler at once, before anything reads the body.
-///
-/// # Errors
-///
-/// The response to a rejected request.
-pub async fn admit(
-    req: HttpRequest,
-    payload: web::Payload,
-    limits: &'static [HandlerLimit],
-) -> Result<AdmittedRequest, HttpResponse> {
+/// The future of [`admit`]. Nearly every request of a limiter in this process is admitted at once; its future is no larger than
+/// what it returns.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+#[must_use = "a request is admitted only by awaiting it"]
+pub enum Admit {
+    /// The request is admitted; `None` once that was returned.
+    Ready(Option<AdmittedRequest>),
+    /// The request needs a round trip, or is rejected.
+    Pending(Pin<Box<dyn Future<Output = Result<AdmittedRequest, HttpResponse>>>>),
+}
+
+impl Future for Admit {
+    type Output = Result<AdmittedRequest, HttpResponse>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            // A future must not be polled after it was ready.
+            Self::Ready(admitted) => {
+                admitted.take().map_or(Poll::Pending, |admitted| Poll::Ready(Ok(admitted)))
+            }
+            Self::Pending(pending) => pending.as_mut().poll(context),
+        }
+    }
+}
+
+/// Checks all limits of a handler at once, before anything reads the body. The future returns the response to a rejected
+/// request as its error.
+pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admit {
     let payload = payload.into_inner();
     let config = RateLimitConfig::nearest(&req);
-    match decide(&req, config, limits).result().await {
+    let result = match StaticLimits::of(&req, config, limits) {
+        Ok(mut checks) => match try_decide(&req, config, &mut checks) {
+            Some(result) => result,
+            None => return Admit::Pending(Box::pin(admit_by_server(req, payload, checks))),
+        },
+        Err(MissingCallerError) => Err(missing_caller(&req, config)),
+    };
+    match result {
+        Ok(charge) => Admit::Ready(Some(AdmittedRequest::new(req, payload, charge))),
+        Err(rejection) => Admit::Pending(Box::pin(async move {
+            Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
+        })),
+    }
+}
+
+async fn admit_by_server(
+    req: HttpRequest,
+    payload: Payload,
+    checks: StaticLimits,
+) -> Result<AdmittedRequest, HttpResponse> {
+    let config = RateLimitConfig::nearest(&req);
+    match decide(&req, config, checks).await {
         Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
         Err(rejection) => Err(reject(&req, payload, rejection, config).await),
     }
 }
 
-/// Decides about limits without values that are computed for each request.
-fn decide<'r>(
-    req: &'r HttpRequest,
-    config: &'r RateLimitConfig,
-    limits: &'static [HandlerLimit],
-) -> Admission<'r> {
-    if !is_counted(req, config) {
-        return Admission::NOT_COUNTED;
-    }
-    let mut callers = SmallVec::new();
-    for limit in limits {
-        if is_left_out(limit) {
-            continue;
-        }
-        match limit.caller(req, config) {
-            Ok(Some(caller)) => callers.push((limit, caller)),
-            Ok(None) => {}
-            Err(MissingCallerError) if is_in_shadow(req) => {}
-            Err(MissingCallerError) => return Admission::missing_caller(req, config),
-        }
-    }
-    Admission::decide(req, config, StaticLimits(callers))
-}
-
 /// The callers of limits without values that are computed for each request.
 struct StaticLimits(SmallVec<[(&'static HandlerLimit, Caller); 2]>);
+
+impl StaticLimits {
+    /// The limits that apply to a request: none if it is not counted.
+    #[inline]
+    fn of(
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+        limits: &'static [HandlerLimit],
+    ) -> Result<Self, MissingCallerError> {
+        let mut callers = SmallVec::new();
+        if !is_counted(req, config) {
+            return Ok(Self(callers));
+        }
+        for limit in limits {
+            if is_left_out(limit) {
+                continue;
+            }
+            match limit.caller(req, config) {
+                Ok(Some(caller)) => callers.push((limit, caller)),
+                Ok(None) => {}
+                Err(MissingCallerError) if is_in_shadow(req) => {}
+                Err(missing) => return Err(missing),
+            }
+        }
+        Ok(Self(callers))
+    }
+}
 
 impl RequestChecks for StaticLimits {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {

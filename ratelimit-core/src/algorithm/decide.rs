@@ -286,21 +286,31 @@ pub(crate) fn decide_one(
     operation: Operation,
 ) -> Outcome {
     let at = now.as_micros();
-    let (mut unpacked, moved_out) = state.unpack(policy, at);
-    let (mut outcome, mut dirty) =
-        each!(&mut unpacked, state => decide_step(state, policy, at, cost, operation));
-    if !outcome.is_allowed() && operation != Operation::Peek && unpacked.may_be_blocked(policy, at, cost) {
-        let mut block = block::State::begin(at, policy.block_us());
-        (outcome, _) = decide_step(&mut block, policy, at, cost, Operation::Judge);
-        (unpacked, dirty) = (Unpacked::Blocked(block), true);
-    }
-    if dirty || moved_out {
-        state.pack(unpacked);
-    }
+    let (unpacked, moved_out) = state.unpack(policy, at);
+    // A cost that never passes begins no block, and a block begins only once.
+    let may_block = operation != Operation::Peek && !matches!(unpacked, Unpacked::Blocked(_));
+    each!(unpacked, step => decide_step(step, policy, at, cost, operation), (outcome, dirty) => {
+        if outcome.retry_after().is_some() && may_block && policy.block_us() > 0 {
+            return begin_block(policy, cost, state, now);
+        }
+        if dirty || moved_out {
+            state.pack(unpacked);
+        }
+        outcome.decided_at(now)
+    })
+}
+
+/// Replaces a state that denies by a block.
+#[cold]
+fn begin_block(policy: &Policy, cost: u64, state: &mut State, now: Timestamp) -> Outcome {
+    let mut block = block::State::begin(now.as_micros(), policy.block_us());
+    let (outcome, _) = decide_step(&mut block, policy, now.as_micros(), cost, Operation::Judge);
+    state.pack(block);
     outcome.decided_at(now)
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
+#[inline]
 fn decide_step(
     state: &mut impl Step,
     policy: &Policy,

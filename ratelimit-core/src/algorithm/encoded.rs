@@ -79,21 +79,19 @@ impl State {
     /// are malformed.
     pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
         let mut unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
+        let mut state = Self::new(policy);
         match effect {
-            Effect::Charged(units) => each!(&mut unpacked, state => {
-                state.advance(policy, now.as_micros());
-                state.charge(policy, now.as_micros(), units);
-            }),
+            Effect::Charged(units) => each!(unpacked, step => {
+                step.advance(policy, now.as_micros());
+                step.charge(policy, now.as_micros(), units);
+            }, () => state.pack(unpacked)),
             Effect::Overdrawn(units) => {
                 unpacked.step_mut().advance(policy, now.as_micros());
                 unpacked.charge_in_debt(policy, now.as_micros(), units);
+                state.pack(unpacked);
             }
-            Effect::Blocked(until) => {
-                unpacked = Unpacked::Blocked(block::State { until: until.as_micros() });
-            }
+            Effect::Blocked(until) => state.pack(block::State { until: until.as_micros() }),
         }
-        let mut state = Self::new(policy);
-        state.pack(unpacked);
         Some(state)
     }
 }

@@ -177,6 +177,7 @@ impl<E: Earlier> State<E> {
         })
     }
 
+    #[inline]
     fn used(&self, now: u64) -> u64 {
         let overlap = self.length - (now - self.start);
         self.ahead().next().map_or(0, |(whole, oldest)| match oldest {
@@ -194,6 +195,7 @@ fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
 }
 
 impl<E: Earlier> Step for State<E> {
+    #[inline]
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let went_back = now < self.start;
         if went_back {

@@ -21,7 +21,7 @@ pub struct State(Packed);
 
 /// Large states are boxed so that the enum stays at 16 bytes; `None` until something is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Packed {
+pub(super) enum Packed {
     FixedWindow { forget_at: U56, count: u64 },
     TwoWindows { forget_at: U56, current: u32, earlier: u32 },
     // Also two windows, if a count exceeds 32 bits.
@@ -47,22 +47,23 @@ pub(super) enum Unpacked {
     Blocked(block::State),
 }
 
-/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined.
+/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined. Then runs `$then` with the
+/// result, still in the branch of that state: there the compiler knows what it packs, and copies nothing else.
 macro_rules! each {
-    ($unpacked:expr, $state:ident => $body:expr) => {
+    ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
+        each!($unpacked, $step => $body, $result => $then,
+            FixedWindow(own => own) TwoWindows(own => own) SubWindows(own => *own) SlidingWindowLog(own => *own)
+            TokenBucket(own => own) Blocked(own => own))
+    };
+    ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
+        $($kind:ident($own:ident => $of_own:expr))*) => {
         match $unpacked {
-            Unpacked::FixedWindow($state) => $body,
-            Unpacked::TwoWindows($state) => $body,
-            Unpacked::SubWindows(boxed) => {
-                let $state = &mut **boxed;
-                $body
-            }
-            Unpacked::SlidingWindowLog(boxed) => {
-                let $state = &mut **boxed;
-                $body
-            }
-            Unpacked::TokenBucket($state) => $body,
-            Unpacked::Blocked($state) => $body,
+            $(Unpacked::$kind(mut $own) => {
+                let $step = &mut $of_own;
+                let $result = $body;
+                let $unpacked = $own;
+                $then
+            })*
         }
     };
 }
@@ -123,12 +124,11 @@ impl State {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
             let now = now.as_micros();
-            let (mut unpacked, _) = self.unpack(policy, now);
-            each!(&mut unpacked, state => {
-                state.advance(policy, now);
-                state.refund(policy, now, at.as_micros(), until.as_micros(), cost);
-            });
-            self.pack(unpacked);
+            let (unpacked, _) = self.unpack(policy, now);
+            each!(unpacked, step => {
+                step.advance(policy, now);
+                step.refund(policy, now, at.as_micros(), until.as_micros(), cost);
+            }, () => self.pack(unpacked));
         }
         still_counts
     }
@@ -170,36 +170,75 @@ impl State {
             // The block stays until something is charged, in case that the clock goes back.
             Packed::Blocked { until } => match u64::from(*until) {
                 until if until > now => (Unpacked::Blocked(block::State { until }), false),
-                _ => (Self::new(policy).unpack(policy, now).0, false),
+                _ => (Unpacked::new(policy, now), false),
             },
         }
     }
 
-    /// Packs an unpacked state.
+    /// Packs an unpacked state, of a known kind or of any.
     #[inline]
-    pub(super) fn pack(&mut self, unpacked: Unpacked) {
+    pub(super) fn pack(&mut self, state: impl Into<Packed>) {
+        self.0 = state.into();
+    }
+}
+
+impl From<fixed_window::State> for Packed {
+    #[inline]
+    fn from(state: fixed_window::State) -> Self {
+        Self::FixedWindow { forget_at: state.resets_at().into(), count: state.count }
+    }
+}
+
+impl From<sliding_window_counter::TwoWindows> for Packed {
+    #[inline]
+    fn from(state: sliding_window_counter::TwoWindows) -> Self {
+        let (current, earlier) = state.counts();
+        match (u32::try_from(current), u32::try_from(earlier)) {
+            (Ok(current), Ok(earlier)) => {
+                Self::TwoWindows { forget_at: state.forget_at().into(), current, earlier }
+            }
+            _ => Self::SubWindows(Some(Box::new(state.into()))),
+        }
+    }
+}
+
+impl From<Box<sliding_window_counter::SubWindows>> for Packed {
+    fn from(state: Box<sliding_window_counter::SubWindows>) -> Self {
+        Self::SubWindows(Some(state))
+    }
+}
+
+impl From<Box<sliding_window_log::State>> for Packed {
+    fn from(state: Box<sliding_window_log::State>) -> Self {
+        Self::SlidingWindowLog(Some(state))
+    }
+}
+
+impl From<token_bucket::State> for Packed {
+    #[inline]
+    fn from(bucket: token_bucket::State) -> Self {
+        if bucket.indebted_at > 0 {
+            return Self::InDebt(Box::new(bucket));
+        }
+        Self::TokenBucket { tat: bucket.tat.micros.into(), fraction: bucket.tat.fraction }
+    }
+}
+
+impl From<block::State> for Packed {
+    fn from(block::State { until }: block::State) -> Self {
+        Self::Blocked { until: until.into() }
+    }
+}
+
+impl From<Unpacked> for Packed {
+    fn from(unpacked: Unpacked) -> Self {
         match unpacked {
-            Unpacked::FixedWindow(state) => {
-                self.0 = Packed::FixedWindow { forget_at: state.resets_at().into(), count: state.count };
-            }
-            Unpacked::TwoWindows(state) => {
-                let (current, earlier) = state.counts();
-                match (u32::try_from(current), u32::try_from(earlier)) {
-                    (Ok(current), Ok(earlier)) => {
-                        self.0 = Packed::TwoWindows { forget_at: state.forget_at().into(), current, earlier };
-                    }
-                    _ => self.0 = Packed::SubWindows(Some(Box::new(state.into()))),
-                }
-            }
-            Unpacked::SubWindows(state) => self.0 = Packed::SubWindows(Some(state)),
-            Unpacked::SlidingWindowLog(state) => self.0 = Packed::SlidingWindowLog(Some(state)),
-            Unpacked::TokenBucket(bucket) if bucket.indebted_at > 0 => {
-                self.0 = Packed::InDebt(Box::new(bucket));
-            }
-            Unpacked::TokenBucket(token_bucket::State { tat, .. }) => {
-                self.0 = Packed::TokenBucket { tat: tat.micros.into(), fraction: tat.fraction };
-            }
-            Unpacked::Blocked(block::State { until }) => self.0 = Packed::Blocked { until: until.into() },
+            Unpacked::FixedWindow(state) => state.into(),
+            Unpacked::TwoWindows(state) => state.into(),
+            Unpacked::SubWindows(state) => state.into(),
+            Unpacked::SlidingWindowLog(state) => state.into(),
+            Unpacked::TokenBucket(state) => state.into(),
+            Unpacked::Blocked(state) => state.into(),
         }
     }
 }
@@ -209,6 +248,12 @@ fn rational(micros: U56, fraction: u64) -> Rational {
 }
 
 impl Unpacked {
+    /// The state of a new caller. Cold, so that `unpack` stays small where it is inlined.
+    #[cold]
+    fn new(policy: &Policy, now: u64) -> Self {
+        State::new(policy).unpack(policy, now).0
+    }
+
     pub(super) fn step(&self) -> &dyn Step {
         match self {
             Self::FixedWindow(state) => state,
@@ -221,6 +266,13 @@ impl Unpacked {
     }
 
     pub(super) fn step_mut(&mut self) -> &mut dyn Step {
-        each!(self, state => state)
+        match self {
+            Self::FixedWindow(state) => state,
+            Self::TwoWindows(state) => state,
+            Self::SubWindows(state) => &mut **state,
+            Self::SlidingWindowLog(state) => &mut **state,
+            Self::TokenBucket(state) => state,
+            Self::Blocked(state) => state,
+        }
     }
 }

@@ -89,17 +89,18 @@ impl State {
     /// Advances the state to `now`, and says what it holds then.
     pub(crate) fn standing(&mut self, policy: &Policy, now: Timestamp) -> Standing {
         let now = now.as_micros();
-        let (mut unpacked, _) = self.unpack(policy, now);
-        let standing = each!(&mut unpacked, state => {
-            state.advance(policy, now);
+        let (unpacked, _) = self.unpack(policy, now);
+        each!(unpacked, step => {
+            step.advance(policy, now);
             Standing {
-                available: state.available(policy, now).unwrap_or(0),
-                use_by: state.use_by(),
-                resets_at: state.resets_at(),
+                available: step.available(policy, now).unwrap_or(0),
+                use_by: step.use_by(),
+                resets_at: step.resets_at(),
             }
-        });
-        self.pack(unpacked);
-        standing
+        }, standing => {
+            self.pack(unpacked);
+            standing
+        })
     }
 }
 

@@ -106,10 +106,10 @@ impl MemoryStore {
         let digest = self.digest(check);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         if let Some(entry) = shard.find(digest) {
-            return entry.decide(check, now, operation).in_shadow_if(check.is_shadow());
+            return entry.decide(check, now, operation);
         }
         if shard.has_room(0, now, self.max_per_shard) {
-            return shard.decide_new(digest, check, now, operation).in_shadow_if(check.is_shadow());
+            return shard.decide_new(digest, check, now, operation);
         }
         drop(shard);
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
@@ -117,7 +117,7 @@ impl MemoryStore {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
         };
-        outcome.in_shadow_if(check.is_shadow()).overflowed()
+        outcome.overflowed()
     }
 
     pub(crate) fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {

@@ -26,12 +26,18 @@ pub(super) struct Entry {
 impl Entry {
     #[inline]
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
-        match operation {
-            Operation::Peek => {
-                decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, operation)
-            }
+        let mut outcome = match operation {
+            Operation::Peek => self.peek(check, now),
             _ => decide_one(check.policy(), check.cost(), &mut self.state, now, operation),
-        }
+        };
+        outcome.set_shadow(check.is_shadow());
+        outcome
+    }
+
+    /// Apart, so that `decide` is small enough to be inlined.
+    #[cold]
+    fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
+        decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, Operation::Peek)
     }
 }
 
@@ -95,7 +101,8 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
+        let mut outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
+        outcome.set_shadow(check.is_shadow());
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
         }
