@@ -13,7 +13,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
-use crate::quotas::{PolicyRef, Quotas};
+use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -52,18 +52,16 @@ fn decide<'r>(
     limits: &'static [HandlerLimit],
 ) -> Admission<'r> {
     if !is_counted(req, config) {
+        note_not_counted(req);
         return Admission::NOT_COUNTED;
     }
     let mut callers = SmallVec::new();
     for limit in limits {
-        if is_left_out(limit) {
-            continue;
-        }
-        match limit.caller(req, config) {
+        let caller = if is_left_out(limit) { Ok(None) } else { limit.caller(req, config) };
+        match caller {
             Ok(Some(caller)) => callers.push((limit, caller)),
-            Ok(None) => {}
-            Err(MissingCallerError) if is_in_shadow(req) => {}
-            Err(MissingCallerError) => return Admission::missing_caller(req, config),
+            Err(MissingCallerError) if !is_in_shadow(req) => return Admission::missing_caller(req, config),
+            Ok(None) | Err(_) => note_skipped(req, PolicyRef::Static(limit.named_policy())),
         }
     }
     Admission::decide(req, config, StaticLimits(callers))
