@@ -121,7 +121,9 @@ pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfig
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
 pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
-pub use crate::quotas::{Quota, Quotas};
+pub use crate::quotas::{
+    LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UnknownLimitError, UsageCounter,
+};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };

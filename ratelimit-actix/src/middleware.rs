@@ -24,7 +24,7 @@ use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
 use crate::handler::shared_shadow::assert_own_count;
-use crate::quotas::{PolicyRef, Quotas, share_count};
+use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -173,16 +173,21 @@ impl Settings {
     /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
     /// its only owner.
     fn decide<'r>(&'r self, req: &'r HttpRequest, config: &'r RateLimitConfig) -> Admission<'r> {
-        if !is_counted(req, config) || !self.filter.applies_to(req) {
+        if !is_counted(req, config) {
+            note_not_counted(req);
+            return Admission::NOT_COUNTED;
+        }
+        if !self.filter.applies_to(req) {
             return Admission::NOT_COUNTED;
         }
         let mut callers = SmallVec::new();
         for limit in &self.limits {
             match limit.caller(req, config) {
                 Ok(Some(caller)) => callers.push((limit, caller)),
-                Ok(None) => {}
-                Err(MissingCallerError) if is_in_shadow(req) => {}
-                Err(MissingCallerError) => return Admission::missing_caller(req, config),
+                Err(MissingCallerError) if !is_in_shadow(req) => {
+                    return Admission::missing_caller(req, config);
+                }
+                Ok(None) | Err(_) => note_skipped(req, PolicyRef::Shared(Arc::clone(limit.policy()))),
             }
         }
         Admission::decide(req, config, Callers(callers))

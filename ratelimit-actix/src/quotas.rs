@@ -1,10 +1,15 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
+mod left_out;
+mod limit_charge;
 pub(crate) mod nearest_limiter;
 mod policy_ref;
 mod quota;
 pub(crate) mod request_deadline;
 mod request_extension;
+mod settle_error;
+mod settle_on_drop;
+mod settlement;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,17 +17,19 @@ use std::rc::Rc;
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
+use self::left_out::LeftOut;
+pub(crate) use self::left_out::{note_not_counted, note_skipped};
+pub use self::limit_charge::LimitCharge;
 pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef, share_count};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
 use self::request_deadline::RequestDeadline;
-pub(crate) use self::request_extension::{all_quotas, with_quotas};
+pub(crate) use self::request_extension::{all_quotas, close_for_refund, with_quotas};
+pub use self::settle_error::{SettleError, UnknownLimitError};
+pub use self::settle_on_drop::{SettleOnDrop, UsageCounter};
 
 /// The quotas of limits that were checked together.
 type QuotaGroup = SmallVec<[Quota; 1]>;
-
-/// Most checks that one charge makes for a group. The last one costs nothing and reports what is left.
-const MAX_CHARGE_CHECKS: u32 = 8;
 
 /// A group of limits, and the limiter that decided about it.
 #[derive(Clone, Debug)]
@@ -58,8 +65,10 @@ struct DecidedGroup {
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     decided: Rc<RefCell<SmallVec<[DecidedGroup; 1]>>>,
-    /// Charges count against the deadline of the request.
+    /// Charges and settlements count against the deadline of the request.
     deadline: RequestDeadline,
+    /// The limits that were not checked.
+    left_out: LeftOut,
 }
 
 impl Quotas {
@@ -76,7 +85,7 @@ impl Quotas {
     pub(crate) fn replace_last(&self, left: Option<&GroupOutcome>) {
         let mut decided = self.decided.borrow_mut();
         match (left, decided.last_mut()) {
-            (Some(left), Some(last)) => last.update(left),
+            (Some(left), Some(last)) => last.update(left, Quota::set_outcome),
             _ => drop(decided.pop()),
         }
     }
@@ -106,14 +115,16 @@ impl Quotas {
     /// Charges every limit of this request `units` more, or all units that are left if these are fewer. Returns how many were
     /// charged to the limit that had the fewest. The header fields of the response then report what is left.
     ///
-    /// Limits that share a count are charged `units` each. A group of limits takes one check if `units` are left, two if fewer
-    /// are left, and at most eight if other requests are charged in between; in that case, fewer units are charged than were
-    /// left, down to none.
+    /// Limits that share a count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
+    /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the block. Shadow limits
+    /// are charged if the units fit, and do not lower their number.
+    ///
+    /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///
     /// # Errors
     ///
     /// If the store does not answer in the time that the request has left: one deadline (100 ms with Redis) covers all checks,
-    /// charges and refunds of an HTTP request. Limits of another [`RateLimiter`] may have been charged by then.
+    /// charges, settlements and refunds of an HTTP request. Limits of another [`RateLimiter`] may have been charged by then.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
         let groups = self.decided.borrow().clone();
         let mut fewest = units;
@@ -121,7 +132,7 @@ impl Quotas {
             let (charged, outcome) = group.charge(units, &self.deadline).await?;
             fewest = fewest.min(charged);
             if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
-                decided.update(&outcome);
+                decided.update(&outcome, if charged > 0 { Quota::add_charge } else { Quota::set_outcome });
             }
         }
         Ok(fewest)
@@ -129,40 +140,20 @@ impl Quotas {
 }
 
 impl DecidedGroup {
-    fn update(&mut self, outcome: &GroupOutcome) {
+    /// Passes the outcome of each limit on to its quota.
+    fn update(&mut self, outcome: &GroupOutcome, update: fn(&mut Quota, Outcome)) {
         for (quota, outcome) in self.quotas.iter_mut().zip(outcome.outcomes()) {
-            quota.set_outcome(outcome.clone());
+            update(quota, outcome.clone());
         }
     }
 
-    /// Charges as many of `units` as are left. Other requests may be charged in between, so it repeats with fewer units.
+    /// Charges as many of `units` as are left.
     async fn charge(
         &self,
-        mut units: u64,
+        units: u64,
         deadline: &RequestDeadline,
     ) -> Result<(u64, GroupOutcome), StoreError> {
-        let mut attempt = 1;
-        loop {
-            let checks: SmallVec<[Check<'_>; 2]> =
-                self.quotas.iter().map(|quota| quota.check().with_cost(units)).collect();
-            let outcome =
-                deadline.run(&self.limiter, async |limiter| limiter.check_all(&checks).await).await?;
-            // A cost of 0 charges nothing; its outcome reports what is left, allowed or not.
-            if outcome.is_allowed() || units == 0 {
-                return Ok((units, outcome));
-            }
-            attempt += 1;
-            let at_most = match attempt {
-                2 => units - 1,
-                ..MAX_CHARGE_CHECKS => units / 2,
-                _ => 0,
-            };
-            // A count that several limits share is charged the sum.
-            let digest = |check: &Check<'_>| check.digest(&[0; 16]);
-            let sharing =
-                |check: &Check<'_>| checks.iter().filter(|other| digest(other) == digest(check)).count();
-            let fits = |(check, outcome): (&Check<'_>, &Outcome)| outcome.remaining() / sharing(check) as u64;
-            units = checks.iter().zip(outcome.outcomes()).map(fits).min().unwrap_or(0).min(at_most);
-        }
+        let checks: SmallVec<[Check<'_>; 2]> = self.quotas.iter().map(Quota::check).collect();
+        deadline.run(&self.limiter, async |limiter| limiter.check_up_to_all(&checks, units).await).await
     }
 }

@@ -15,7 +15,7 @@
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
 --         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if that
---         does not tell what became of each key: 'b' and the end of a block that begins (7 bytes), or 'c' and the units
+--         does not tell what became of each key: 'b' and the end of a block that begins or is cut (7 bytes), or 'c' and the units
 --         charged to the key (7 bytes)
 -- Twin    src/algorithm/decide.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum

@@ -208,6 +208,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       if bytes then
         values[key] = ttl and bytes or string.sub(value, 1, 8) .. bytes .. string.sub(value, 14)
         ttls[key] = ttl or ttls[key] or false
+        begun[key] = end_of_block(values[key]) and ttl -- a block from the future was cut
       end
     end
   end

@@ -288,10 +288,11 @@ pub struct GroupOutcome {
 impl GroupOutcome {
     /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to `at`.
     ///
-    /// The group is admitted if every limit admits it.
+    /// The group is admitted if every limit admits it. It was decided without the store if an outcome [was](Outcome::is_degraded).
     pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
-        Self::decided(at, outcomes.iter().all(Outcome::is_allowed), outcomes)
+        let degraded = outcomes.iter().any(Outcome::is_degraded);
+        Self { degraded, ..Self::decided(at, outcomes.iter().all(Outcome::is_allowed), outcomes) }
     }
 
     /// The outcome of a group that is known to be admitted or denied.

@@ -13,6 +13,8 @@ const BEHIND_PROXY: &str = env!("CARGO_BIN_EXE_demo-behind-proxy");
 const HEADERS: &str = env!("CARGO_BIN_EXE_demo-headers");
 const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
 const SCOPE: &str = env!("CARGO_BIN_EXE_demo-scope");
+const LOGIN: &str = env!("CARGO_BIN_EXE_demo-login");
+const TOKENS: &str = env!("CARGO_BIN_EXE_demo-tokens");
 
 /// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
 fn replies_of<const N: usize>(
@@ -81,7 +83,7 @@ fn scope_limits_all_routes_but_one() {
 
 #[test]
 fn an_invalid_or_taken_port_gives_a_clear_error() {
-    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, METRICS] {
         for port in ["65536", "-1", "", "http"] {
             let said = Demo::refusal(example, &[("PORT", port)]);
             assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
@@ -89,7 +91,7 @@ fn an_invalid_or_taken_port_gives_a_clear_error() {
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, METRICS] {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, METRICS] {
         let said = Demo::refusal(example, &[("PORT", &address.port().to_string())]);
         assert!(said.starts_with(&format!("error: cannot listen on {address}: ")), "{said}");
     }
@@ -149,6 +151,8 @@ impl Section {
             "headers" => HEADERS,
             "api_keys" => API_KEYS,
             "scope" => SCOPE,
+            "login" => LOGIN,
+            "tokens" => TOKENS,
             "behind_proxy" => BEHIND_PROXY,
             "metrics" => METRICS,
             "custom_store" => CUSTOM_STORE,

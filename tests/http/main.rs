@@ -12,5 +12,6 @@ mod limiters;
 mod middleware;
 mod placement;
 mod responses;
+mod settle;
 mod shadow;
 mod signatures;

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::count::Count;
 use crate::caller::Caller;
-use crate::quotas::PolicyRef;
 use crate::quotas::nearest_limiter;
 use crate::quotas::request_deadline::run_within;
+use crate::quotas::{PolicyRef, close_for_refund};
 
 /// A limit with the values that apply to one request.
 pub(crate) struct EffectiveLimit {
@@ -60,11 +60,17 @@ impl Charge {
         if self.limits.iter().all(counts) {
             return RefundResult::Unchanged;
         }
+        // A limit that the handler has settled stays as it is settled.
+        let refunded = close_for_refund(req, self.limits.iter().map(|limit| !counts(limit)));
+        if !refunded.contains(&true) {
+            return RefundResult::Unchanged;
+        }
         // A reservation covers the whole group. Limits that stay charged take part with 0 units.
         let refunds: SmallVec<[Check<'_>; 2]> = self
             .limits
             .iter()
-            .map(|limit| if counts(limit) { limit.check().with_cost(0) } else { limit.check() })
+            .zip(&refunded)
+            .map(|(limit, refunded)| if *refunded { limit.check() } else { limit.check().with_cost(0) })
             .collect();
         let Some(reservation) = self.outcome.reservation(&refunds) else {
             return RefundResult::Unchanged;

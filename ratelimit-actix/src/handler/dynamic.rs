@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
 use crate::decision::{Admission, RequestChecks, denied, is_counted, is_in_shadow};
-use crate::quotas::{PolicyRef, Quotas};
+use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 use crate::response::Rejection;
 
 /// The limits of a handler, with the values that are computed for one request so far.
@@ -48,6 +48,9 @@ impl DynamicLimits {
         // Only `OPTIONS` and exempt networks are worth looking the configuration up.
         let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
         let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
+        if skipped {
+            note_not_counted(&req);
+        }
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
             skipped: skipped || is_left_out(limit),
@@ -141,18 +144,21 @@ fn decide<'r>(
 ) -> Admission<'r> {
     let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
     for DynamicLimit { limit, skipped, caller, max, cost } in limits {
+        let named = limit.named_policy();
         if skipped {
+            note_skipped(req, PolicyRef::Static(named));
             continue;
         }
         let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.resolve(caller));
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Ok(None) => continue,
-            Err(MissingCallerError) if is_in_shadow(req) => continue,
-            Err(MissingCallerError) => return Admission::missing_caller(req, config),
+            Err(MissingCallerError) if !is_in_shadow(req) => return Admission::missing_caller(req, config),
+            Ok(None) | Err(_) => {
+                note_skipped(req, PolicyRef::Static(named));
+                continue;
+            }
         };
         limit.warn_about_cost(cost);
-        let named = limit.named_policy();
         let mut cost = cost;
         let policy = match max.map(|max| limit.policy_with_max(max)) {
             None => PolicyRef::Static(named),

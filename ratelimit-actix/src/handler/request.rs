@@ -17,7 +17,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
-use crate::quotas::{PolicyRef, Quotas};
+use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -105,17 +105,15 @@ impl StaticLimits {
     ) -> Result<Self, MissingCallerError> {
         let mut callers = SmallVec::new();
         if !is_counted(req, config) {
+            note_not_counted(req);
             return Ok(Self(callers));
         }
         for limit in limits {
-            if is_left_out(limit) {
-                continue;
-            }
-            match limit.caller(req, config) {
+            let caller = if is_left_out(limit) { Ok(None) } else { limit.caller(req, config) };
+            match caller {
                 Ok(Some(caller)) => callers.push((limit, caller)),
-                Ok(None) => {}
-                Err(MissingCallerError) if is_in_shadow(req) => {}
-                Err(missing) => return Err(missing),
+                Err(missing) if !is_in_shadow(req) => return Err(missing),
+                Ok(None) | Err(_) => note_skipped(req, PolicyRef::Static(limit.named_policy())),
             }
         }
         Ok(Self(callers))

@@ -81,4 +81,9 @@ impl PolicyRef {
             Self::Shared(policy) => policy.name(),
         }
     }
+
+    /// Whether this is the name of the limit in responses, or of its policy.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.public_name() == name || self.policy().name() == name
+    }
 }

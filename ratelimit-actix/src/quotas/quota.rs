@@ -1,6 +1,7 @@
 //! What one limit decided about one request, and which of several limits is the tightest.
 
 use std::fmt;
+use std::mem;
 use std::time::Duration;
 
 use ratelimit_core::{Check, Outcome, Policy, Timestamp};
@@ -13,7 +14,29 @@ use super::policy_ref::PolicyRef;
 pub struct Quota {
     policy: PolicyRef,
     partition: HiddenPartition,
+    /// That of the last decision.
     outcome: Outcome,
+    charges: Charges,
+}
+
+/// What the limit was charged for the request, until that is settled or refunded.
+#[derive(Clone, Debug, Default)]
+enum Charges {
+    /// What the outcome says.
+    #[default]
+    OfOutcome,
+    /// The outcomes of all charges, after a further charge, or after the outcome has been replaced.
+    Outcomes(Vec<Outcome>),
+    Closed(Closed),
+}
+
+/// What became of charges that cannot be settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// They are settled, or are going to be.
+    Settled,
+    /// They are refunded after the response.
+    Refunded,
 }
 
 /// Whose count it is; `Debug` hides it from logs.
@@ -29,7 +52,7 @@ impl fmt::Debug for HiddenPartition {
 impl Quota {
     pub(crate) fn new(policy: PolicyRef, check: &Check<'_>, outcome: Outcome) -> Self {
         let partition = HiddenPartition(SmallVec::from_slice(check.partition()));
-        Self { policy, partition, outcome }
+        Self { policy, partition, outcome, charges: Charges::default() }
     }
 
     /// The policy of the limit: its `max` and window, its algorithm, and its name in metrics.
@@ -58,8 +81,37 @@ impl Quota {
         &self.outcome
     }
 
+    /// Whether this is the name of the limit or of its policy.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.policy.is_named(name)
+    }
+
+    /// Replaces the outcome by one that charged nothing.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
-        self.outcome = outcome;
+        let before = mem::replace(&mut self.outcome, outcome);
+        if matches!(self.charges, Charges::OfOutcome) {
+            self.charges = Charges::Outcomes(vec![before]);
+        }
+    }
+
+    /// Replaces the outcome by that of a further charge.
+    pub(super) fn add_charge(&mut self, outcome: Outcome) {
+        self.set_outcome(outcome.clone());
+        if let Charges::Outcomes(outcomes) = &mut self.charges {
+            outcomes.push(outcome);
+        }
+    }
+
+    /// Closes the charges for `reason`, and returns the outcome of each. An error if they are closed.
+    pub(super) fn close(&mut self, reason: Closed) -> Result<Vec<Outcome>, Closed> {
+        match mem::replace(&mut self.charges, Charges::Closed(reason)) {
+            Charges::OfOutcome => Ok(vec![self.outcome.clone()]),
+            Charges::Outcomes(outcomes) => Ok(outcomes),
+            Charges::Closed(before) => {
+                self.charges = Charges::Closed(before);
+                Err(before)
+            }
+        }
     }
 
     /// A check of the same limit for the same caller.

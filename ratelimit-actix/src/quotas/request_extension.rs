@@ -8,9 +8,10 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
+use super::left_out::LeftOut;
 use super::nearest_limiter;
 use super::policy_ref::PolicyRef;
-use super::quota::{Quota, told};
+use super::quota::{Closed, Quota, told};
 use super::request_deadline::RequestDeadline;
 use super::{DecidedGroup, QuotaGroup, Quotas};
 
@@ -59,6 +60,27 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     }
 }
 
+/// Closes the charges of the last group that are to be refunded, so that nothing settles them, too. Returns which of them can
+/// be refunded: those that are not settled.
+pub(crate) fn close_for_refund(
+    req: &HttpRequest,
+    refunds: impl Iterator<Item = bool>,
+) -> SmallVec<[bool; 2]> {
+    let close = |quotas: &mut [Quota]| {
+        let close =
+            |quota: Option<&mut Quota>| quota.is_none_or(|quota| quota.close(Closed::Refunded).is_ok());
+        refunds.enumerate().map(|(place, refund)| refund && close(quotas.get_mut(place))).collect()
+    };
+    match req.extensions_mut().get_mut::<StoredQuotas>() {
+        Some(StoredQuotas::Unshared(group)) => close(group),
+        Some(StoredQuotas::Shared(quotas)) => {
+            let mut decided = quotas.decided.borrow_mut();
+            decided.last_mut().map_or_else(SmallVec::new, |last| close(&mut last.quotas))
+        }
+        None => SmallVec::new(),
+    }
+}
+
 /// A copy of each quota of a request, also under shadow limits. Does not share them.
 pub(crate) fn all_quotas(req: &HttpRequest) -> Vec<Quota> {
     match req.extensions().get::<StoredQuotas>() {
@@ -103,6 +125,8 @@ impl FromRequest for Quotas {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(Self::of(req).unwrap_or_default()))
+        let mut quotas = Self::of(req).unwrap_or_default();
+        quotas.left_out = LeftOut::of(&req.extensions());
+        ready(Ok(quotas))
     }
 }

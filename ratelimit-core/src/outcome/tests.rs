@@ -114,3 +114,10 @@ fn an_outcome_and_a_verdict_stay_small() {
     assert_eq!(size_of::<Verdict>(), 16);
     assert!(size_of::<Outcome>() <= 72);
 }
+
+#[test]
+fn a_group_of_outcomes_of_an_outage_is_degraded() {
+    let outage = group([allowed(3, 60), denied(7)]).degraded();
+    let again = GroupOutcome::new(outage.at(), outage.outcomes().iter().cloned());
+    assert_eq!(again, outage);
+}

@@ -248,9 +248,11 @@ impl Reply {
         }
     }
 
-    /// Whether the script has begun the same block for the limit at `place`, or none as well.
+    /// Whether the script has begun the same block for the limit at `place`, or cut one from the future to the same end, or did
+    /// neither as well.
     fn agrees(&self, place: usize, found: Option<Timestamp>, state: &State) -> bool {
-        let began = state.blocked_until().filter(|_| found.is_none());
+        let is_written = |until: &Timestamp| self.operation != Operation::Peek && found != Some(*until);
+        let began = state.blocked_until().filter(is_written);
         let expected = self.details.get(place).and_then(|effect| match effect {
             Effect::Charged(_) | Effect::Overdrawn(_) => None,
             Effect::Blocked(until) => Some(*until),

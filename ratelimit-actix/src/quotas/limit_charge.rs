@@ -1,0 +1,185 @@
+//! What one limit was charged for a request, selected by the limit's name: for settling it to the true cost.
+
+use ratelimit_core::policy::MAX_UNITS;
+
+use super::quota::{Closed, Quota};
+use super::settle_error::{SettleError, UnknownLimitError};
+use super::settle_on_drop::{SettleOnDrop, UsageCounter};
+use super::settlement::Settlement;
+use super::{DecidedGroup, Quotas};
+
+/// What one limit was charged for this request. [`Quotas::limit`] selects it.
+///
+/// The attribute charges an estimate before the handler runs, and the handler settles it to the true cost. The other limits of
+/// the request keep their charges.
+///
+/// * If the true cost is lower, the surplus is given back, as far as it still counts. If it is higher, the rest is charged even
+///   if the limit does not admit it: later requests are denied until time has paid the debt.
+/// * Units of [`Quotas::charge`] are part of what is settled.
+/// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another attempt is an error.
+/// * A settled limit is not refunded after the response, whatever its `count` says.
+#[derive(Debug)]
+#[must_use = "a limit is settled by `settle` or `settle_on_drop`"]
+pub struct LimitCharge {
+    quotas: Quotas,
+    /// For errors.
+    name: String,
+    /// Its group and its place there. `None` if the limit does not apply to the request.
+    place: Option<(usize, usize)>,
+}
+
+impl Quotas {
+    /// Selects a limit of this request by its [name](Quota::name), or by the name of its policy.
+    ///
+    /// The limits of the handler are searched before those of the middleware around it, and of several with one name the first
+    /// in the source is selected.
+    ///
+    /// A limit that does not apply to this request is selected as well, and settling it has no effect: `skip` or `on_missing`
+    /// left it out, the client is [exempt](crate::RateLimitConfigBuilder::exempt), or `OPTIONS` is not counted.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownLimitError`] with the names of all limits of the request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use actix_web::{Responder, Result, post};
+    /// use ratelimit_actix::{Quotas, rate_limit};
+    ///
+    /// /// 60 requests per minute, and 100,000 tokens, of which an answer is expected to take 2000.
+    /// #[rate_limit(max = 60, window = "1m", name = "requests")]
+    /// #[rate_limit(max = 100_000, window = "1m", name = "tokens", cost = 2000, algorithm = "token_bucket")]
+    /// #[post("/chat")]
+    /// async fn chat(prompt: String, quotas: Quotas) -> Result<impl Responder> {
+    ///     let answer = format!("You said: {prompt}");
+    ///     let used = answer.split(' ').count() as u64;
+    ///     quotas.limit("tokens")?.settle(used).await?;
+    ///     Ok(answer)
+    /// }
+    /// ```
+    pub fn limit(&self, name: &str) -> Result<LimitCharge, UnknownLimitError> {
+        let place = self.place_of(name);
+        if place.is_none() && !self.left_out.includes(name) {
+            let decided = self.decided.borrow();
+            let names = decided.iter().flat_map(|group| &group.quotas).map(Quota::name);
+            let names = names.chain(self.left_out.names()).map(str::to_owned).collect();
+            return Err(UnknownLimitError::new(name, names));
+        }
+        Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), place })
+    }
+
+    fn place_of(&self, name: &str) -> Option<(usize, usize)> {
+        let decided = self.decided.borrow();
+        decided.iter().enumerate().rev().find_map(|(group, decided)| {
+            let place = decided.quotas.iter().position(|quota| quota.is_named(name))?;
+            Some((group, place))
+        })
+    }
+}
+
+impl LimitCharge {
+    /// The quota of the limit. `None` if the limit does not apply to this request.
+    pub fn quota(&self) -> Option<Quota> {
+        let (group, place) = self.place?;
+        self.quotas.decided.borrow().get(group)?.quotas.get(place).cloned()
+    }
+
+    /// Corrects what the limit was charged to `actual` units. The header fields of the response then report what is left.
+    ///
+    /// With Redis this takes two round trips: one to settle, and one to look at what is left. None if `actual` is what was
+    /// charged.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, or the store does not
+    /// answer in the time that the request has left.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped has settled the limit or not. It cannot be settled again.
+    pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
+        if actual > MAX_UNITS {
+            return Err(SettleError::TooManyUnits { units: actual });
+        }
+        let Some(settlement) = self.claim()? else { return Ok(()) };
+        let deadline = &self.quotas.deadline;
+        deadline.run(settlement.limiter(), async |limiter| settlement.settle(limiter, actual).await).await?;
+        let Some(quota) = self.quota() else { return Ok(()) };
+        let peek = [quota.check().with_cost(0)];
+        let left = deadline.run(settlement.limiter(), async |limiter| limiter.peek_all(&peek).await).await;
+        // What the local fallback counts says nothing about what the store holds.
+        let left = left.ok().filter(|left| left.is_degraded() == quota.outcome().is_degraded());
+        if let Some(outcome) = left.as_ref().and_then(|left| left.outcomes().first()) {
+            self.with_quota(|quota| quota.set_outcome(outcome.clone()));
+        }
+        Ok(())
+    }
+
+    /// Settles the limit to what `counter` says when the returned value is dropped: the true cost of a streaming response, also
+    /// if the client goes away. Move the returned value into the stream.
+    ///
+    /// * From now on the limit counts as settled.
+    /// * In memory the limit is settled while the value is dropped. With Redis a task on the current tokio runtime does it, within
+    ///   the deadline of the store. If it fails, what was charged stays charged, and an error is logged. A process that ends
+    ///   drops its tasks.
+    /// * A counter above 10^12 counts as 10^12.
+    /// * If the handler returns before the stream begins, the counter is 0 and everything is given back.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`] if the limit is settled already, or its charge was refunded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use actix_web::web::Bytes;
+    /// use actix_web::{HttpResponse, Responder, Result, post};
+    /// use futures_util::stream::{self, StreamExt};
+    /// use ratelimit_actix::{Quotas, UsageCounter, rate_limit};
+    ///
+    /// #[rate_limit(max = 100_000, window = "1m", name = "tokens", cost = 2000, algorithm = "token_bucket")]
+    /// #[post("/chat")]
+    /// async fn chat(quotas: Quotas) -> Result<impl Responder> {
+    ///     let used = UsageCounter::default();
+    ///     let settle = quotas.limit("tokens")?.settle_on_drop(&used)?;
+    ///     let answer = stream::iter(["one ", "two ", "three"]).map(move |token| {
+    ///         // Owned by the stream, and dropped with it.
+    ///         let _settle = &settle;
+    ///         used.add(1);
+    ///         Ok::<_, Infallible>(Bytes::from(token))
+    ///     });
+    ///     Ok(HttpResponse::Ok().streaming(answer))
+    /// }
+    /// ```
+    pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, SettleError> {
+        Ok(SettleOnDrop::new(self.claim()?, counter.into()))
+    }
+
+    /// Takes the charges, so that no other call settles or refunds them. `None` if the limit does not apply.
+    fn claim(&self) -> Result<Option<Settlement>, SettleError> {
+        let Some((group, place)) = self.place else { return Ok(None) };
+        let mut decided = self.quotas.decided.borrow_mut();
+        let limit = || self.name.clone();
+        // Without a group, a refund has made what is left unknown.
+        let Some(decided) = decided.get_mut(group) else {
+            return Err(SettleError::Refunded { limit: limit() });
+        };
+        let DecidedGroup { limiter, quotas } = decided;
+        let quota = &mut quotas[place];
+        match quota.close(Closed::Settled) {
+            Ok(outcomes) => Ok(Some(Settlement::new(limiter, &quota.check(), outcomes))),
+            Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
+            Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
+        }
+    }
+
+    fn with_quota(&self, change: impl FnOnce(&mut Quota)) {
+        let Some((group, place)) = self.place else { return };
+        if let Some(decided) = self.quotas.decided.borrow_mut().get_mut(group) {
+            change(&mut decided.quotas[place]);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Errors of settling a limit.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+use ratelimit_core::StoreError;
+use ratelimit_core::policy::MAX_UNITS;
+
+/// No limit of the request has the name: the error of [`Quotas::limit`](crate::Quotas::limit).
+///
+/// As the error of a handler it is a 500 that does not describe it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no limit of this request has the name `{name}`; expected one of: {}", list(.limits))]
+pub struct UnknownLimitError {
+    name: String,
+    limits: Vec<String>,
+}
+
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "none, because no limit was checked".to_owned() } else { names.join(", ") }
+}
+
+impl UnknownLimitError {
+    pub(super) fn new(name: &str, limits: Vec<String>) -> Self {
+        Self { name: name.to_owned(), limits }
+    }
+
+    /// The name that was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of the limits of the request.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+}
+
+impl ResponseError for UnknownLimitError {
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::new(self.status_code())
+    }
+}
+
+/// A limit was not settled: the error of [`LimitCharge`](crate::LimitCharge).
+///
+/// As the error of a handler it is a 500, or a 503 if the store did not answer, that does not describe it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettleError {
+    /// The limit is settled, or will be when a [`SettleOnDrop`](crate::SettleOnDrop) is dropped. Nothing was charged again.
+    #[error("the limit `{limit}` is settled already; settle a limit at most once for each request")]
+    #[non_exhaustive]
+    AlreadySettled {
+        /// The name of the limit.
+        limit: String,
+    },
+
+    /// The charge is gone: it was refunded after the response, which does not [count](crate::rate_limit).
+    #[error(
+        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before"
+    )]
+    #[non_exhaustive]
+    Refunded {
+        /// The name of the limit.
+        limit: String,
+    },
+
+    /// The true cost is more than 10^12 units. The limit can still be settled.
+    #[error("at most {MAX_UNITS} units can be settled, not {units}")]
+    #[non_exhaustive]
+    TooManyUnits {
+        /// The units that were given.
+        units: u64,
+    },
+
+    /// The store did not answer in time. Whether the limit is settled is unknown, so it cannot be settled again.
+    #[error("the store cannot settle the limit")]
+    Store(#[from] StoreError),
+}
+
+impl ResponseError for SettleError {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::new(self.status_code())
+    }
+}
