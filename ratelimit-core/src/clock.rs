@@ -86,7 +86,7 @@ impl SuspendClock {
         let clock = rustix::time::ClockId::Boottime;
         let time = rustix::time::clock_gettime(clock);
         let part = |number| u64::try_from(number).unwrap_or_default();
-        part(time.tv_sec) * 1_000_000 + part(i64::from(time.tv_nsec)) / 1_000
+        part(time.tv_sec) * 1_000_000 + part(time.tv_nsec) / 1_000
     }
 }
 

@@ -87,13 +87,12 @@ impl CallLeases {
             });
             let state = replies.final_state(place.0, place.1, &target.policy);
             match (answer, state) {
-                (Some((request, Some(is_granted))), Some(mut state)) if self.is_rerouted => {
-                    if is_granted && accepts_refunds(&target.policy) {
-                        let until =
-                            state.standing(&target.policy, crate::Timestamp::from_micros(at)).resets_at;
-                        let back = GiveBack { units: request.units, at, until, connection };
-                        self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
-                    }
+                (Some((request, Some(is_granted))), Some(mut state))
+                    if self.is_rerouted && is_granted && accepts_refunds(&target.policy) =>
+                {
+                    let until = state.standing(&target.policy, crate::Timestamp::from_micros(at)).resets_at;
+                    let back = GiveBack { units: request.units, at, until, connection };
+                    self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
                 }
                 (Some((request, Some(is_granted))), Some(state)) => {
                     *lease = None;

@@ -101,7 +101,7 @@ impl Call {
                 }
             }
             Err(error) => {
-                self.requests.into_iter().for_each(|request| send_reply(request.reply, Err(error.clone())))
+                self.requests.into_iter().for_each(|request| send_reply(request.reply, Err(error.clone())));
             }
         }
     }

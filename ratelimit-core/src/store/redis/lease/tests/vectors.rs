@@ -323,7 +323,7 @@ fn a_lease_lives_a_second_at_most() {
         pair.lease(500, 0);
         assert!(pair.take(1, 1_000 * MS));
         assert!(!pair.take(1, 1_000 * MS + 1));
-        let expected = if algorithm == Algorithm::FixedWindow { 1 } else { 0 };
+        let expected = usize::from(algorithm == Algorithm::FixedWindow);
         assert_eq!(pair.give_backs().len(), expected);
     }
 }
