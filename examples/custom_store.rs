@@ -49,6 +49,22 @@ impl<C: Clock> Store for MapStore<C> {
         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
         Ok(())
     }
+
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        _limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
+        Ok(decide_with(&group, Operation::UpTo, self.clock.now(), &self.digest_key, &mut *self.states()))
+    }
+
+    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
+        let _ =
+            decide_with(group, Operation::Overdraw, self.clock.now(), &self.digest_key, &mut *self.states());
+        Ok(())
+    }
 }
 
 static JOBS: Policy = Policy::new("jobs", 3, Duration::from_secs(60));

@@ -1,5 +1,7 @@
 //! A store that admits every request, for tests and tools of an application that are not about its limits.
 
+use std::time::Duration;
+
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreError};
@@ -35,6 +37,19 @@ impl Store for Unlimited {
 
     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         Ok(Self::admit(group))
+    }
+
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        _limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        Ok(Self::admit(&group.iter().map(|check| check.with_cost(units)).collect::<Vec<_>>()))
+    }
+
+    async fn overdraw_within(&self, _: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {

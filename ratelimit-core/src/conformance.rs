@@ -69,6 +69,9 @@ macro_rules! conformance_suite {
             the_first_denial_blocks_until_its_end
             only_an_own_denial_begins_a_block
             a_shadow_limit_is_charged_and_denies_nothing
+            as_many_units_as_fit_are_charged
+            a_debt_is_paid_by_time
+            the_largest_debt_is_bounded
             an_empty_group_passes
             a_group_of_the_largest_size_is_judged
             racing_callers_get_exactly_the_limit

@@ -3,6 +3,7 @@
 mod outage;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -124,7 +125,7 @@ impl Fallback {
         match self.local_policy(check, 0) {
             Some(policy) => {
                 let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.overdraw(&[check]).await
+                self.local.overdraw_within(&[check], Duration::MAX).await
             }
             None => Ok(()),
         }

@@ -32,11 +32,12 @@ use crate::reservation::Reservation;
 /// A store that calls a server must also be *cancel safe*: a future that is dropped has charged all of a group or nothing.
 /// The exception is a group with several callers in a Redis cluster: the first callers may stay charged.
 ///
-/// The [`toolkit`] has the decision itself, so that a store in this process is four short methods. A store that calls a server also implements:
+/// The [`toolkit`] has the decision itself, so that a store in this process is five short methods: the required ones and
+/// [`overdraw_within`](Self::overdraw_within). A store that calls a server also implements:
 ///
 /// * [`deadline`](Self::deadline), [`check_within`](Self::check_within) and its relatives, so that one HTTP request keeps one
 ///   deadline over all its calls;
-/// * [`check_up_to`](Self::check_up_to) and [`overdraw`](Self::overdraw), in one round trip and exactly;
+/// * [`check_up_to_within`](Self::check_up_to_within), in one round trip;
 /// * [`is_ready`](Self::is_ready), for readiness probes;
 /// * [`try_check`](Self::try_check), if it can decide some groups without a round trip;
 /// * [`kind`](Self::kind), for log lines.
@@ -73,41 +74,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
     /// then unknown which charges were refunded.
     fn refund(&self, reservation: &Reservation<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
-
-    /// Charges every limit of a group the same number of units: as many of `units` as fit every limit. The costs of the checks
-    /// do not matter; a state that occurs twice is charged twice as many.
-    ///
-    /// The outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is the denial of
-    /// one unit.
-    ///
-    /// By default a loop of peeks and checks, in which fewer units are charged if other requests come between.
-    ///
-    /// # Errors
-    ///
-    /// As with [`check`](Self::check).
-    fn check_up_to(
-        &self,
-        group: &[Check<'_>],
-        units: u64,
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
-        self.check_up_to_within(group, units, Duration::MAX)
-    }
-
-    /// Charges each check of a group although its limit may not admit it, for [`RateLimiter::settle`]. What is counted beyond
-    /// the limit is a debt, for which later requests wait. Charges nothing during a block.
-    ///
-    /// By default charges only what the limits admit, so that debts are forgiven. A store in this process overrides it with
-    /// [`Operation::Overdraw`](toolkit::Operation::Overdraw).
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
-    /// then unknown what was charged.
-    ///
-    /// [`RateLimiter::settle`]: crate::RateLimiter::settle
-    fn overdraw(&self, group: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.overdraw_within(group, Duration::MAX)
-    }
 
     /// Decides about a group without awaiting, like [`check`](Self::check). Returns `None`, and charges nothing, if the
     /// decision needs a round trip; by default always.
@@ -174,8 +140,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.peek(group)
     }
 
-    /// Charges as many units as fit like [`check_up_to`](Self::check_up_to), and waits no longer than `limit`; see
-    /// [`check_within`](Self::check_within). A loop, as by default, waits no longer in each of its calls.
+    /// Charges every limit of a group the same number of units: as many of `units` as fit every limit. The costs of the checks
+    /// do not matter; a state that occurs twice is charged twice as many. Waits no longer than `limit`; see
+    /// [`check_within`](Self::check_within).
+    ///
+    /// The outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is the denial of
+    /// one unit.
+    ///
+    /// By default a loop of peeks and checks, each of which waits no longer than `limit`, and in which fewer units are charged
+    /// if other requests come between. With the [`toolkit`], [`Operation::UpTo`](toolkit::Operation::UpTo) decides it.
     ///
     /// # Errors
     ///
@@ -189,12 +162,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         up_to::check(self, group, units, limit)
     }
 
-    /// Charges beyond the limits like [`overdraw`](Self::overdraw), and waits no longer than `limit`; see
+    /// Charges each check of a group although its limit may not admit it, for [`RateLimiter::settle`]. What is counted beyond
+    /// the limit is a debt, for which later requests wait. Charges nothing during a block. Waits no longer than `limit`; see
     /// [`check_within`](Self::check_within).
+    ///
+    /// By default charges only what the limits admit, so that debts are forgiven, which breaks rule 3. With the [`toolkit`],
+    /// [`Operation::Overdraw`](toolkit::Operation::Overdraw) charges all.
     ///
     /// # Errors
     ///
-    /// As with [`overdraw`](Self::overdraw), and [`StoreError::Timeout`] with `limit`.
+    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
+    /// then unknown what was charged.
+    ///
+    /// [`RateLimiter::settle`]: crate::RateLimiter::settle
     fn overdraw_within(
         &self,
         group: &[Check<'_>],

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
-use ratelimit_core::{Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Reservation, Timestamp,
+};
 use tests::START;
 use tests::strategies::{self, step_back, step_forward};
 
@@ -222,18 +224,37 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
     });
 }
 
-/// Requests that come at once: the group of each, and whether it only looks.
-type Rush = Vec<(Vec<(usize, u8, u64)>, bool)>;
+/// Requests that come at once: the group of each, and what is done with it.
+type Rush = Vec<(Vec<(usize, u8, u64)>, Action)>;
 
 fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
     strategies::policies().prop_flat_map(|policies| {
-        let one = event(policies.len()).prop_map(|event| (event.group, event.action == Action::Peek));
+        let one = event(policies.len()).prop_map(|event| (event.group, event.action));
         let rush = (event(policies.len()), prop::collection::vec(one, 1..150));
         (Just(policies), prop::collection::vec(rush, 1..4))
     })
 }
 
-/// Checks all of a rush at once, and compares with checks one after another.
+/// Starts one request of a rush. Its result is text, because the results have several types.
+fn start<'a>(
+    limiter: &'a RateLimiter,
+    group: &'a [Check<'_>],
+    action: Action,
+    reservation: Option<&'a Reservation<'_>>,
+) -> Pin<Box<dyn Future<Output = String> + 'a>> {
+    match (action, reservation) {
+        (Action::CheckAndSettle(actual), Some(reservation)) => {
+            Box::pin(async move { format!("{:?}", limiter.settle(reservation.clone(), actual).await) })
+        }
+        (Action::CheckUpTo(units), _) => {
+            Box::pin(async move { format!("{:?}", limiter.check_up_to_all(group, units).await) })
+        }
+        (Action::Peek, _) => Box::pin(async { format!("{:?}", limiter.peek_all(group).await) }),
+        _ => Box::pin(async { format!("{:?}", limiter.check_all(group).await) }),
+    }
+}
+
+/// Sends all of a rush at once, and compares with requests one after another.
 async fn compare_rushes(
     limiter: &RateLimiter,
     clock: &FakeClock,
@@ -257,20 +278,30 @@ async fn compare_rushes(
                 checks.map(check).collect()
             })
             .collect();
+        // What is settled was charged nothing before the rush.
+        let mut reservations = Vec::new();
+        for (group, (_, action)) in groups.iter().zip(rush) {
+            let mut reservation = None;
+            if let (Action::CheckAndSettle(_), Some(check)) = (action, group.first()) {
+                let nothing = [check.with_cost(0)];
+                let outcome = limiter.check_all(&nothing).await.unwrap();
+                assert_eq!(reference.check_all(&nothing).await.unwrap(), outcome);
+                reservation = outcome.reservation(&nothing);
+            }
+            reservations.push(reservation);
+        }
         let mut answers = Vec::new();
-        for (group, (_, peek)) in groups.iter().zip(rush) {
-            let answer: Pin<Box<dyn Future<Output = _>>> =
-                if *peek { Box::pin(limiter.peek_all(group)) } else { Box::pin(limiter.check_all(group)) };
-            let mut answer = Box::pin(maybe_done(answer));
+        for ((group, (_, action)), reservation) in groups.iter().zip(rush).zip(&reservations) {
+            let mut answer = Box::pin(maybe_done(start(limiter, group, *action, reservation.as_ref())));
             // From the first poll it waits for its turn.
             let _ = poll!(answer.as_mut());
             answers.push(answer);
         }
-        for (mut answer, (group, (_, peek))) in answers.into_iter().zip(groups.iter().zip(rush)) {
-            let expected =
-                if *peek { reference.peek_all(group).await } else { reference.check_all(group).await };
+        let requests = groups.iter().zip(rush).zip(&reservations);
+        for (mut answer, ((group, (_, action)), reservation)) in answers.into_iter().zip(requests) {
+            let expected = start(&reference, group, *action, reservation.as_ref()).await;
             answer.as_mut().await;
-            assert_eq!(answer.as_mut().take_output().unwrap().unwrap(), expected.unwrap());
+            assert_eq!(answer.as_mut().take_output().unwrap(), expected, "{action:?} of {group:?}");
         }
     }
 }

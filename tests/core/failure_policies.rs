@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Decision, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, Check, Decision, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
@@ -88,6 +88,37 @@ async fn the_fallback_blocks_as_the_store_does() {
         assert!(limiter.check(&ten, "b").await.unwrap().is_allowed(), "{algorithm}: another caller");
         limiter.reset(&ten, "a").await.unwrap();
         assert!(limiter.check(&ten, "a").await.unwrap().is_allowed(), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_goes_to_the_fallback_count_that_was_charged() {
+    for &algorithm in Algorithm::ALL {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        let group = [Check::new(&ten, "a")];
+        let taken = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        limiter.settle(taken.clone(), 2).await.unwrap();
+        assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 1, "{algorithm}: 2 of 3");
+        limiter.settle(taken, 8).await.unwrap();
+        let denied = limiter.peek(&ten, "a").await.unwrap();
+        assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{algorithm}: in debt");
+    }
+}
+
+#[tokio::test]
+async fn as_many_as_fit_are_the_share_of_the_process() {
+    for &algorithm in Algorithm::ALL {
+        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
+        let open = Policy::builder("open").max(5).on_error(OnError::Allow).build();
+        let group = [Check::new(&open, "a"), Check::new(&ten, "a")];
+        let (units, outcome) = limiter.check_up_to_all(&group, 8).await.unwrap();
+        assert_eq!((units, outcome.is_degraded()), (3, true), "{algorithm}");
+        let costs: Vec<(u64, u64)> = outcome.outcomes().iter().map(|one| (one.cost(), one.limit())).collect();
+        assert_eq!(costs, [(3, 5), (3, 10)], "{algorithm}");
+        let (units, outcome) = limiter.check_up_to_all(&group, 8).await.unwrap();
+        assert_eq!((units, outcome.is_allowed()), (0, false), "{algorithm}");
+        let (units, _) = limiter.check_up_to_all(&group[..1], 8).await.unwrap();
+        assert_eq!(units, 8, "{algorithm}: uncounted");
     }
 }
 

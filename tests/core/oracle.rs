@@ -219,6 +219,64 @@ tests::on_both_stores! {
         });
     }
 
+    fn a_debt_is_paid_after_its_wait_and_not_a_microsecond_earlier(store: &Timed) {
+        each_case(store, case(true), 0.3, |trial| {
+            let callers = trial.callers("");
+            trial.run_events(&trial.case.past, &callers);
+            let group = trial.checks(&[trial.case.group[0]], &callers);
+            let charged = trial.store.check_all(&group);
+            let Some(reservation) = charged.reservation(&group) else { return false };
+            let capacity = group[0].policy().capacity();
+            let actual = capacity.saturating_mul(1 + trial.id % 4).saturating_add(trial.id % 3).min(1_000_000_000_000);
+            trial.store.run(trial.store.limiter.settle(reservation, actual)).unwrap();
+            let now = trial.now.get();
+            let outcome = |wait: Duration, cost: u64| {
+                trial.go(now + u64::try_from(wait.as_micros()).unwrap());
+                trial.store.peek_all(&[group[0].with_cost(cost)]).outcomes()[0].clone()
+            };
+            let mut exercised = false;
+            for cost in [0, 1, capacity] {
+                let denied = outcome(Duration::ZERO, cost);
+                let Some(wait) = denied.retry_after() else { continue };
+                exercised = true;
+                assert_eq!((denied.remaining(), denied.limit()), (0, capacity));
+                assert!(!outcome(earlier(wait), cost).is_allowed(), "a cost of {cost}, early");
+                assert!(outcome(wait, cost).is_allowed(), "a cost of {cost}, in time");
+                if cost == 1 {
+                    assert_eq!(denied.next_unit_after(), Some(wait));
+                }
+                let reset = denied.reset_after();
+                assert!(outcome(earlier(reset), cost).remaining() < capacity, "the full quota, early");
+                assert_eq!(outcome(reset, cost).remaining(), capacity, "the full quota, in time");
+            }
+            exercised
+        });
+    }
+
+    fn as_many_as_fit_are_all_that_fit(store: &Timed) {
+        each_case(store, case(true), 0.5, |trial| {
+            let (taking, twin) = (trial.callers("taking"), trial.callers("twin"));
+            for event in &trial.case.past {
+                trial.pass(event);
+                let outcome = trial.check(&event.group, &taking);
+                if outcome != trial.check(&event.group, &twin) && trial.may_have_dropped_a_state() {
+                    return false;
+                }
+            }
+            let most = 1 + trial.id % 50;
+            let (group, of_twin) = (trial.checks(&trial.case.group, &taking), trial.checks(&trial.case.group, &twin));
+            let up_to = trial.store.limiter.check_up_to_all(&group, most);
+            let (units, outcome) = trial.store.run(up_to).unwrap();
+            assert!(units <= most && outcome.is_allowed() == (units > 0));
+            let at_cost = |units| of_twin.iter().map(|check| check.with_cost(units)).collect::<Vec<_>>();
+            if units < most {
+                assert!(!trial.store.peek_all(&at_cost(units + 1)).is_allowed(), "one more fits");
+            }
+            assert_eq!(outcome, trial.store.check_all(&at_cost(units.max(1))), "a check of as many");
+            units > 0
+        });
+    }
+
     fn remaining_is_the_number_of_unit_requests_that_pass_now(store: &Timed) {
         each_case(store, case(true), 0.5, |trial| {
             let callers = trial.callers("");

@@ -205,6 +205,32 @@ async fn a_group_of_callers_on_several_nodes_begins_the_block_of_each_that_excee
     }
 }
 
+#[tokio::test]
+async fn as_many_as_fit_are_charged_to_callers_on_several_nodes() {
+    let Some(cluster) = cluster(false).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    for &algorithm in Algorithm::ALL {
+        let policy = |key, max| {
+            Policy::builder(key).algorithm(algorithm).max(max).window(Duration::from_secs(3600)).build()
+        };
+        let (wide, tight) = (policy("wide", 100), policy("tight", 7));
+        let callers = callers();
+        let mut group: Vec<Check<'_>> = callers[..6].iter().map(|caller| Check::new(&wide, caller)).collect();
+        group.push(Check::new(&tight, "one"));
+        for (units, left) in [(5, 2), (2, 0)] {
+            let (charged, outcome) = limiter.check_up_to_all(&group, 5).await.unwrap();
+            assert_eq!((charged, outcome.outcomes()[6].remaining()), (units, left), "{algorithm}");
+            assert!(outcome.outcomes().iter().all(|one| one.cost() == units), "{algorithm}");
+        }
+        let (charged, outcome) = limiter.check_up_to_all(&group, 5).await.unwrap();
+        assert_eq!((charged, outcome.is_allowed()), (0, false), "{algorithm}");
+        for caller in &callers[..6] {
+            assert_eq!(limiter.peek(&wide, caller).await.unwrap().remaining(), 93, "{algorithm}");
+        }
+    }
+}
+
 /// Sends until the limiter decides by the store again.
 async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
     let began = Instant::now();

@@ -10,6 +10,7 @@ mod foreign_values;
 mod leases;
 mod log_bounds;
 mod scripts;
+mod settlements;
 mod tampered;
 
 use std::time::{Duration, Instant};

@@ -55,6 +55,7 @@ fn tamper() -> impl Strategy<Value = Tamper> {
         1 => some().prop_map(Tamper::Append),
         1 => prop_oneof![Just(Vec::new()), Just(b".".to_vec()), Just(b"!".to_vec()), some()].prop_map(Tamper::Set),
         1 => block().prop_map(Tamper::Set),
+        1 => debt().prop_map(Tamper::Set),
         1 => Just(Tamper::Hash),
         1 => prop::collection::vec(some(), 1..3).prop_map(Tamper::List),
         1 => Just(Tamper::Pop),
@@ -66,6 +67,17 @@ fn block() -> impl Strategy<Value = Vec<u8>> {
     let until = prop_oneof![3 => (-2_000_000i64..100_000_000).prop_map(|by| START.saturating_add_signed(by)), 1 => any::<u64>()];
     let size = prop_oneof![4 => Just(8usize), 1 => 1usize..8, 1 => Just(9)];
     (until, size).prop_map(|(until, size)| [b"b", &until.to_le_bytes()[..]].concat()[..size].to_vec())
+}
+
+/// A bucket that may be in debt, settled around the present or in the far future, or that is too short or too long.
+fn debt() -> impl Strategy<Value = Vec<u8>> {
+    let around = || (-2_000_000i64..100_000_000).prop_map(|by| START.saturating_add_signed(by));
+    let at = prop_oneof![6 => around(), 1 => any::<u64>()];
+    let size = prop_oneof![5 => Just(20usize), 1 => 14usize..22];
+    (around(), 0u64..3, at, size).prop_map(|(tat, fraction, at, size)| {
+        let numbers = [&tat.to_le_bytes()[..7], &fraction.to_le_bytes()[..5], &at.to_le_bytes()[..7], b"xx"];
+        [b"d", &numbers.concat()[..]].concat()[..size].to_vec()
+    })
 }
 
 /// For each limit of a request: which policy, which caller, which cost; and whether it only looks.

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::store::Store;
@@ -140,5 +141,21 @@ impl Store for WatchedStore {
         self.watch.refunds.fetch_add(1, Ordering::SeqCst);
         self.watch.answer()?;
         self.counts.refund(reservation).await
+    }
+
+    async fn check_up_to_within(
+        &self,
+        group: &[Check<'_>],
+        units: u64,
+        limit: Duration,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.watch.calls.fetch_add(1, Ordering::SeqCst);
+        self.watch.answer()?;
+        self.counts.check_up_to_within(group, units, limit).await
+    }
+
+    async fn overdraw_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+        self.watch.answer()?;
+        self.counts.overdraw_within(group, limit).await
     }
 }

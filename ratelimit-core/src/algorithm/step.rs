@@ -12,10 +12,10 @@ pub(super) trait Step {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool;
 
     /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was
-    /// lowered; then not even a cost of 0 passes.
+    /// lowered and after a settlement, and during a block; then not even a cost of 0 passes.
     fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
 
-    /// Charges `cost`, which is available.
+    /// Charges `cost`, which is available, or which a settlement charges beyond that.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
 
     /// The instant from which nothing that was charged counts; 0 if nothing was charged.

@@ -376,6 +376,8 @@ fn encoded_states_have_the_length_that_their_script_writes() {
         (Algorithm::SlidingWindowCounter, 60, Vec::new(), Some(318)),
         (Algorithm::SlidingWindowCounter, 60, b"b".to_vec(), Some(8)),
         (Algorithm::SlidingWindowLog, 1, b"b".to_vec(), Some(8)),
+        (Algorithm::TokenBucket, 1, b"t".to_vec(), Some(13)),
+        (Algorithm::TokenBucket, 1, b"d".to_vec(), Some(20)),
         (Algorithm::SlidingWindowLog, 1, vec![0; 14], None),
         (Algorithm::SlidingWindowLog, 1, of_log(0), Some(15)),
         (Algorithm::SlidingWindowLog, 1, of_log(3), Some(51)),

@@ -2,12 +2,16 @@
 //! end; each panics if the store breaks the contract.
 
 mod blocks;
+mod late_costs;
 mod random;
 mod shadow;
 
 use std::time::Duration;
 
 pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
+pub use self::late_costs::{
+    a_debt_is_paid_by_time, as_many_units_as_fit_are_charged, the_largest_debt_is_bounded,
+};
 pub use self::random::every_decision_is_that_of_the_reference;
 pub use self::shadow::a_shadow_limit_is_charged_and_denies_nothing;
 pub use super::setup::Run;

@@ -17,7 +17,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As with [`check`](Self::check). With a custom store fewer units may be charged than fit, if other requests come at the
-    /// same time; see [`Store::check_up_to`](crate::store::Store::check_up_to).
+    /// same time; see [`Store::check_up_to_within`](crate::store::Store::check_up_to_within).
     ///
     /// # Examples
     ///

@@ -288,3 +288,66 @@ fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
     assert_eq!(error.into_limiter().store_kind(), "memory");
     assert_eq!(RateLimiter::installed().unwrap().store_kind(), "map");
 }
+
+#[test]
+fn a_custom_store_without_the_operation_charges_what_fits_by_peeks_and_checks() {
+    let clock = clock();
+    for policy in policies() {
+        let store = Custom { counts: MemoryStore::new().with_clock(clock.clone()), ..Custom::new(false) };
+        let (custom, memory) = (RateLimiter::new(store), limiter(&clock, 1000));
+        let group = [Check::new(&policy, "a"), Check::new(&policy, "b"), Check::new(&policy, "a")];
+        block_on(async {
+            let _ = custom.check(&policy, "a").await.unwrap();
+            let _ = memory.check(&policy, "a").await.unwrap();
+            for units in [1, 100, 100, 0] {
+                let expected = memory.check_up_to_all(&group, units).await.unwrap();
+                assert_eq!(custom.check_up_to_all(&group, units).await.unwrap(), expected, "{units}");
+            }
+            let expected = memory.check_up_to(&policy, "b", 100).await.unwrap();
+            assert_eq!(custom.check_up_to(&policy, "b", 100).await.unwrap(), expected);
+            // Without the operation a debt is forgiven.
+            let settled = [Check::new(&policy, "c")];
+            let reservation = custom.check_all(&settled).await.unwrap().reservation(&settled).unwrap();
+            custom.settle(reservation, 100).await.unwrap();
+            let left = custom.peek(&policy, "c").await.unwrap();
+            assert_eq!((left.remaining(), left.retry_after() <= Some(MINUTE * 2)), (0, true));
+            assert!(custom.check_n(&policy, "c", 0).await.unwrap().is_allowed(), "no debt");
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_settled_is_an_error() {
+    let limiter = limiter(&clock(), 1000);
+    let (one, other) = (Policy::new("one", 5, MINUTE), Policy::new("other", 5, MINUTE));
+    let group = [Check::new(&one, "a"), Check::new(&other, "a")];
+    block_on(async {
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let error = limiter.settle(reservation.clone(), 3).await.unwrap_err();
+        assert!(matches!(error, StoreError::SettlesSeveral { size: 2 }) && !error.is_transient(), "{error}");
+        assert!(error.to_string().contains("`Reservation::limit`"), "{error}");
+        let single = reservation.limit("other").unwrap();
+        let error = limiter.settle(single.clone(), 1_000_000_000_001).await.unwrap_err();
+        assert!(matches!(error, StoreError::TooManyUnits { units: 1_000_000_000_001 }), "{error}");
+        assert!(reservation.limit("a third").is_none());
+        limiter.settle(single, 4).await.unwrap();
+        let left = [limiter.peek(&one, "a").await.unwrap(), limiter.peek(&other, "a").await.unwrap()];
+        assert_eq!(left.map(|outcome| outcome.remaining()), [4, 1], "the other limit keeps its charge");
+    });
+}
+
+#[test]
+fn an_overflow_count_is_not_settled() {
+    let (clock, policy) = (clock(), Policy::new("k", 10, MINUTE));
+    let limiter = limiter(&clock, 1);
+    block_on(async {
+        assert!(limiter.check(&policy, "first").await.unwrap().is_allowed());
+        let group = [Check::new(&policy, "a").with_cost(2)];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        for actual in [0, 9] {
+            limiter.settle(reservation.clone(), actual).await.unwrap();
+            limiter.settle(reservation.clone().into_owned().as_reservation(), actual).await.unwrap();
+            assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 8, "shared by other callers");
+        }
+    });
+}

@@ -11,6 +11,7 @@
 //! ```
 //! use std::collections::HashMap;
 //! use std::sync::{Mutex, MutexGuard, PoisonError};
+//! use std::time::Duration;
 //! use ratelimit_core::clock::{Clock, SystemClock};
 //! use ratelimit_core::store::Store;
 //! use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
@@ -45,6 +46,12 @@
 //!
 //!     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
 //!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
+//!         Ok(())
+//!     }
+//!
+//!     async fn overdraw_within(&self, group: &[Check<'_>], _: Duration) -> Result<(), StoreError> {
+//!         let now = self.clock.now();
+//!         let _ = decide_with(group, Operation::Overdraw, now, &self.digest_key, &mut *self.states());
 //!         Ok(())
 //!     }
 //! }

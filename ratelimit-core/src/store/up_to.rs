@@ -14,7 +14,7 @@ use crate::outcome::GroupOutcome;
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Charges every limit of the group as many of `units` as fit every limit, or fewer if other requests are charged at the same
-/// time. See [`Store::check_up_to`].
+/// time. See [`Store::check_up_to_within`].
 pub(super) async fn check<S: Store + ?Sized>(
     store: &S,
     group: &[Check<'_>],

@@ -7,6 +7,8 @@ use crate::algorithm::{Operation, decide_one};
 
 const LOG: Algorithm = Algorithm::SlidingWindowLog;
 const NOW: Timestamp = Timestamp::from_micros(50_000_000);
+/// The longest window, in microseconds.
+const YEAR: u64 = 366 * 86_400_000_000;
 /// No request of the batch came before.
 const NONE: Effect = Effect::Charged(0);
 
@@ -63,10 +65,26 @@ fn effects_of_several_requests_add_up_until_a_block_begins() {
         (vec![], NONE),
         (vec![Effect::Charged(3), Effect::Charged(4)], Effect::Charged(7)),
         (vec![Effect::Charged(3), block, NONE], block),
+        (vec![Effect::Overdrawn(5), block], block),
+        (vec![Effect::Charged(3), Effect::Overdrawn(5), Effect::Charged(1)], Effect::Overdrawn(9)),
     ] {
         let mut all = NONE;
         effects.into_iter().for_each(|effect| all.add(effect));
         assert_eq!(all, sum);
+    }
+}
+
+#[test]
+fn a_request_of_the_batch_may_have_left_a_debt() {
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm);
+        let wait = |effect| {
+            let mut state = State::decode(&policy, ABSENT, NOW, effect).unwrap();
+            decide_one(&policy, 1, &mut state, NOW, Operation::Check).retry_after()
+        };
+        let (full, debt) = (wait(Effect::Charged(10)), wait(Effect::Overdrawn(30)));
+        let is_longer = !matches!(algorithm, Algorithm::FixedWindow | LOG);
+        assert_eq!(full < debt, is_longer, "{algorithm}: {full:?} {debt:?}");
     }
 }
 
@@ -114,6 +132,14 @@ fn malformed_bytes_are_no_state() {
         (&fixed, bytes(b'b', &[(60_000_000, 6)]), false),
         (&fixed, bytes(b'b', &[(60_000_000, 8)]), false),
         (&three, b"b".to_vec(), false),
+        (&bucket, bytes(b'd', &[(60_000_000, 7), (9, 5), (60_000_000, 7)]), true),
+        (&bucket, bytes(b'd', &[(60_000_000, 7), (10, 5), (60_000_000, 7)]), false),
+        (&bucket, bytes(b'd', &[(60_000_000, 7), (9, 5)]), false),
+        (&bucket, bytes(b'd', &[(60_000_000, 7), (9, 5), (60_000_000, 8)]), false),
+        (&bucket, bytes(b'd', &[(60_000_000, 7), (9, 5), (60_000_001, 7)]), false),
+        (&bucket, bytes(b'd', &[(YEAR + 7, 7), (0, 5), (7, 7)]), true),
+        (&bucket, bytes(b'd', &[(YEAR + 7, 7), (1, 5), (7, 7)]), false),
+        (&fixed, bytes(b'd', &[(60_000_000, 7), (9, 5), (60_000_000, 7)]), false),
     ];
     for (policy, bytes, valid) in cases {
         let found = State::decode(policy, &bytes, NOW, NONE);

@@ -60,6 +60,35 @@ fn states_of_every_algorithm_expire_when_nothing_counts() {
 }
 
 #[test]
+fn a_bucket_in_debt_or_a_block_expires_when_it_is_over() {
+    let policy =
+        |algorithm| Policy::builder("k").algorithm(algorithm).max(2).block(Duration::from_secs(90)).build();
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm);
+        let mut state = State::new(&policy);
+        for cost in [2, 1] {
+            let _ = decide_one(&policy, cost, &mut state, Timestamp::from_micros(NOW), Operation::Check);
+        }
+        assert_eq!(state.expires_at().as_micros(), NOW + 90_000_000, "{algorithm}");
+        assert!(!state.refund(
+            &policy,
+            Timestamp::from_micros(NOW),
+            Timestamp::from_micros(NOW),
+            Timestamp::from_micros(u64::MAX),
+            2
+        ));
+        charge(&mut state, &policy, NOW + 90_000_000, 2);
+    }
+    let bucket = policy(Algorithm::TokenBucket);
+    let mut state = State::new(&bucket);
+    let _ = state.decide(&bucket, 5, Timestamp::from_micros(NOW), Operation::Overdraw);
+    assert!(matches!(state.0, Packed::InDebt(_)));
+    assert_eq!(state.expires_at().as_micros(), NOW + 150_000_000);
+    let _ = state.decide(&bucket, 0, Timestamp::from_micros(NOW + 120_000_000), Operation::Check);
+    assert!(matches!(state.0, Packed::TokenBucket { .. }), "paid, and charged again");
+}
+
+#[test]
 fn two_windows_with_counts_above_32_bits_are_boxed() {
     let window = 60_000_000;
     let policy = Policy::new("k", MAX_UNITS, Duration::from_micros(window));

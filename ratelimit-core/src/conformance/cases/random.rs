@@ -9,7 +9,7 @@ use crate::conformance::setup::{MINUTE, Run};
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 
-/// Contract 3: a long random sequence of checks, peeks and refunds, compared field by field with [`Reference`].
+/// Contract 3: a long random sequence of checks, peeks, refunds and charges beyond a limit, compared field by field with [`Reference`].
 pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         // Every algorithm, without its parameter and with it; an algorithm without the parameter is an error.
@@ -76,6 +76,23 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                 reference.refund(&reservation).await.unwrap();
                 let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
                 assert_eq!(stored, model, "step {step}: after a refund");
+            }
+            match random(8) {
+                0 => {
+                    let units = random(12);
+                    let outcome = store.check_up_to_within(&group, units, Duration::MAX).await.unwrap();
+                    let expected = reference.check_up_to_within(&group, units, Duration::MAX).await.unwrap();
+                    assert_eq!(outcome, expected, "step {step}: up to {units} of {group:?}");
+                }
+                1 => {
+                    let checks = [group[0].with_cost(random(9))];
+                    store.overdraw_within(&checks, Duration::MAX).await.unwrap();
+                    reference.overdraw_within(&checks, Duration::MAX).await.unwrap();
+                    let (stored, model) =
+                        (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
+                    assert_eq!(stored, model, "step {step}: after {checks:?} beyond the limit");
+                }
+                _ => {}
             }
             if reservations.len() > 3 {
                 drop(reservations.remove(0));

@@ -1,0 +1,162 @@
+//! Settlements and as many units as fit on a server: calls, stored bytes, and what other programs may leave there.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use ratelimit_core::clock::Clock;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, StoreError};
+use redis::AsyncCommands;
+use tests::clock_at_start;
+use tests::redis::{Server, server};
+
+use super::{only_key, policy};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn script_calls(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+/// Charges one unit and settles it to `actual`.
+async fn settle(limiter: &RateLimiter, policy: &Policy, actual: u64) {
+    let group = [Check::new(policy, "a")];
+    let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+    limiter.settle(reservation, actual).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_settlement_and_as_many_as_fit_are_one_call_each() {
+    let Some(server) = server() else { return };
+    let limiter = server.uncached_limiter_at(&clock_at_start());
+    for &algorithm in Algorithm::ALL {
+        let one = policy(algorithm, 10, MINUTE);
+        let other = Policy::builder("other").max(100).on_error(OnError::Deny).build();
+        let group = [Check::new(&one, "a"), Check::new(&other, "a")];
+        // The scripts are known then.
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let _ = limiter.peek(&one, "a").await.unwrap();
+        let before = script_calls(&server).await;
+        let (units, _) = limiter.check_up_to_all(&group, 50).await.unwrap();
+        assert_eq!((units, script_calls(&server).await - before), (9, 1), "{algorithm}");
+        let (units, _) = limiter.check_up_to(&one, "a", 50).await.unwrap();
+        assert_eq!((units, script_calls(&server).await - before), (0, 2), "{algorithm}");
+        let settled = reservation.limit("k").unwrap();
+        limiter.settle(settled, 30).await.unwrap();
+        assert_eq!(script_calls(&server).await - before, 3, "{algorithm}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_in_debt_is_stored_with_its_settlement_for_as_long_as_it_matters() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    let bucket = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(3).window(400 * 60 * MINUTE);
+    let bucket = bucket.on_error(OnError::Deny).build();
+    settle(&limiter, &bucket, 5).await;
+    let key = only_key(&server).await;
+    let value: Vec<u8> = raw.get(&key).await.unwrap();
+    let (now, tat) = (clock.now().as_micros(), clock.now().as_micros() + 400 * 3_600_000_000 / 3 * 5);
+    let expected =
+        [&b"d"[..], &tat.to_le_bytes()[..7], &0u64.to_le_bytes()[..5], &now.to_le_bytes()[..7]].concat();
+    assert_eq!(value, expected);
+    let left: i64 = raw.pttl(&key).await.unwrap();
+    let needed = 400 * 3_600_000 / 3 * 5;
+    assert!((needed..needed + 1_002).contains(&left), "{left} ms of {needed} ms");
+    // Paid, and charged again, it is a bucket like any other.
+    clock.advance(300 * 60 * MINUTE);
+    assert!(!limiter.check(&bucket, "a").await.unwrap().is_allowed());
+    clock.advance(101 * 60 * MINUTE);
+    assert!(limiter.check(&bucket, "a").await.unwrap().is_allowed());
+    assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 13);
+}
+
+#[tokio::test]
+async fn a_malformed_bucket_in_debt_is_an_error_for_its_caller_only() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    let bucket = policy(Algorithm::TokenBucket, 3, MINUTE);
+    let now = clock.now().as_micros();
+    let year = 366 * 86_400_000_000;
+    let value = |tag: &[u8], tat: u64, fraction: u64, at: u64| {
+        [tag, &tat.to_le_bytes()[..7], &fraction.to_le_bytes()[..5], &at.to_le_bytes()[..7]].concat()
+    };
+    let whole = value(b"d", now + 300_000_000, 0, now);
+    let cases = [
+        ("short", whole[..19].to_vec()),
+        ("long", [&whole[..], b"x"].concat()),
+        ("another tag", value(b"t", now + 300_000_000, 0, now)),
+        ("a fraction of a whole", value(b"d", now + 300_000_000, 3, now)),
+        ("full before its settlement", value(b"d", now + 300_000_000, 0, now + 300_000_001)),
+        ("more than a year of debt", value(b"d", now + year, 1, now)),
+        ("a settlement in the far future", value(b"d", now + 300_000_000, 0, u64::MAX >> 8)),
+    ];
+    for (case, malformed) in cases {
+        let _ = limiter.check(&bucket, "a").await.unwrap();
+        let key = only_key(&server).await;
+        let _: () = raw.set(&key, &malformed).await.unwrap();
+        let answers = join_all(["b", "a", "c"].map(|caller| limiter.check(&bucket, caller))).await;
+        for (caller, answer) in ["b", "a", "c"].into_iter().zip(answers) {
+            match answer {
+                Ok(outcome) => assert!(outcome.is_allowed() && caller != "a", "{case}: {caller}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error, StoreError::CorruptState { .. }) && caller == "a",
+                        "{case}: {error}"
+                    );
+                }
+            }
+        }
+        let group = [Check::new(&bucket, "a")];
+        let units = limiter.check_up_to_all(&group, 5).await;
+        assert!(matches!(units, Err(StoreError::CorruptState { .. })), "{case}: {units:?}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+    // Well formed, up to the bound.
+    for (tat, wait) in [(now + 300_000_000, 260_000_000), (now + year, year - 40_000_000)] {
+        let _ = limiter.check(&bucket, "a").await.unwrap();
+        let _: () = raw.set(only_key(&server).await, value(b"d", tat, 0, now)).await.unwrap();
+        let denied = limiter.check(&bucket, "a").await.unwrap();
+        assert_eq!(denied.retry_after(), Some(Duration::from_micros(wait)));
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_corrupt_state_cannot_be_settled() {
+    let Some(server) = server() else { return };
+    let limiter = server.uncached_limiter_at(&clock_at_start());
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm, 10, MINUTE);
+        let group = [Check::new(&policy, "a")];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let _: () = raw.set(only_key(&server).await, "not ours").await.unwrap();
+        let error = limiter.settle(reservation, 5).await.unwrap_err();
+        assert!(matches!(error, StoreError::CorruptState { .. }), "{algorithm}: {error:?}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_ends_a_cached_denial() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindowCounter] {
+        let policy = policy(algorithm, 1, MINUTE);
+        let group = [Check::new(&policy, "a")];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let before = limiter.check(&policy, "a").await.unwrap().retry_after();
+        assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "{algorithm}: cached");
+        limiter.settle(reservation, 3).await.unwrap();
+        assert!(limiter.try_check(&policy, "a").unwrap().is_none(), "{algorithm}: decided by the server");
+        let after = limiter.check(&policy, "a").await.unwrap().retry_after();
+        assert!(before < after, "{algorithm}: {before:?} {after:?}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
+}
