@@ -178,6 +178,7 @@ struct Vector {
     rows: Vec<Row>,
 }
 
+#[allow(clippy::struct_field_names, reason = "the words of the vector files")]
 struct Row {
     at: i64,
     action: Action,
@@ -202,6 +203,7 @@ fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
+#[allow(clippy::too_many_arguments, reason = "the columns of a vector")]
 fn policy(
     key: &str,
     algorithm: Algorithm,

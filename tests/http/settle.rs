@@ -13,7 +13,7 @@ use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::{Mode, StoreError};
 use ratelimit_actix::{
     Limit, OnMissing, Policy, Quotas, RateLimitConfig, RateLimitMiddleware, RateLimiter, SettleError,
-    Timestamp, rate_limit,
+    Timestamp, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
 use tests::store::{START, clocked, fresh, watched};
@@ -114,7 +114,7 @@ async fn mistakes(quotas: Quotas) -> Result<impl Responder> {
     note(second.settle(30).await);
     note(first.settle(30).await);
     note(quotas.limit("tokens")?.settle(5).await);
-    note(quotas.limit("tokens")?.settle_on_drop(&Default::default()).map(drop));
+    note(quotas.limit("tokens")?.settle_on_drop(&UsageCounter::default()).map(drop));
     Ok(left(&quotas))
 }
 

@@ -77,44 +77,7 @@ pub(crate) fn decide(
         let outcome = decide_one(member.policy, member.cost, state, now, operation);
         return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
     }
-    let mut distinct: SmallVec<[DistinctState<'_>; 2]> = SmallVec::new();
-    // For each member, the index of its state in `distinct`.
-    let indices: SmallVec<[usize; 2]> = members
-        .iter()
-        .map(|member| {
-            let known = distinct.iter().position(|other| other.index == member.state);
-            let index = known.unwrap_or_else(|| {
-                let (unpacked, dirty) = states[member.state].unpack(member.policy, at);
-                distinct.push(DistinctState {
-                    index: member.state,
-                    policy: member.policy,
-                    unpacked,
-                    members: 0,
-                    cost: 0,
-                    is_enforced: false,
-                    has_room: true,
-                    is_charged: false,
-                    block_us: 0,
-                    dirty,
-                });
-                distinct.len() - 1
-            });
-            distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
-            distinct[index].members += 1;
-            distinct[index].is_enforced |= !member.shadow;
-            index
-        })
-        .collect();
-    for state in &mut distinct {
-        state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
-    }
-    for (member, index) in members.iter().zip(&indices) {
-        let DistinctState { unpacked, dirty, .. } = &mut distinct[*index];
-        // Each policy has a block of its own.
-        if let Unpacked::Blocked(block) = unpacked {
-            *dirty |= block.advance(member.policy, at);
-        }
-    }
+    let (mut distinct, indices) = distinct_states(members, states, at);
     let available: SmallVec<[Option<u64>; 2]> = members
         .iter()
         .zip(&indices)
@@ -177,7 +140,54 @@ pub(crate) fn decide(
     outcome
 }
 
+/// The distinct states of a group, advanced to `at`, and for each member the index of its state among them.
+fn distinct_states<'a>(
+    members: &[Member<'a>],
+    states: &mut [State],
+    at: u64,
+) -> (SmallVec<[DistinctState<'a>; 2]>, SmallVec<[usize; 2]>) {
+    let mut distinct: SmallVec<[DistinctState<'a>; 2]> = SmallVec::new();
+    let indices: SmallVec<[usize; 2]> = members
+        .iter()
+        .map(|member| {
+            let known = distinct.iter().position(|other| other.index == member.state);
+            let index = known.unwrap_or_else(|| {
+                let (unpacked, dirty) = states[member.state].unpack(member.policy, at);
+                distinct.push(DistinctState {
+                    index: member.state,
+                    policy: member.policy,
+                    unpacked,
+                    members: 0,
+                    cost: 0,
+                    is_enforced: false,
+                    has_room: true,
+                    is_charged: false,
+                    block_us: 0,
+                    dirty,
+                });
+                distinct.len() - 1
+            });
+            distinct[index].cost = distinct[index].cost.saturating_add(member.cost);
+            distinct[index].members += 1;
+            distinct[index].is_enforced |= !member.shadow;
+            index
+        })
+        .collect();
+    for state in &mut distinct {
+        state.dirty |= state.unpacked.step_mut().advance(state.policy, at);
+    }
+    for (member, index) in members.iter().zip(&indices) {
+        let DistinctState { unpacked, dirty, .. } = &mut distinct[*index];
+        // Each policy has a block of its own.
+        if let Unpacked::Blocked(block) = unpacked {
+            *dirty |= block.advance(member.policy, at);
+        }
+    }
+    (distinct, indices)
+}
+
 /// A state of a group, with what all members that share it cost together.
+#[allow(clippy::struct_excessive_bools, reason = "independent findings about one state")]
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,

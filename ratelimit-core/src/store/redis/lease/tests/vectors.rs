@@ -91,7 +91,7 @@ impl Pair {
 
     /// The units that may be used one by one at `now`.
     fn take_all(&mut self, now: u64) -> u64 {
-        (0..).take_while(|_| self.take(1, now)).count() as u64
+        (0..1_000_000).take_while(|_| self.take(1, now)).count() as u64
     }
 
     fn usable(&self, now: u64) -> u64 {
