@@ -14,7 +14,7 @@ use actix_web::http::header::ContentType;
 use actix_web::web::Bytes;
 use actix_web::{App, HttpResponse, HttpServer, Responder, Result, post, web};
 use futures_util::stream::{self, StreamExt};
-use ratelimit_actix::{Quotas, RateLimiter, UsageCounter, rate_limit};
+use ratelimit_actix::{HeaderStyle, Quotas, RateLimitConfig, RateLimiter, UsageCounter, rate_limit};
 
 /// What an answer is expected to take.
 const ESTIMATE: u64 = 50;
@@ -24,8 +24,8 @@ const ESTIMATE: u64 = 50;
 /// The answer is as long as the path says. `used` counts its tokens while it is sent. When the stream ends, the limit `tokens` is
 /// settled: a short answer gives the rest of the estimate back, a long one leaves a debt, for which later requests wait. If the
 /// client goes away, it is settled to what was sent.
-#[rate_limit(max = 20, window = "1m", name = "requests")]
-#[rate_limit(max = 200, window = "1h", name = "tokens", cost = ESTIMATE)]
+#[rate_limit(max = 20, window = "1m", key = "requests")]
+#[rate_limit(max = 200, window = "1h", key = "tokens", cost = ESTIMATE)]
 #[post("/chat/{tokens}")]
 async fn chat(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> {
     let used = UsageCounter::default();
@@ -39,9 +39,9 @@ async fn chat(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> 
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).streaming(answer))
 }
 
-/// The same without a stream: the answer is complete before it is sent, and its header fields show what is left after it.
-#[rate_limit(max = 20, window = "1m", name = "requests")]
-#[rate_limit(max = 200, window = "1h", name = "tokens", cost = ESTIMATE)]
+/// The same counts without a stream: the answer is complete before it is sent, and its header fields show what is left after it.
+#[rate_limit(max = 20, window = "1m", key = "requests")]
+#[rate_limit(max = 200, window = "1h", key = "tokens", cost = ESTIMATE)]
 #[post("/complete/{tokens}")]
 async fn complete(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> {
     let answer = format!("an answer of {tokens} tokens\n");
@@ -56,8 +56,11 @@ fn main() -> ExitCode {
 async fn serve() -> settings::Outcome {
     let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
+    // Fields that report both limits.
+    let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build()?;
     let server = HttpServer::new(move || {
-        App::new().app_data(web::Data::new(limiter.clone())).service((chat, complete))
+        let app = App::new().app_data(web::Data::new(limiter.clone())).app_data(config.clone());
+        app.service((chat, complete))
     });
     let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(

@@ -70,7 +70,8 @@
 //! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit
 //! is checked.
 //!
-//! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left.
+//! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left,
+//! charges more, and [settles](Quotas::limit) a limit to its true cost.
 //!
 //! # Features
 //!

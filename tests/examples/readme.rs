@@ -1,10 +1,13 @@
 //! The examples, started, and sent the requests of their README.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::time::Duration;
 
 use tests::client::{self, Reply};
 use tests::demo::{Demo, within_one_minute};
+use tests::within;
 
 const API: &str = env!("CARGO_BIN_EXE_demo");
 const METRICS: &str = env!("CARGO_BIN_EXE_demo-metrics");
@@ -79,6 +82,21 @@ fn scope_limits_all_routes_but_one() {
     let replies = replies_of(SCOPE, &[], paths.map(|path| (path, "Accept: */*")));
     assert_eq!(statuses(&replies), [200, 429, 200, 200, 200, 429, 200]);
     assert_eq!(replies[6].header("x-ratelimit-limit"), None);
+}
+
+#[test]
+fn tokens_settles_a_stream_that_is_cut_to_what_was_sent() {
+    let demo = Demo::start(TOKENS, &[]);
+    let mut client = TcpStream::connect(demo.address).unwrap();
+    client.write_all(b"POST /chat/100000000 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    client.read_exact(&mut [0; 200]).unwrap();
+    drop(client);
+    // More than 200 tokens were sent: a debt, for which the next request waits.
+    let is_in_debt = || {
+        let denied = client::send(demo.address, "POST", "/complete/0", &[]);
+        denied.status == 429 && denied.header("ratelimit").unwrap().contains("\"tokens\";r=0;")
+    };
+    assert!(within(Duration::from_secs(20), is_in_debt));
 }
 
 #[test]
