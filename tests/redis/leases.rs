@@ -327,7 +327,8 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
             fits += u64::from(!outcome.outcomes()[0].would_deny());
             would_deny += u64::from(outcome.outcomes()[0].would_deny());
         }
-        assert_eq!((fits, would_deny), (50, 250), "{algorithm}");
+        // A shadow limit does not join held units with those of the server, so up to one request fewer fits.
+        assert!((49..=50).contains(&fits) && fits + would_deny == 300, "{algorithm}: {fits}");
         assert!(leased > 10, "{algorithm}: {leased}");
         clock.advance(LEASE);
         let plain = server.uncached_limiter_at(&clock);
