@@ -327,8 +327,8 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
             fits += u64::from(!outcome.outcomes()[0].would_deny());
             would_deny += u64::from(outcome.outcomes()[0].would_deny());
         }
-        // The last units may lie in a lease that is on its way while the server already says no.
-        assert!((45..=50).contains(&fits) && fits + would_deny == 300, "{algorithm}: {fits}, {would_deny}");
+        // A shadow limit does not join held units with those of the server, so up to one request fewer fits.
+        assert!((49..=50).contains(&fits) && fits + would_deny == 300, "{algorithm}: {fits}");
         assert!(leased > 10, "{algorithm}: {leased}");
         clock.advance(LEASE);
         let plain = server.uncached_limiter_at(&clock);

@@ -82,7 +82,7 @@ impl Drop for SettleOnDrop {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
-            drop(runtime.spawn(task))
+            drop(runtime.spawn(task));
         } else {
             tracing::error!(
                 "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
