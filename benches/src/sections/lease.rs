@@ -187,12 +187,12 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
                 (requests, denied)
             });
             let calls = servers[0].script_calls() - before;
-            let share = 100.0 * calls as f64 / requests as f64;
-            let cells = [name.to_owned(), max.to_string(), requests.to_string(), denied.to_string()];
-            table.row(cells.into_iter().chain([calls.to_string(), format!("{share:.1} %")]));
+            let percent = 100.0 * calls as f64 / requests as f64;
+            let row = [name.to_owned(), max.to_string(), requests.to_string(), denied.to_string()];
+            table.row(row.into_iter().chain([calls.to_string(), format!("{percent:.1} %")]));
             let what = format!("calls a request, {name}, {max}/s");
-            let measured = format!("{share:.1} %");
-            report.goal(Goal::new(Row::Lease, what, format!("≤ {most} %"), measured, share <= most));
+            let measured = format!("{percent:.1} %");
+            report.goal(Goal::new(Row::Lease, what, format!("≤ {most} %"), measured, percent <= most));
         }
     }
     report.table(&table);
