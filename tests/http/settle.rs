@@ -114,7 +114,7 @@ async fn mistakes(quotas: Quotas) -> Result<impl Responder> {
     note(second.settle(30).await);
     note(first.settle(30).await);
     note(quotas.limit("tokens")?.settle(5).await);
-    note(quotas.limit("tokens")?.settle_on_drop(&Default::default()).map(drop));
+    note(quotas.limit("tokens")?.settle_on_drop(UsageCounter::default()).map(drop));
     Ok(left(&quotas))
 }
 

@@ -81,12 +81,13 @@ impl Drop for SettleOnDrop {
         if is_local && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(task)),
-            Err(_) => tracing::error!(
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(task);
+        } else {
+            tracing::error!(
                 "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
                  what was charged stays charged"
-            ),
+            );
         }
     }
 }

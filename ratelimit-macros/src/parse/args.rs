@@ -117,7 +117,7 @@ impl Args {
         match name {
             "max" => set(&mut self.max, keyword, diagnostics, |d| number::units(name, example, value?, d)),
             "window" => {
-                set(&mut self.window, keyword, diagnostics, |d| window::read(name, example, value?, d))
+                set(&mut self.window, keyword, diagnostics, |d| window::read(name, example, value?, d));
             }
             "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
             "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),

@@ -17,15 +17,14 @@ use crate::parse::window::grammar;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
-    match &args.policy {
+    if let Some(policy) = &args.policy {
         // Its numbers are not in view. The compiler compares them with `cost`.
-        Some(policy) => check_policy(policy, args, diagnostics),
-        None => {
-            check_sub_windows(args, diagnostics);
-            check_burst(args, diagnostics);
-            check_block(args, diagnostics);
-            check_cost(args, diagnostics);
-        }
+        check_policy(policy, args, diagnostics);
+    } else {
+        check_sub_windows(args, diagnostics);
+        check_burst(args, diagnostics);
+        check_block(args, diagnostics);
+        check_cost(args, diagnostics);
     }
     check_caller(args, diagnostics);
     check_self(args, diagnostics);
