@@ -55,7 +55,7 @@ async fn failing(quotas: Quotas) -> String {
     quotas.to_vec().len().to_string()
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "an extractor")]
+#[allow(clippy::needless_pass_by_value, reason = "an extractor is passed by value")]
 fn of_account(account: ReqData<u64>) -> u64 {
     *account
 }

@@ -82,11 +82,11 @@ impl Drop for SettleOnDrop {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
-            drop(runtime.spawn(task));
+            runtime.spawn(task);
         } else {
             tracing::error!(
                 "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
-             what was charged stays charged"
+                 what was charged stays charged"
             );
         }
     }

@@ -30,13 +30,13 @@ async fn bucket() -> &'static str {
     "ok"
 }
 
-#[rate_limit(algorithm = "fixed_window", window = "1d", max = 0x10, by = global)]
+#[rate_limit(algorithm = "fixed_window", window = "1d", max = 0x10, by = global, mode = "enforce", block = "366d")]
 #[get("/fixed")]
 async fn fixed() -> &'static str {
     "ok"
 }
 
-#[rate_limit(algorithm = "sliding_window_log", window = "500ms", max = 5u64)]
+#[rate_limit(algorithm = "sliding_window_log", window = "500ms", max = 5u64, block = "1s500ms", mode = "shadow")]
 #[get("/log")]
 async fn log() -> &'static str {
     "ok"
