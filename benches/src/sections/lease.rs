@@ -181,8 +181,8 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
                 });
                 let (mut requests, mut denied) = (0, 0);
                 for process in processes.collect::<Vec<_>>() {
-                    let (made, refused) = process.await.unwrap();
-                    (requests, denied) = (requests + made, denied + refused);
+                    let of_process = process.await.unwrap();
+                    (requests, denied) = (requests + of_process.0, denied + of_process.1);
                 }
                 (requests, denied)
             });
@@ -210,13 +210,12 @@ async fn requests(limiter: RateLimiter, policy: Arc<Policy>, rate: f64, lasts: D
             tokio::time::sleep(wait).await;
         }
         made += 1;
-        match limiter.try_check(&policy, "hot").unwrap() {
-            Some(outcome) => denied += u64::from(!outcome.is_allowed()),
+        if let Some(outcome) = limiter.try_check(&policy, "hot").unwrap() {
+            denied += u64::from(!outcome.is_allowed());
+        } else {
             // Later requests do not wait for its answer.
-            None => {
-                let (limiter, policy) = (limiter.clone(), Arc::clone(&policy));
-                waiting.spawn(async move { limiter.check(&policy, "hot").await.unwrap().is_allowed() });
-            }
+            let (limiter, policy) = (limiter.clone(), Arc::clone(&policy));
+            waiting.spawn(async move { limiter.check(&policy, "hot").await.unwrap().is_allowed() });
         }
         while let Some(is_allowed) = waiting.try_join_next() {
             denied += u64::from(!is_allowed.unwrap());

@@ -84,7 +84,8 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
         ("window" | "block", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
         ("max" | "burst" | "cost" | "sub_windows", Lit::Int(_))
         | (
-            "window" | "block" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count" | "mode",
+            "window" | "block" | "lease" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count"
+            | "mode",
             Lit::Str(_),
         ) => Some(value.lit.to_token_stream().to_string()),
         // Elsewhere it is a switch.
@@ -92,7 +93,6 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
             Some(if is_shadow.value { "\"shadow\"" } else { "\"enforce\"" }.to_owned())
         }
         ("lease", Lit::Int(number)) => Some(format!("\"{}ms\"", number.base10_digits())),
-        ("lease", Lit::Str(_)) => Some(value.lit.to_token_stream().to_string()),
         _ => None,
     }
 }
