@@ -85,8 +85,8 @@ impl SuspendClock {
         #[cfg(not(target_vendor = "apple"))]
         let clock = rustix::time::ClockId::Boottime;
         let time = rustix::time::clock_gettime(clock);
-        let part = |number| u64::try_from(number).unwrap_or_default();
-        part(time.tv_sec) * 1_000_000 + part(time.tv_nsec) / 1_000
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+        seconds.unwrap_or_default() * 1_000_000 + nanos.unwrap_or_default() / 1_000
     }
 }
 

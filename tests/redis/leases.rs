@@ -8,7 +8,9 @@ use ratelimit_core::{
     Algorithm, Check, Mode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStoreBuilder,
 };
 use tests::clock_at_start;
+use tests::log::Log;
 use tests::redis::{Server, server};
+use tracing::Level;
 
 const LEASE: Duration = Duration::from_millis(100);
 
@@ -262,12 +264,17 @@ async fn a_limit_that_is_too_small_for_leases_is_decided_by_the_server() {
     let limiter = limiter(&server, &clock);
     let small = builder("small", 15).build();
     let short = builder("short", 1_000).window(Duration::from_millis(480)).sub_windows(10).build();
+    let (log, _guard) = Log::of_thread();
     for policy in [small, short] {
         // Loads the script.
         assert!(limiter.check(&policy, "b").await.unwrap().is_allowed());
         let before = script_calls(&server).await;
         assert_eq!(pass(&limiter, &policy, "a", 1, 15).await, 15);
         assert_eq!(script_calls(&server).await - before, 15, "{}", policy.key());
+        let is_about = |line: &&String| {
+            line.contains("never holds a lease") && line.contains(&format!("{:?}", policy.key()))
+        };
+        assert_eq!(log.at(Level::WARN).iter().filter(is_about).count(), 1, "{}: logged once", policy.key());
     }
 }
 

@@ -180,9 +180,9 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
                     tokio::spawn(requests(ours::ready(limiter), Arc::clone(&policy), rate, lasts))
                 });
                 let (mut requests, mut denied) = (0, 0);
-                for one in processes.collect::<Vec<_>>() {
-                    let (made, refused) = one.await.unwrap();
-                    (requests, denied) = (requests + made, denied + refused);
+                for process in processes.collect::<Vec<_>>() {
+                    let of_process = process.await.unwrap();
+                    (requests, denied) = (requests + of_process.0, denied + of_process.1);
                 }
                 (requests, denied)
             });

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn every_field_is_read() {
         let bucket = "key = 'k'\nname = 'n'\nmax = 5\nwindow = '1h30m'\nalgorithm = 'token_bucket'\nburst = 9\n\
-                      on_error = 'deny'\nblock = '5h'\nmode = 'shadow'";
+                      on_error = 'deny'\nblock = '5h'\nmode = 'shadow'\nlease = '100ms'";
         let expected = Policy::builder("k")
             .name("n")
             .max(5)
@@ -239,7 +239,8 @@ mod tests {
             .burst(9)
             .on_error(OnError::Deny)
             .block(Duration::from_secs(5 * 3600))
-            .mode(Mode::Shadow);
+            .mode(Mode::Shadow)
+            .lease(Duration::from_millis(100));
         assert_eq!(read(bucket).unwrap(), expected.build());
         assert_eq!(read("key = 'k'\nsub_windows = 6").unwrap(), Policy::builder("k").sub_windows(6).build());
     }
@@ -255,7 +256,9 @@ mod tests {
                     Parameter::None => plain,
                 };
                 let blocking = numbers.block(Duration::from_secs(86_400)).mode(Mode::Shadow);
-                for policy in [plain.build(), numbers.name("n").max(3).build(), blocking.build()] {
+                let lease = Duration::from_millis(250);
+                let leased = numbers.lease(lease).try_build().unwrap_or_else(|_| numbers.build());
+                for policy in [plain.build(), numbers.name("n").max(3).build(), blocking.build(), leased] {
                     assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
                 }
             }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::count::{GiveBack, LeaseRequest, accepts_refunds};
 use super::give_backs::Origin;
 use super::table::{LeaseTarget, Leases};
+use crate::clock::Timestamp;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::protocol::{LimitArg, Replies};
@@ -87,14 +88,14 @@ impl CallLeases {
             });
             let state = replies.final_state(place.0, place.1, &target.policy);
             match (answer, state) {
-                (Some((request, Some(is_granted))), Some(mut state))
-                    if self.is_rerouted && is_granted && accepts_refunds(&target.policy) =>
+                (Some((request, Some(true))), Some(mut state))
+                    if self.is_rerouted && accepts_refunds(&target.policy) =>
                 {
-                    let until = state.standing(&target.policy, crate::Timestamp::from_micros(at)).resets_at;
+                    let until = state.standing(&target.policy, Timestamp::from_micros(at)).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
                     self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
                 }
-                (Some((request, Some(is_granted))), Some(state)) => {
+                (Some((request, Some(is_granted))), Some(state)) if !self.is_rerouted => {
                     *lease = None;
                     let present =
                         if is_present { connection } else { self.leases.connection(connection.lane) };

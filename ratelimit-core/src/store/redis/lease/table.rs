@@ -176,7 +176,7 @@ impl Leases {
     #[cold]
     fn log_useless_lease(&self, policy: &Policy) {
         let bits = policy.state_id();
-        let word = &self.logged[usize::from((bits >> 6).to_le_bytes()[0] & 15)];
+        let word = &self.logged[usize::try_from((bits >> 6) & 15).unwrap_or_default()];
         let bit = 1u64 << (bits & 63);
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(

@@ -101,7 +101,9 @@ impl Call {
                 }
             }
             Err(error) => {
-                self.requests.into_iter().for_each(|request| send_reply(request.reply, Err(error.clone())));
+                for request in self.requests {
+                    send_reply(request.reply, Err(error.clone()));
+                }
             }
         }
     }

@@ -91,7 +91,11 @@ impl Pair {
 
     /// The units that may be used one by one at `now`.
     fn take_all(&mut self, now: u64) -> u64 {
-        (0..1_000_000).take_while(|_| self.take(1, now)).count() as u64
+        let mut taken = 0;
+        while self.take(1, now) {
+            taken += 1;
+        }
+        taken
     }
 
     fn usable(&self, now: u64) -> u64 {
