@@ -96,15 +96,13 @@ impl Fallback {
             let counted = policy.as_ref().and_then(|_| counted.next());
             let limit = check.policy().capacity();
             // Reports the limit as configured, not the part of this process.
-            match counted {
-                Some(counted) => counted.clone().with_limit(limit),
-                None => {
-                    let outcome = Outcome::new(limit, Decision::Allowed);
-                    let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
-                    let cost = units.map_or(check.cost(), Outcome::cost);
-                    outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
-                }
+            if let Some(counted) = counted {
+                return counted.clone().with_limit(limit);
             }
+            let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
+            let cost = units.map_or(check.cost(), Outcome::cost);
+            let outcome = Outcome::new(limit, Decision::Allowed);
+            outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });
         Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }

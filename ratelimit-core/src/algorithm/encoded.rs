@@ -46,8 +46,8 @@ impl Effect {
     /// Adds the effect of one more request.
     pub(crate) fn add(&mut self, effect: Self) {
         match (self, effect) {
-            (Self::Charged(sum), Self::Charged(units)) => *sum += units,
-            (Self::Overdrawn(sum), Self::Charged(units) | Self::Overdrawn(units)) => *sum += units,
+            (Self::Charged(sum) | Self::Overdrawn(sum), Self::Charged(units))
+            | (Self::Overdrawn(sum), Self::Overdrawn(units)) => *sum += units,
             (all @ Self::Charged(_), Self::Overdrawn(units)) => *all = Self::Overdrawn(all.units() + units),
             (all, Self::Blocked(until)) => *all = Self::Blocked(until),
             // Nothing is charged during a block.

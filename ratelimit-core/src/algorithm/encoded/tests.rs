@@ -69,7 +69,9 @@ fn effects_of_several_requests_add_up_until_a_block_begins() {
         (vec![Effect::Charged(3), Effect::Overdrawn(5), Effect::Charged(1)], Effect::Overdrawn(9)),
     ] {
         let mut all = NONE;
-        effects.into_iter().for_each(|effect| all.add(effect));
+        for effect in effects {
+            all.add(effect);
+        }
         assert_eq!(all, sum);
     }
 }

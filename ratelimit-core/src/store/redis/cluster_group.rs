@@ -215,14 +215,14 @@ impl GroupClient {
             // Nothing more is charged, so all other callers are peeked at once: the outcome reports every limit. A caller that
             // was not judged so far may exceed a limit as well, which begins its block.
             let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
-                .map(|(index, caller)| match denied.take_if(|(known, _)| *known == index) {
-                    Some((_, outcome)) => PeekedOutcome::Known(outcome),
-                    None => {
-                        let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
-                        let judged = index > denied_index && may_block;
-                        let operation = if judged { Operation::Judge } else { Operation::Peek };
-                        PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
+                .map(|(index, caller)| {
+                    if let Some((_, outcome)) = denied.take_if(|(known, _)| *known == index) {
+                        return PeekedOutcome::Known(outcome);
                     }
+                    let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
+                    let judged = index > denied_index && may_block;
+                    let operation = if judged { Operation::Judge } else { Operation::Peek };
+                    PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
                 })
                 .collect();
             outcomes.clear();

@@ -40,9 +40,10 @@ impl Batch {
         let states = Arc::new(FoundStates { at, bytes, ranges });
         let mut effects = vec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
-            let (verdict, details) = match all_pass {
-                true => (Verdict::Allowed, Vec::new()),
-                false => next_verdict(&mut verdicts, request.limits.len())?,
+            let (verdict, details) = if all_pass {
+                (Verdict::Allowed, Vec::new())
+            } else {
+                next_verdict(&mut verdicts, request.limits.len())?
             };
             let limits = request.limits.iter().map(|&(key, _)| (key, effects[usize::from(key)])).collect();
             if !details.is_empty() {

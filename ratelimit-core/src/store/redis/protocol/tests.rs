@@ -206,7 +206,7 @@ fn blocks_are_an_argument_of_their_own_where_a_policy_has_one() {
     let alone = arguments(&[(&blocks, "a", 1)], Operation::Check);
     assert_eq!(alone[..2], arguments(&[(&open, "a", 1)], Operation::Check)[..], "apart from the key");
     let judged = arguments(&[(&blocks, "a", 1)], Operation::Judge);
-    assert_eq!(doubles(&judged[1])[0], 257.0);
+    assert_eq!(doubles(&judged[1])[..1], [257.0]);
 }
 
 /// A verdict with the effect on one limit: a tag and a number.
