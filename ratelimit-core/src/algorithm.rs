@@ -18,6 +18,7 @@ mod decide;
 #[cfg(feature = "redis")]
 pub(crate) mod encoded;
 mod fixed_window;
+mod group;
 mod mul_div;
 #[cfg(feature = "redis")]
 mod reader;
@@ -33,7 +34,8 @@ mod token_bucket;
 mod use_by;
 
 pub use self::decide::Operation;
-pub(crate) use self::decide::{Member, decide, decide_one};
+pub(crate) use self::decide::decide_one;
+pub(crate) use self::group::{Member, decide};
 pub(crate) use self::slots::{StateSlots, decide_slots};
 pub use self::state::State;
 #[cfg(feature = "redis")]

@@ -97,13 +97,12 @@ impl Fallback {
             let limit = check.policy().capacity();
             // Reports the limit as configured, not the part of this process.
             if let Some(counted) = counted {
-                counted.clone().with_limit(limit)
-            } else {
-                let outcome = Outcome::new(limit, Decision::Allowed);
-                let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
-                let cost = units.map_or(check.cost(), Outcome::cost);
-                outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
+                return counted.clone().with_limit(limit);
             }
+            let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
+            let cost = units.map_or(check.cost(), Outcome::cost);
+            let outcome = Outcome::new(limit, Decision::Allowed);
+            outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });
         Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
     }

@@ -220,7 +220,10 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
             let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
             outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()
         };
-        assert_eq!((outcome.at(), violated(outcome)), (expected.at(), violated(expected)));
+        // A limit that was not violated may be by now.
+        let known = violated(expected);
+        let is_known = violated(outcome).iter().all(|one| known.contains(one));
+        assert!(is_known && outcome.at() == expected.at(), "{outcome:?}, but {expected:?}");
     });
 }
 

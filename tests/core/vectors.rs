@@ -83,16 +83,21 @@ impl GroupPolicy {
     }
 
     fn policy(&self) -> Policy {
-        policy(
-            &self.key,
-            algorithm(&self.algorithm),
-            self.max,
-            self.window,
-            self.sub_windows,
-            self.burst,
-            self.block,
-            if self.shadow { Mode::Shadow } else { Mode::Enforce },
-        )
+        let mut builder = Policy::builder("vector")
+            .algorithm(algorithm(&self.algorithm))
+            .max(self.max)
+            .window(Duration::from_micros(self.window))
+            .mode(if self.shadow { Mode::Shadow } else { Mode::Enforce });
+        if let Some(sub_windows) = self.sub_windows {
+            builder = builder.sub_windows(sub_windows);
+        }
+        if let Some(burst) = self.burst {
+            builder = builder.burst(burst);
+        }
+        if let Some(block) = self.block {
+            builder = builder.block(Duration::from_micros(block));
+        }
+        builder.try_build().unwrap().with_key(&*self.key).unwrap()
     }
 }
 
@@ -182,7 +187,7 @@ struct Vector {
 struct Row {
     at: i64,
     action: Action,
-    row: Option<usize>,
+    charges_of: Option<usize>,
     units: Option<u64>,
     allowed: bool,
     retry_after: Option<Wait>,
@@ -203,34 +208,6 @@ fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-#[allow(clippy::too_many_arguments, reason = "the columns of a vector")]
-fn policy(
-    key: &str,
-    algorithm: Algorithm,
-    max: u64,
-    window: u64,
-    sub_windows: Option<u64>,
-    burst: Option<u64>,
-    block: Option<u64>,
-    mode: Mode,
-) -> Policy {
-    let mut builder = Policy::builder("vector")
-        .algorithm(algorithm)
-        .max(max)
-        .window(Duration::from_micros(window))
-        .mode(mode);
-    if let Some(sub_windows) = sub_windows {
-        builder = builder.sub_windows(sub_windows);
-    }
-    if let Some(burst) = burst {
-        builder = builder.burst(burst);
-    }
-    if let Some(block) = block {
-        builder = builder.block(Duration::from_micros(block));
-    }
-    builder.try_build().unwrap().with_key(key).unwrap()
-}
-
 impl From<GroupVector> for Vector {
     fn from(vector: GroupVector) -> Self {
         let GroupVector { name, base, policies, rows } = vector;
@@ -239,7 +216,7 @@ impl From<GroupVector> for Vector {
         let rows = rows.into_iter().map(|row| Row {
             at: row.at,
             action: row.action,
-            row: row.row,
+            charges_of: row.row,
             units: row.units,
             allowed: row.allowed,
             retry_after: row.retry_after,
@@ -267,7 +244,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
     let rows = rows.into_iter().map(|row| Row {
         at: row.at,
         action: Action::Check,
-        row: None,
+        charges_of: None,
         units: None,
         allowed: row.allowed,
         retry_after: row.retry_after,
@@ -281,7 +258,18 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
             retry_after: row.retry_after,
         }],
     });
-    let policies = vec![policy("vector", algorithm, max, window, sub_windows, burst, None, Mode::Enforce)];
+    let policy = GroupPolicy {
+        key: "vector".to_owned(),
+        name: None,
+        algorithm: algorithm.as_str().to_owned(),
+        max,
+        window,
+        sub_windows,
+        burst,
+        block: None,
+        shadow: false,
+    };
+    let policies = vec![policy.policy()];
     Vector { name, base, policies, rows: rows.collect() }
 }
 
@@ -356,7 +344,8 @@ fn check_vectors(on: &str, store: &Timed) {
                             Some(outcome)
                         }
                         Action::Settle => {
-                            let charged = &reservations[row.row.expect("the row that is settled")][subject];
+                            let charged =
+                                &reservations[row.charges_of.expect("the row that is settled")][subject];
                             let charged = charged.as_ref().expect("it was charged").as_reservation();
                             let policy = charged.charges().next().unwrap().check().policy().name().to_owned();
                             let one = charged.limit(&policy).unwrap();
@@ -364,7 +353,8 @@ fn check_vectors(on: &str, store: &Timed) {
                             None
                         }
                         Action::Refund => {
-                            let charged = &reservations[row.row.expect("the row that is refunded")][subject];
+                            let charged =
+                                &reservations[row.charges_of.expect("the row that is refunded")][subject];
                             timed.refund(charged.as_ref().expect("it was charged").as_reservation());
                             None
                         }

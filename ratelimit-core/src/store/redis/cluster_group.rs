@@ -217,13 +217,12 @@ impl GroupClient {
             let peeked: SmallVec<[PeekedOutcome; 2]> = (callers.iter().enumerate())
                 .map(|(index, caller)| {
                     if let Some((_, outcome)) = denied.take_if(|(known, _)| *known == index) {
-                        PeekedOutcome::Known(outcome)
-                    } else {
-                        let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
-                        let judged = index > denied_index && may_block;
-                        let operation = if judged { Operation::Judge } else { Operation::Peek };
-                        PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
+                        return PeekedOutcome::Known(outcome);
                     }
+                    let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
+                    let judged = index > denied_index && may_block;
+                    let operation = if judged { Operation::Judge } else { Operation::Peek };
+                    PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
                 })
                 .collect();
             outcomes.clear();

@@ -11,6 +11,8 @@
 //!   something remains. Where nothing remains, an entry ends when one more unit would pass.
 //! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile, or, for a cost
 //!   above 1, a request of another process. A request of this process ends such an entry.
+//! * A limit that was not violated may be by now. A block that another process began is seen when the entry ends; one that
+//!   this process began ends the entries of its caller.
 //! * The server does not note expiries while no request comes. If its clock then goes back, expired units count again until
 //!   their window is over. Only denials with a cost above 1 outlive an expiry.
 //! * Waits are counted from the arrival of the reply, so they are longer by its way back, and never shorter.
@@ -183,6 +185,13 @@ impl DenialCache {
         if outcome.is_allowed() {
             return;
         }
+        if begins_block(group, outcome) {
+            // Other entries of these callers report waits that are too short.
+            for check in group {
+                self.changes[change_bucket(check)].freed.fetch_add(1, Ordering::Release);
+            }
+            return;
+        }
         let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
         let Some((check, _)) = violated().next() else { return };
         let state = check.digest(&self.key);
@@ -229,6 +238,14 @@ impl DenialCache {
     pub(super) const fn digest_key(&self) -> [u8; 16] {
         self.key
     }
+}
+
+/// Whether the denial is one that begins a block, as far as its waits tell.
+fn begins_block(group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
+    let mut limits = group.iter().zip(outcome.outcomes());
+    limits.any(|(check, outcome)| {
+        check.policy().block().is_some_and(|block| outcome.next_unit_after() == Some(block))
+    })
 }
 
 /// The bucket of a caller: by the length and the last bytes of the partition.
