@@ -146,6 +146,13 @@ impl Outcome {
         self
     }
 
+    /// The same for a request that is admitted after all.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn admitted(mut self) -> Self {
+        self.verdict = Verdict::Allowed;
+        self
+    }
+
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
         self.overflowed = true;

@@ -36,6 +36,18 @@ fn redis(clock: &FakeClock) -> Option<OnRedis> {
     tests::redis::server().map(|server| OnRedis(server.store_at(clock), server))
 }
 
+fn redis_with_leases(clock: &FakeClock) -> Option<OnRedis> {
+    let server = tests::redis::server()?;
+    let store =
+        server.builder_at(clock).default_lease(std::time::Duration::from_millis(100)).build().unwrap();
+    Some(OnRedis(store, server))
+}
+
+/// Most of its limits are too small for leases; the others must not differ.
+mod redis_store_with_leases {
+    ratelimit_core::conformance_suite! { store: super::redis_with_leases, block_on: super::block_on }
+}
+
 mod memory_store {
     ratelimit_core::conformance_suite! { store: super::memory, block_on: super::block_on }
 }

@@ -172,7 +172,7 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
             let before = servers[0].script_calls();
             let lasts = Duration::from_secs(1) * bench.settings.windows;
             let (requests, denied) = bench.runtime.block_on(async {
-                let processes = (0..PROCESSES).map(|_| {
+                let stores = (0..PROCESSES).map(|_| {
                     let store = RedisStore::builder(&servers[0].url()).build().unwrap();
                     let instances = NonZeroU32::new(PROCESSES).expect("not 0");
                     let limiter = RateLimiter::builder(store).instances(instances).build();
@@ -180,7 +180,7 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
                     tokio::spawn(requests(ours::ready(limiter), Arc::clone(&policy), rate, lasts))
                 });
                 let (mut requests, mut denied) = (0, 0);
-                for process in processes.collect::<Vec<_>>() {
+                for process in stores.collect::<Vec<_>>() {
                     let of_process = process.await.unwrap();
                     (requests, denied) = (requests + of_process.0, denied + of_process.1);
                 }

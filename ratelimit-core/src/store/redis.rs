@@ -138,7 +138,11 @@ impl Store for RedisStore {
     }
 
     async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        self.groups.decide(group, Operation::Peek, self.deadline_within(limit)).await
+        if let Some(outcome) = self.groups.leases.peek_group(group) {
+            return Ok(outcome);
+        }
+        let outcome = self.groups.decide(group, Operation::Peek, self.deadline_within(limit)).await?;
+        Ok(self.groups.leases.with_held(group, outcome))
     }
 
     async fn check_up_to_within(

@@ -9,10 +9,10 @@ use super::lease::{GiveBackCall, Leases};
 use super::link::{CallProgress, Link};
 use super::protocol::Encoder;
 
-/// Sweeps as long as there are leases, and waits for the next one.
+/// Sweeps as long as there are counts with leases, and waits for the next one.
 pub(super) async fn sweep_forever(leases: Arc<Leases>, link: Arc<Link>, encoder: Arc<Encoder>) {
     loop {
-        leases.has_lease.notified().await;
+        leases.has_count.notified().await;
         while let Some(pause) = leases.sweep() {
             send_give_backs(&leases, &link, &encoder).await;
             sleep(pause).await;

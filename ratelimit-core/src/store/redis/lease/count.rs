@@ -259,6 +259,23 @@ impl Count {
         Taken { at, remaining, reset_after, next_unit_after, wants_lease }
     }
 
+    /// What [`take`](Self::take) would report if the request cost nothing, if at least `cost` units are held, and one.
+    pub(in crate::store::redis) fn peek(
+        &mut self,
+        terms: Terms<'_>,
+        cost: u64,
+        now: u64,
+        effects: &mut Effects,
+    ) -> Option<Taken> {
+        self.adopt(terms, now, effects);
+        let held = self.trim(now, effects);
+        if self.resets > 0 || held < cost.max(1) {
+            return None;
+        }
+        let at = self.leases.iter().map(|lease| lease.used_at(now)).max()?;
+        Some(self.taken(at, held, now))
+    }
+
     /// The wait from `at` for one more unit, by the state that was told.
     #[cold]
     fn next_unit_after(&self, at: u64) -> Option<u64> {

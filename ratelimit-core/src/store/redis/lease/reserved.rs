@@ -108,6 +108,57 @@ impl Leases {
         Some((outcomes, wanted))
     }
 
+    /// What the check of a group would say without its charges, if all units of all its limits are held.
+    pub(in crate::store::redis) fn peek_group(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        if group.is_empty() || group.iter().any(|check| self.interval(check.policy()) == 0) {
+            return None;
+        }
+        let now = self.now();
+        let outcomes: Option<SmallVec<[GroupOutcome; 2]>> = group
+            .iter()
+            .enumerate()
+            .map(|(index, check)| {
+                if group[..index].iter().any(|other| other.shares_count_with(check)) {
+                    return None;
+                }
+                let taken = self.change(self.digest_of(check), |count, _, connection, effects| {
+                    let interval = self.interval(check.policy());
+                    let terms = Terms { policy: check.policy(), interval, connection };
+                    count.peek(terms, check.cost(), now, effects)
+                });
+                Some(GroupOutcome::from_one(outcome(check, &taken.flatten()?)))
+            })
+            .collect();
+        let indices: SmallVec<[[usize; 1]; 2]> = (0..group.len()).map(|index| [index]).collect();
+        let parts = indices.iter().map(|index| &index[..]);
+        Some(GroupOutcome::join(group.len(), true, parts.zip(&outcomes?)))
+    }
+
+    /// Adds what is held to the server's answer about a group of which nothing is charged.
+    pub(in crate::store::redis) fn with_held(
+        &self,
+        group: &[Check<'_>],
+        peeked: GroupOutcome,
+    ) -> GroupOutcome {
+        if group.iter().all(|check| self.interval(check.policy()) == 0) {
+            return peeked;
+        }
+        let outcomes = peeked.outcomes().iter().zip(group).map(|(outcome, check)| {
+            let held = match self.interval(check.policy()) {
+                0 => 0,
+                _ => self.change(self.digest_of(check), |count, _, _, _| count.held()).unwrap_or(0),
+            };
+            if held == 0 {
+                return outcome.clone();
+            }
+            let remaining = outcome.remaining().saturating_add(held).min(outcome.limit());
+            let passes = outcome.fits() || check.cost() <= remaining;
+            if passes && !outcome.fits() { outcome.clone().admitted() } else { outcome.clone() }
+                .with_remaining(remaining)
+        });
+        GroupOutcome::new(peeked.at(), outcomes)
+    }
+
     /// Whether it is time to fetch the next lease of a limit in the background.
     pub(in crate::store::redis) fn may_prefetch(&self, check: &Check<'_>) -> bool {
         let (now, instances) = (self.now(), self.instances());

@@ -28,7 +28,7 @@ use crate::store::redis::protocol::Encoder;
 const SHARDS: usize = 64;
 
 /// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
-const MAX_PER_SHARD: usize = 1_024;
+const MAX_PER_SHARD: usize = 512;
 
 /// From this heat on, answers are kept, so that the next call can ask for a lease.
 const WARM: u64 = 2;
@@ -49,8 +49,8 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
-    /// Wakes the sweeper when there is a lease.
-    pub(in crate::store::redis) has_lease: Notify,
+    /// Wakes the sweeper when there is a count to sweep.
+    pub(in crate::store::redis) has_count: Notify,
     /// One bit per hash of a policy about which a line was logged.
     logged: [AtomicU64; 16],
     odd_answers: LogLimit,
@@ -127,7 +127,7 @@ impl Leases {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
-            has_lease: Notify::new(),
+            has_count: Notify::new(),
             logged: Default::default(),
             odd_answers: LogLimit::new(),
         }
@@ -324,6 +324,7 @@ impl Leases {
         let mut shard = self.lock_shard(target.digest);
         // The heat may have been dropped meanwhile.
         let Some(entry) = shard.find(target.digest) else { return };
+        let is_new = entry.slot.is_none();
         let slot = entry.slot.get_or_insert_with(|| {
             let origin = Origin::of(target, key.clone());
             Box::new(Slot { count: Count::new(terms), origin })
@@ -342,8 +343,8 @@ impl Leases {
         if let Some((request, true)) = lease {
             crate::metrics::leased(request.units);
         }
-        if lease.is_some() {
-            self.has_lease.notify_one();
+        if is_new || lease.is_some() {
+            self.has_count.notify_one();
         }
     }
 
