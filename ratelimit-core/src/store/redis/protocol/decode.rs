@@ -249,16 +249,15 @@ impl Reply {
         }
     }
 
-    /// Whether the script has begun the same block for the limit at `place`, or cut one from the future to the same end, or did
-    /// neither as well.
+    /// Whether the script told the block that the limit at `place` is under now, if it began or cut one. A block that was found
+    /// is already cut in `found`.
     fn agrees(&self, place: usize, found: Option<Timestamp>, state: &State) -> bool {
-        let is_written = |until: &Timestamp| self.operation != Operation::Peek && found != Some(*until);
-        let began = state.blocked_until().filter(is_written);
-        let expected = self.details.get(place).and_then(|effect| match effect {
-            Effect::Charged(_) | Effect::Overdrawn(_) => None,
-            Effect::Blocked(until) => Some(*until),
-        });
-        began == expected
+        match self.details.get(place) {
+            Some(Effect::Blocked(until)) => state.blocked_until() == Some(*until),
+            Some(Effect::Charged(_) | Effect::Overdrawn(_)) | None => {
+                state.blocked_until().is_none() || found.is_some()
+            }
+        }
     }
 
     /// The state as it was when this request was decided.
