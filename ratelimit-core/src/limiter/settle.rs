@@ -54,6 +54,9 @@ impl RateLimiter {
     /// Shadow limits are charged if the number fits them, and do not lower it. A
     /// [reservation](GroupOutcome::reservation) needs the group with the number as cost.
     ///
+    /// A group of several callers in a Redis cluster takes a peek and a check, and not one round trip. If other requests come
+    /// between them, fewer units may be charged than fit, and a limit with a [block](Policy::block) may begin it early.
+    ///
     /// # Errors
     ///
     /// As with [`check_all`](Self::check_all).
