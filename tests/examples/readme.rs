@@ -166,6 +166,11 @@ impl Section {
         let mut rest = self.text;
         while let Some((_, block)) = rest.split_once(&fence) {
             let (block, after) = block.split_once("```").unwrap();
+            assert!(
+                block.ends_with('\n'),
+                "{}: the end of a block needs a line of its own: {block}",
+                self.name
+            );
             blocks.push(block);
             rest = after;
         }
@@ -291,15 +296,27 @@ fn every_command_of_the_readme_prints_the_documented_output() {
 
 fn answers_as_it_says(section: &Section, binary: &str, variables: &[(&str, &str)]) {
     let steps = section.transcript();
-    let printed = within_one_minute(|| {
-        // The one that does not serve.
-        if section.name == "custom_store" {
-            return vec![shell(binary, None)];
-        }
-        let demo = Demo::start(binary, variables);
-        steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
-    });
+    let run = || {
+        within_one_minute(|| {
+            // The one that does not serve.
+            if section.name == "custom_store" {
+                return vec![shell(binary, None)];
+            }
+            let demo = Demo::start(binary, variables);
+            steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
+        })
+    };
+    let mut printed = run();
     assert_eq!(printed.len(), steps.len());
+    // On a machine that stands still for half a second, a client cuts the answer somewhere else.
+    for _ in 0..2 {
+        let has_cut = |command: &str| command.contains("--max-time");
+        let mut cuts = steps.iter().zip(&printed).filter(|((command, _), _)| has_cut(command));
+        if cuts.all(|((_, expected), printed)| lasting(printed) == lasting(expected)) {
+            break;
+        }
+        printed = run();
+    }
     for ((command, expected), printed) in steps.iter().zip(&printed) {
         assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
     }

@@ -242,6 +242,25 @@ async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
 }
 
 #[tokio::test]
+async fn a_lease_on_its_way_is_not_used_beside_the_debt_of_a_settlement() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let (limiter, policy) = (limiter(&server, &clock), builder("on-its-way", 1_000).build());
+    for caller in (0..20).map(|caller| caller.to_string()) {
+        let group = [Check::new(&policy, &caller)];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        assert_eq!(pass(&limiter, &policy, &caller, 1, 100).await, 100);
+        while limiter.try_check(&policy, &caller).unwrap().is_some() {}
+        // The call of the check asks for the next lease, and the settlement is behind it.
+        let (checked, settled) =
+            tokio::join!(limiter.check(&policy, &caller), limiter.settle(reservation, 2_000));
+        assert!(checked.unwrap().is_allowed());
+        settled.unwrap();
+        assert_eq!(pass(&limiter, &policy, &caller, 1, 1).await, 0, "a unit beside the debt");
+    }
+}
+
+#[tokio::test]
 async fn a_new_connection_voids_what_is_held() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();

@@ -99,7 +99,7 @@ impl LimitCharge {
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has settled the limit or not. It cannot be settled again.
+    /// A future that is dropped has settled the limit, or not, or with a lease in part. It cannot be settled again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
             return Err(SettleError::TooManyUnits { units: actual });
