@@ -8,16 +8,33 @@
 mod settings;
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use actix_web::http::header::ContentType;
+use actix_web::rt::time::sleep;
 use actix_web::web::Bytes;
 use actix_web::{App, HttpResponse, HttpServer, Responder, Result, post, web};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, Stream, StreamExt};
 use ratelimit_actix::{HeaderStyle, Quotas, RateLimitConfig, RateLimiter, UsageCounter, rate_limit};
 
 /// What an answer is expected to take.
 const ESTIMATE: u64 = 50;
+
+/// What the made-up model writes at once.
+const CHUNK: u64 = 30;
+
+/// The numbers of an answer's tokens, as the made-up model writes them: a chunk each second.
+fn model(tokens: u64) -> impl Stream<Item = Range<u64>> {
+    stream::iter(0..tokens.div_ceil(CHUNK)).then(move |chunk| async move {
+        if chunk > 0 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        let first = chunk * CHUNK + 1;
+        first..(first + CHUNK).min(tokens + 1)
+    })
+}
 
 /// 20 requests per minute, and 200 tokens per hour.
 ///
@@ -30,11 +47,12 @@ const ESTIMATE: u64 = 50;
 async fn chat(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> {
     let used = UsageCounter::default();
     let settle = quotas.limit("tokens")?.settle_on_drop(&used)?;
-    let answer = stream::iter(1..=*tokens).map(move |token| {
+    let answer = model(*tokens).map(move |chunk| {
         // Owned by the stream, and dropped with it.
         let _settle = &settle;
-        used.add(1);
-        Ok::<_, Infallible>(Bytes::from(format!("token {token}\n")))
+        used.add(chunk.end - chunk.start);
+        let text: String = chunk.map(|token| format!("token {token}\n")).collect();
+        Ok::<_, Infallible>(Bytes::from(text))
     });
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).streaming(answer))
 }
@@ -62,13 +80,16 @@ async fn serve() -> settings::Outcome {
         let app = App::new().app_data(web::Data::new(limiter.clone())).app_data(config.clone());
         app.service((chat, complete))
     });
+    // A client that goes away is noticed at once, not when the next chunk cannot be sent.
+    let server = server.h1_allow_half_closed(false);
     let server = server.workers(2).bind(address).map_err(settings::cannot_listen(address))?;
     settings::introduce(
         &server.addrs(),
         &[
             "curl -i -X POST http://ADDRESS/complete/5",
-            "curl -i -X POST http://ADDRESS/chat/300",
-            "curl -i -X POST http://ADDRESS/chat/5",
+            "curl -i -N --max-time 1.5 -X POST http://ADDRESS/chat/1000",
+            "curl -i -X POST http://ADDRESS/complete/300",
+            "curl -i -X POST http://ADDRESS/complete/5",
         ],
     );
     Ok(server.run().await?)

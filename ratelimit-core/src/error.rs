@@ -81,6 +81,18 @@ pub enum StoreError {
         units: u64,
     },
 
+    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
+    /// charged.
+    #[error(
+        "the limit `{policy}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
+         remove its lease, or change its algorithm"
+    )]
+    #[non_exhaustive]
+    SettlesLeasedBucket {
+        /// Name of the policy.
+        policy: String,
+    },
+
     /// A shadow limit counts in the same state as an enforced limit of its group, so each would change what the other decides.
     #[error(
         "the shadow limit `{policy}` shares its count with an enforced limit of the group; give it a key of its own"
@@ -151,6 +163,7 @@ impl StoreError {
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`SettlesSeveral`](Self::SettlesSeveral), [`TooManyUnits`](Self::TooManyUnits) | no | settle one limit, to a possible cost |
+    /// | [`SettlesLeasedBucket`](Self::SettlesLeasedBucket) | no | remove the lease of the limit, or change its algorithm |
     /// | [`SharedShadow`](Self::SharedShadow) | no | give the shadow limit a key of its own |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {
@@ -238,6 +251,7 @@ mod tests {
             StoreError::misconfigured("set a password", "x"),
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
+            StoreError::SettlesLeasedBucket { policy: "k".to_owned() },
             StoreError::SharedShadow { policy: "k".to_owned() },
             StoreError::GroupTooLarge { size: 65 },
         ];

@@ -155,6 +155,7 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::GroupTooLarge { .. }
         | StoreError::SharedShadow { .. }
         | StoreError::SettlesSeveral { .. }
+        | StoreError::SettlesLeasedBucket { .. }
         | StoreError::TooManyUnits { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);

@@ -242,6 +242,11 @@ impl Policy {
         }
     }
 
+    /// Whether units can be neither refunded nor settled: those of a token bucket with a lease. No default of a store makes one.
+    pub(crate) const fn is_leased_bucket(&self) -> bool {
+        matches!(self.algorithm, Algorithm::TokenBucket) && self.lease().is_some()
+    }
+
     /// In place of the length of a lease: none, also in a store with a default.
     const NO_LEASE: u32 = u32::MAX;
 

@@ -87,16 +87,26 @@ fn scope_limits_all_routes_but_one() {
 #[test]
 fn tokens_settles_a_stream_that_is_cut_to_what_was_sent() {
     let demo = Demo::start(TOKENS, &[]);
-    let mut client = TcpStream::connect(demo.address).unwrap();
-    client.write_all(b"POST /chat/100000000 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    client.read_exact(&mut [0; 200]).unwrap();
-    drop(client);
-    // More than 200 tokens were sent: a debt, for which the next request waits.
-    let is_in_debt = || {
-        let denied = client::send(demo.address, "POST", "/complete/0", &[]);
-        denied.status == 429 && denied.header("ratelimit").unwrap().contains("\"tokens\";r=0;")
+    let left = || {
+        // Settled to nothing, so it does not change what is left.
+        let reply = client::send(demo.address, "POST", "/complete/0", &[]);
+        let fields = reply.header("ratelimit").unwrap().to_owned();
+        let (_, tokens) = fields.split_once("\"tokens\";r=").unwrap();
+        tokens.split(';').next().unwrap().parse::<u64>().unwrap()
     };
-    assert!(within(Duration::from_secs(20), is_in_debt));
+    let mut client = TcpStream::connect(demo.address).unwrap();
+    client.write_all(b"POST /chat/1000 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"token 30\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        read.extend(byte);
+    }
+    assert_eq!(left(), 150, "the estimate, while the answer is sent");
+    drop(client);
+    // One chunk of 30 tokens; more only if the machine stood still for seconds.
+    let settled = [170, 140, 110];
+    assert!(within(Duration::from_secs(20), || settled.contains(&left())), "{}", left());
 }
 
 #[test]
@@ -156,6 +166,11 @@ impl Section {
         let mut rest = self.text;
         while let Some((_, block)) = rest.split_once(&fence) {
             let (block, after) = block.split_once("```").unwrap();
+            assert!(
+                block.ends_with('\n'),
+                "{}: the end of a block needs a line of its own: {block}",
+                self.name
+            );
             blocks.push(block);
             rest = after;
         }
@@ -281,15 +296,27 @@ fn every_command_of_the_readme_prints_the_documented_output() {
 
 fn answers_as_it_says(section: &Section, binary: &str, variables: &[(&str, &str)]) {
     let steps = section.transcript();
-    let printed = within_one_minute(|| {
-        // The one that does not serve.
-        if section.name == "custom_store" {
-            return vec![shell(binary, None)];
-        }
-        let demo = Demo::start(binary, variables);
-        steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
-    });
+    let run = || {
+        within_one_minute(|| {
+            // The one that does not serve.
+            if section.name == "custom_store" {
+                return vec![shell(binary, None)];
+            }
+            let demo = Demo::start(binary, variables);
+            steps.iter().map(|(command, _)| shell(command, Some(demo.address))).collect::<Vec<_>>()
+        })
+    };
+    let mut printed = run();
     assert_eq!(printed.len(), steps.len());
+    // On a machine that stands still for half a second, a client cuts the answer somewhere else.
+    for _ in 0..2 {
+        let has_cut = |command: &str| command.contains("--max-time");
+        let mut cuts = steps.iter().zip(&printed).filter(|((command, _), _)| has_cut(command));
+        if cuts.all(|((_, expected), printed)| lasting(printed) == lasting(expected)) {
+            break;
+        }
+        printed = run();
+    }
     for ((command, expected), printed) in steps.iter().zip(&printed) {
         assert_eq!(lasting(printed), lasting(expected), "{}: {command}", section.name);
     }

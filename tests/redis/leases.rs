@@ -204,6 +204,63 @@ async fn a_refund_goes_to_the_lease_and_of_a_bucket_nowhere() {
 }
 
 #[tokio::test]
+async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for (i, policy) in policies("settled", 1_000)[..3].iter().enumerate() {
+        let limiter = limiter(&server, &clock);
+        // It holds nothing, so it sees what the server has charged.
+        let plain = server.uncached_limiter_at(&clock);
+        let mut used = pass(&limiter, policy, "a", 1, 200).await;
+        let group = [Check::new(policy, "a").with_cost(10)];
+        let charge = async || limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let held = async || {
+            let free = limiter.peek(policy, "a").await.unwrap().remaining();
+            free - plain.peek(policy, "a").await.unwrap().remaining()
+        };
+        let charges = [charge().await, charge().await, charge().await];
+        let [first, second, third] = charges;
+        while held().await < 20 {
+            used += pass(&limiter, policy, "a", 1, 1).await;
+            assert!(used < 400, "{}: no lease", policy.algorithm());
+        }
+        // A surplus goes to the lease, and a few units more come from it.
+        let before = held().await;
+        limiter.settle(first, 4).await.unwrap();
+        assert_eq!(held().await, before + 6, "{}", policy.algorithm());
+        limiter.settle(second, 13).await.unwrap();
+        assert_eq!(held().await, before + 3, "{}", policy.algorithm());
+        used += 4 + 13;
+        // More than is held: as many pass afterwards as without a lease, and no unit of the lease on top.
+        let actual = [500, 1_000 - used, 2_000][i];
+        limiter.settle(third, actual).await.unwrap();
+        assert_eq!(held().await, 0, "{}", policy.algorithm());
+        let left = 1_000_u64.saturating_sub(used + actual);
+        assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, left, "{}", policy.algorithm());
+        clock.advance(Duration::from_secs(200));
+    }
+}
+
+#[tokio::test]
+async fn a_lease_on_its_way_is_not_used_beside_the_debt_of_a_settlement() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let (limiter, policy) = (limiter(&server, &clock), builder("on-its-way", 1_000).build());
+    for caller in (0..20).map(|caller| caller.to_string()) {
+        let group = [Check::new(&policy, &caller)];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        assert_eq!(pass(&limiter, &policy, &caller, 1, 100).await, 100);
+        while limiter.try_check(&policy, &caller).unwrap().is_some() {}
+        // The call of the check asks for the next lease, and the settlement is behind it.
+        let (checked, settled) =
+            tokio::join!(limiter.check(&policy, &caller), limiter.settle(reservation, 2_000));
+        assert!(checked.unwrap().is_allowed());
+        settled.unwrap();
+        assert_eq!(pass(&limiter, &policy, &caller, 1, 1).await, 0, "a unit beside the debt");
+    }
+}
+
+#[tokio::test]
 async fn a_new_connection_voids_what_is_held() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();

@@ -1,5 +1,6 @@
 //! What one limit was charged for a request, selected by the limit's name: for settling it to the true cost.
 
+use ratelimit_core::Algorithm;
 use ratelimit_core::policy::MAX_UNITS;
 
 use super::quota::{Closed, Quota};
@@ -18,6 +19,7 @@ use super::{DecidedGroup, Quotas};
 /// * Units of [`Quotas::charge`] are part of what is settled.
 /// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
+/// * A token bucket with a `lease` cannot be settled, because its units cannot be given back.
 #[derive(Debug)]
 #[must_use = "a limit is settled by `settle` or `settle_on_drop`"]
 pub struct LimitCharge {
@@ -92,12 +94,12 @@ impl LimitCharge {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, or the store does not
-    /// answer in the time that the request has left.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a token
+    /// bucket with a lease, or the store does not answer in the time that the request has left.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has settled the limit or not. It cannot be settled again.
+    /// A future that is dropped has settled the limit, or not, or with a lease in part. It cannot be settled again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
             return Err(SettleError::TooManyUnits { units: actual });
@@ -125,10 +127,12 @@ impl LimitCharge {
     ///   drops its tasks.
     /// * A counter above 10^12 counts as 10^12.
     /// * If the handler returns before the stream begins, the counter is 0 and everything is given back.
+    /// * By default Actix-web notices that a client has gone away when it sends the next part of the body. A stream with long
+    ///   pauses is settled at once with `HttpServer::h1_allow_half_closed(false)`.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, or its charge was refunded.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a token bucket with a lease.
     ///
     /// # Examples
     ///
@@ -169,6 +173,9 @@ impl LimitCharge {
         };
         let DecidedGroup { limiter, quotas } = decided;
         let quota = &mut quotas[place];
+        if quota.policy().algorithm() == Algorithm::TokenBucket && quota.policy().lease().is_some() {
+            return Err(SettleError::LeasedBucket { limit: limit() });
+        }
         match quota.close(Closed::Settled) {
             Ok(outcomes) => Ok(Some(Settlement::new(limiter, &quota.check(), outcomes))),
             Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),

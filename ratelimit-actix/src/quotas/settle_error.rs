@@ -66,6 +66,18 @@ pub enum SettleError {
         limit: String,
     },
 
+    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
+    /// charged. Where the attribute sees the call, it is a compile error.
+    #[error(
+        "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
+         remove its lease, or change its algorithm"
+    )]
+    #[non_exhaustive]
+    LeasedBucket {
+        /// The name of the limit.
+        limit: String,
+    },
+
     /// The true cost is more than 10^12 units. The limit can still be settled.
     #[error("at most {MAX_UNITS} units can be settled, not {units}")]
     #[non_exhaustive]

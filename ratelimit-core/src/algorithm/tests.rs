@@ -109,8 +109,20 @@ impl Model<'_> {
     }
 
     fn refund(&mut self, taken_at: u64, units: u64) {
+        self.settle_down(taken_at, units, 0);
+    }
+
+    /// Leaves `actual` of the units of a charge.
+    fn settle_down(&mut self, taken_at: u64, units: u64, actual: u64) {
         let charge = self.admitted.iter_mut().rev().find(|charge| **charge == (taken_at, units));
-        charge.expect("it was charged").1 = 0;
+        charge.expect("it was charged").1 = actual;
+    }
+
+    /// Charges `units` more, whether they fit or not, as far as the largest count goes.
+    fn overdraw(&mut self, now: u64, units: u64) {
+        let largest = self.policy.largest();
+        let room = Model { policy: &largest, admitted: self.admitted.clone() }.expected(now, 0).remaining;
+        self.charge(now, units.min(room));
     }
 }
 
@@ -249,6 +261,62 @@ fn every_outcome_follows_from_the_rule_read_literally() {
             wait = if random.below(2) == 0 { reset_after } else { retry_after.unwrap_or(1) };
         }
     }
+}
+
+#[test]
+fn every_balance_after_settlements_follows_from_the_rule_read_literally() {
+    let mut random = Random(15);
+    let (mut denied, mut settled_up, mut settled_down) = (0, 0, 0);
+    for (policy, _) in policies() {
+        let (mut now, mut state) = (START, State::new(&policy));
+        let mut model = Model { policy: &policy, admitted: Vec::new() };
+        let mut wait = 0u64;
+        for step in 0..600 {
+            let case = format!("{policy:?}, step {step}");
+            now += match random.below(6) {
+                0 => random.below(3),
+                1 => wait.saturating_sub(1),
+                2 | 3 => wait,
+                _ => policy.window_us() / 1_000 * random.below(300),
+            };
+            let cost = 1 + random.below(policy.capacity());
+            let expected = model.expected(now, cost);
+            let outcome = decide_one(&policy, cost, &mut state, at(now), Operation::Check);
+            wait = report(&outcome).retry_after.unwrap_or(1);
+            if !outcome.is_allowed() {
+                denied += 1;
+                assert_eq!(report(&outcome), expected, "{case}");
+                continue;
+            }
+            model.charge(now, cost);
+            assert_eq!(report(&outcome), model.charged(now), "{case}");
+            let (taken_at, reset_after) = (now, report(&outcome).reset_after);
+            let is_down = random.below(2) == 0;
+            // A bucket that was not full refunds a fraction of a microsecond less later.
+            if !is_down || policy.algorithm() != Algorithm::TokenBucket {
+                now += random.below(reset_after);
+            }
+            if is_down {
+                let actual = random.below(cost);
+                let until = at(taken_at + reset_after);
+                assert!(state.refund(&policy, at(now), at(taken_at), until, cost - actual), "{case}");
+                model.settle_down(taken_at, cost, actual);
+                settled_down += 1;
+            } else {
+                let units = 1 + random.below(policy.capacity().saturating_mul(3));
+                let member = Member { policy: &policy, cost: units, shadow: false, state: 0 };
+                let _ = decide(&[member], std::slice::from_mut(&mut state), at(now), Operation::Overdraw);
+                model.overdraw(now, units);
+                settled_up += 1;
+            }
+            for cost in [0, 1, cost] {
+                let peeked = decide_one(&policy, cost, &mut state, at(now), Operation::Peek);
+                assert_eq!(report(&peeked), model.expected(now, cost), "{case}, settled, then {cost}");
+                wait = report(&peeked).retry_after.unwrap_or(wait);
+            }
+        }
+    }
+    assert!(denied.min(settled_up).min(settled_down) > 500, "{denied}, {settled_up}, {settled_down}");
 }
 
 /// Charges `cost` at `now`; it must pass.

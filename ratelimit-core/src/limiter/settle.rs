@@ -54,6 +54,9 @@ impl RateLimiter {
     /// Shadow limits are charged if the number fits them, and do not lower it. A
     /// [reservation](GroupOutcome::reservation) needs the group with the number as cost.
     ///
+    /// A group of several callers in a Redis cluster takes a peek and a check, and not one round trip. If other requests come
+    /// between them, fewer units may be charged than fit, and a limit with a [block](Policy::block) may begin it early.
+    ///
     /// # Errors
     ///
     /// As with [`check_all`](Self::check_all).
@@ -85,6 +88,8 @@ impl RateLimiter {
     ///   again. What is beyond is forgiven.
     /// * Nothing is settled during a [block](Policy::block). A block replaces a debt as it replaces all counts.
     /// * In an outage the counts of this process are settled, if they were charged.
+    /// * With a [lease](crate::PolicyBuilder::lease) windows are settled exactly. Units that this process holds pay first, because
+    ///   they are charged already. Units that other processes hold can be used beside the debt, for at most 1 s.
     ///
     /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each once, and do not refund
     /// it as well.
@@ -92,8 +97,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`StoreError::SettlesSeveral`] if the reservation does not have exactly one charge, [`StoreError::TooManyUnits`] if
-    /// `actual` is above [`MAX_UNITS`], and a [`StoreError`] if the store cannot be reached in time; it is then unknown whether
-    /// the charge was settled, so do not retry.
+    /// `actual` is above [`MAX_UNITS`], [`StoreError::SettlesLeasedBucket`] if the limit is a token bucket with a lease, and a
+    /// [`StoreError`] if the store cannot be reached in time; it is then unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///
@@ -130,6 +135,9 @@ impl RateLimiter {
             return Err(StoreError::SettlesSeveral { size: reservation.charges().len() });
         };
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
+        if check.policy().is_leased_bucket() {
+            return Err(StoreError::SettlesLeasedBucket { policy: check.policy().name().to_owned() });
+        }
         if charge.is_overflowed() || actual == check.cost() {
             return Ok(());
         } else if actual < check.cost() {

@@ -1,6 +1,6 @@
 //! Mistakes in `lease`: message and span of each.
 
-use super::check;
+use super::{check, check_item};
 
 const HELP: &str = "write for example `lease = \"100ms\"`";
 
@@ -63,4 +63,45 @@ fn a_lease_needs_a_constant_max() {
         check(&format!("max = {max}, lease = \"1s\""), &[("lease", message)]);
     }
     check("max = LIMIT, cost = with(cost), lease = \"1s\"", &[]);
+}
+
+#[test]
+fn a_leased_bucket_is_not_settled() {
+    let handler = |body: &str| format!("async fn chat(quotas: Quotas) -> Result<()> {{ {body} }}");
+    let message = |method: &str, name: &str| {
+        format!(
+            "`{method}` is not for \"{name}\", a \"token_bucket\" with `lease`, because units of a leased bucket cannot be given \
+             back; remove `lease`, or change the algorithm"
+        )
+    };
+    let leased = "algorithm = \"token_bucket\", lease = \"1s\", ";
+    for (name, by) in
+        [("name = \"tokens\"", "tokens"), ("key = \"tokens\"", "tokens"), ("key = \"{ip}\"", "<ip>")]
+    {
+        let bodies = [
+            (format!("quotas.limit({by:?})?.settle(5).await?;"), "settle"),
+            (format!("quotas.limit({by:?}).unwrap().settle(5).await.unwrap();"), "settle"),
+            (format!("let used = move || quotas.limit({by:?})?.settle_on_drop(&used);"), "settle_on_drop"),
+        ];
+        for (body, method) in bodies {
+            check_item(&format!("{leased}{name}"), &handler(&body), &[(method, &message(method, by))]);
+        }
+    }
+    let body = "quotas.limit(\"tokens\")?.settle(5).await?;";
+    for arguments in [
+        "algorithm = \"token_bucket\", name = \"tokens\"",
+        "algorithm = \"fixed_window\", lease = \"1s\", name = \"tokens\"",
+        "algorithm = \"token_bucket\", lease = \"1s\", name = \"requests\"",
+    ] {
+        check_item(arguments, &handler(body), &[]);
+    }
+    for body in [
+        "quotas.limit(\"tokens\")?.quota();",
+        "quotas.limit(\"tokens\")?; other.settle(5);",
+        "limit(\"tokens\").settle(5);",
+        "quotas.limit(TOKENS)?.settle(5);",
+        "quotas.limit",
+    ] {
+        check_item(&format!("{leased}name = \"tokens\""), &handler(body), &[]);
+    }
 }

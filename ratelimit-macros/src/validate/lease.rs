@@ -3,7 +3,10 @@
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::Args;
 use crate::parse::choice::Count;
+use crate::parse::name::Key;
 use crate::parse::number::Units;
+use crate::parse::tokens::find_settlements;
+use crate::validate::handler::Handler;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
@@ -32,6 +35,40 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
             "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
              remove `lease`, or write a constant `max`",
         );
+    }
+}
+
+/// Reports each limit of a handler that the handler settles although its units cannot be given back. Settlements that are not in
+/// view are errors when the program runs.
+pub(crate) fn check_settlements(group: &[Args], handler: &Handler, diagnostics: &mut Diagnostics) {
+    let leased_buckets: Vec<&str> =
+        group.iter().filter(|args| is_leased_bucket(args)).filter_map(name).collect();
+    if leased_buckets.is_empty() {
+        return;
+    }
+    for (name, method) in find_settlements(handler.body.clone()) {
+        if leased_buckets.contains(&&*name) {
+            let message = format!(
+                "`{method}` is not for \"{name}\", a \"token_bucket\" with `lease`, because units of a leased bucket cannot be \
+                 given back; remove `lease`, or change the algorithm"
+            );
+            diagnostics.error(method, message);
+        }
+    }
+}
+
+fn is_leased_bucket(args: &Args) -> bool {
+    let algorithm = args.algorithm.as_ref().and_then(|argument| argument.value.ok());
+    args.lease.is_some() && algorithm.is_some_and(|algorithm| algorithm.variant == "TokenBucket")
+}
+
+/// The name of a limit, as far as the attribute gives it.
+fn name(args: &Args) -> Option<&str> {
+    if let Some(name) = &args.name {
+        return name.value.as_ref().ok().map(|name| &*name.text);
+    }
+    match args.key.as_ref()?.value.as_ref().ok()? {
+        Key::Name(name) | Key::Template(name, _) => Some(&name.text),
     }
 }
 

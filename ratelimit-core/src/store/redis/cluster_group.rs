@@ -143,18 +143,29 @@ impl GroupClient {
         Ok(reserved.finish(group, outcome.as_ref()))
     }
 
-    /// Charges one limit although it may not fit, and ends the caller's denials.
+    /// Charges one limit although it may not fit, by held units as far as there are any, and ends the caller's denials.
     pub(super) async fn overdraw(
         &self,
         check: &Check<'_>,
         deadline: RequestDeadline,
     ) -> Result<(), StoreError> {
+        // On an error, or if the future is dropped, the held units go back.
+        let (reserved, missing) = self.leases.reserve_for_settlement(check);
+        if missing == 0 {
+            reserved.confirm();
+            return Ok(());
+        }
+        let check = &check.with_cost(missing);
         let guard = self.denials.invalidate_on_drop(std::slice::from_ref(check));
         let limit = LimitArg::overdrawn(self.encoder.key_format.key(check), check);
         let request = Request { operation: Operation::Overdraw, limits: smallvec![limit] };
         let reply = self.client.submit(request, Box::default(), deadline).reply().await;
         drop(guard);
-        reply?.into_overdrawn(check)
+        reply?.into_overdrawn(check)?;
+        reserved.confirm();
+        // A lease that was on its way would be used beside the debt.
+        self.leases.give_back_held(check);
+        Ok(())
     }
 
     /// Whether the group takes several calls: in a cluster, if it has several callers.

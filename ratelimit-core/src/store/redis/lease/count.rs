@@ -534,7 +534,7 @@ impl Count {
         self.leases.is_empty() && self.in_flight.is_none() && self.resets == 0
     }
 
-    /// Gives back everything that is held, at the end of the process.
+    /// Gives back everything that is held: at the end of the process, and after a settlement.
     pub(in crate::store::redis) fn close(
         &mut self,
         connection: ConnectionId,

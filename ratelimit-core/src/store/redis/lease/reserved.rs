@@ -85,6 +85,40 @@ impl Leases {
         reserved
     }
 
+    /// Reserves held units for a settlement, as many as there are: they are charged already, and would otherwise be used beside
+    /// the debt. Returns the units that are missing as well.
+    pub(in crate::store::redis) fn reserve_for_settlement(
+        &self,
+        check: &Check<'_>,
+    ) -> (ReservedUnits<'_>, u64) {
+        let (now, interval) = (self.now(), self.interval(check.policy()));
+        let mut reserved = ReservedUnits { leases: self, members: SmallVec::new() };
+        if interval == 0 {
+            return (reserved, check.cost());
+        }
+        let digest = self.digest_of(check);
+        // More units than the limit has are never held.
+        let most = check.cost().min(check.policy().capacity());
+        let (parts, missing) = self
+            .change(digest, |count, _, connection, effects| {
+                let terms = Terms { policy: check.policy(), interval, connection };
+                count.reserve(terms, most, now, effects)
+            })
+            .unwrap_or((SmallVec::new(), most));
+        reserved.members.push(Member { interval, digest, parts, missing, held: None });
+        (reserved, check.cost() - most + missing)
+    }
+
+    /// Gives back what is held of a count that a settlement may have left in debt.
+    pub(in crate::store::redis) fn give_back_held(&self, check: &Check<'_>) {
+        if self.interval(check.policy()) > 0 {
+            let now = self.now();
+            self.change(self.digest_of(check), |count, _, connection, effects| {
+                count.close(connection, now, effects);
+            });
+        }
+    }
+
     /// Admits a group, if all units of all its limits are held. Returns the outcome, and the indices of limits for which it is
     /// time for the next lease.
     pub(in crate::store::redis) fn take_group(
@@ -247,8 +281,8 @@ impl ReservedUnits<'_> {
         outcome
     }
 
-    /// The request was admitted, so its held units were used when they were reserved.
-    fn confirm(mut self) {
+    /// The request was admitted or settled, so its held units were used when they were reserved.
+    pub(in crate::store::redis) fn confirm(mut self) {
         for member in std::mem::take(&mut self.members) {
             for part in &member.parts {
                 self.leases.change(member.digest, |count, _, _, effects| count.confirm(part, effects));
