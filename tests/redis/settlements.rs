@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ratelimit_core::clock::Clock;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, StoreError};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, StoreError, Timestamp};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -74,6 +74,21 @@ async fn a_bucket_in_debt_is_stored_with_its_settlement_for_as_long_as_it_matter
 }
 
 #[tokio::test]
+async fn a_bucket_that_is_empty_once_the_clock_goes_back_is_stored_without_its_settlement() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    let bucket = policy(Algorithm::TokenBucket, 3, MINUTE);
+    settle(&limiter, &bucket, 3).await;
+    let key = only_key(&server).await;
+    assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 20);
+    clock.set(Timestamp::from_micros(clock.now().as_micros() - 1_000_000));
+    assert!(!limiter.check(&bucket, "a").await.unwrap().is_allowed());
+    assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 13);
+}
+
+#[tokio::test]
 async fn a_malformed_bucket_in_debt_is_an_error_for_its_caller_only() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
@@ -92,7 +107,8 @@ async fn a_malformed_bucket_in_debt_is_an_error_for_its_caller_only() {
         ("another tag", value(b"t", now + 300_000_000, 0, now)),
         ("a fraction of a whole", value(b"d", now + 300_000_000, 3, now)),
         ("full before its settlement", value(b"d", now + 300_000_000, 0, now + 300_000_001)),
-        ("more than a year of debt", value(b"d", now + year, 1, now)),
+        ("a third of a microsecond more than a year of debt", value(b"d", now + year, 1, now)),
+        ("a microsecond more than a year of debt", value(b"d", now + year + 1, 0, now)),
         ("a settlement in the far future", value(b"d", now + 300_000_000, 0, u64::MAX >> 8)),
     ];
     for (case, malformed) in cases {
@@ -114,6 +130,8 @@ async fn a_malformed_bucket_in_debt_is_an_error_for_its_caller_only() {
         let group = [Check::new(&bucket, "a")];
         let units = limiter.check_up_to_all(&group, 5).await;
         assert!(matches!(units, Err(StoreError::CorruptState { .. })), "{case}: {units:?}");
+        let left: i64 = raw.pttl(&key).await.unwrap();
+        assert!((1..=3_600_000).contains(&left), "{case}: lives {left} ms");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
     // Well formed, up to the bound.
