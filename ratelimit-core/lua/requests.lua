@@ -129,7 +129,7 @@ local function largest_fit(first, last, sums, most)
       high = middle
     end
   end
-  return math.max(low, math.min(most, 1))
+  return math.max(low, 1)
 end
 
 -- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ratelimit_core::RateLimiter;
 use tests::lessees::{CALLERS, Use, Verdict, caller, limiter, policies};
@@ -42,6 +42,13 @@ async fn main() {
     }
 }
 
+/// The clock of the machine, by which the server decides as well. A use of a held unit is noted between two readings of it, so that
+/// the replay does not depend on the instant that the limiter tells.
+#[allow(clippy::disallowed_methods, reason = "the server's clock, to compare with")]
+fn wall_clock() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
 /// One unit each: a request of several units may use some at an instant and be charged others at a later one, and reports the
 /// later. Bursts of requests for one count after another, with pauses, so that each count is now hot and now idle.
 async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Random, ends: Arc<AtomicBool>) {
@@ -50,7 +57,9 @@ async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Rand
         let count = random.index(policies.len() * CALLERS);
         let (policy, caller) = (&policies[count / CALLERS], caller(count % CALLERS));
         for _ in 0..=random.below(400) {
+            let before = wall_clock();
             let leased = limiter.try_check(policy, &caller).unwrap();
+            let after = wall_clock();
             let verdict = if leased.is_some() { Verdict::Leased } else { Verdict::Charged };
             let outcome = match leased {
                 Some(outcome) => Ok(outcome),
@@ -58,7 +67,9 @@ async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Rand
             };
             let Ok(outcome) = outcome else { continue };
             let verdict = if outcome.is_allowed() { verdict } else { Verdict::Denied };
-            let one = Use { at: outcome.at().as_micros(), count: u16::try_from(count).unwrap(), verdict };
+            let told = outcome.at().as_micros();
+            let at = if verdict == Verdict::Leased { told.clamp(before, after.max(before)) } else { told };
+            let one = Use { at, count: u16::try_from(count).unwrap(), verdict };
             uses.write_all(&one.encode()).unwrap();
         }
         tokio::time::sleep(Duration::from_micros(random.below(3_000))).await;

@@ -153,11 +153,11 @@ async fn leased(quotas: Quotas) -> Result<impl Responder> {
 
 #[actix_web::test]
 async fn a_token_bucket_with_a_lease_is_not_settled() {
+    const LEASED: &str = "the limit `tokens` is a token bucket with a lease, whose units cannot be given back, so it cannot be \
+                          settled; remove its lease, or change its algorithm";
     let app = service!(fresh(), leased);
     for left in [90, 80] {
         assert_eq!(send(&app, from_client("/leased")).await.body, format!("tokens {left}"));
-        const LEASED: &str = "the limit `tokens` is a token bucket with a lease, whose units cannot be given back, so it cannot \
-                              be settled; remove its lease, or change its algorithm";
         assert_eq!(found(), [LEASED; 4]);
     }
 }

@@ -10,7 +10,7 @@ use tests::demo::Demo;
 use tests::flood::flood;
 use tests::load::{Answer, Load};
 use tests::noise::Noise;
-use tests::outage::{LONGEST, Outage, SLACK, millis};
+use tests::outage::{LONGEST, Outage, millis};
 use tests::own_process::in_own_process;
 use tests::redis::server;
 
@@ -96,8 +96,11 @@ fn a_service_under_load_responds_in_time_while_its_server_dies_and_hangs() {
     );
     let lost: Vec<&Answer> = answers.iter().filter(|answer| ![200, 429].contains(&answer.status)).collect();
     assert!(lost.is_empty(), "{lost:?}");
-    assert!(took[took.len() - 1] <= LONGEST + SLACK, "{:?}", took[took.len() - 1]);
-    assert!(after_kill.max(after_hang) <= Duration::from_secs(2) + SLACK, "{after_kill:?} {after_hang:?}");
+    assert!(took[took.len() - 1] <= LONGEST + noise.slack(), "{:?}", took[took.len() - 1]);
+    assert!(
+        after_kill.max(after_hang) <= Duration::from_secs(2) + noise.slack(),
+        "{after_kill:?} {after_hang:?}"
+    );
 }
 
 static POLICY: Policy = Policy::builder("exact")

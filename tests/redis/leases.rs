@@ -203,6 +203,36 @@ async fn a_refund_goes_to_the_lease_and_of_a_bucket_nowhere() {
     }
 }
 
+/// The number of instances can differ between processes while it is being changed: another one may hold units of the bucket.
+#[tokio::test]
+async fn a_refund_of_a_bucket_with_a_lease_gives_nothing_back_where_none_is_held() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let bucket = |key| builder(key, 1_000).algorithm(Algorithm::TokenBucket);
+    let limiter = RateLimiter::builder(store(&server, &clock).build().unwrap())
+        .instances(NonZeroU32::new(1_000).unwrap())
+        .build();
+    for (policy, left) in [(bucket("leased").build(), 995), (bucket("plain").without_lease().build(), 1_000)]
+    {
+        let group = [Check::new(&policy, "a").with_cost(5)];
+        let outcome = limiter.check_all(&group).await.unwrap();
+        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+        assert_eq!(limiter.peek(&policy, "a").await.unwrap().remaining(), left, "{}", policy.key());
+    }
+}
+
+#[tokio::test]
+async fn a_request_above_the_limit_does_not_end_leases() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for policy in policies("above", 10_000) {
+        let limiter = limiter(&server, &clock);
+        assert!(!limiter.check_n(&policy, "a", 10_001).await.unwrap().is_allowed());
+        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
+        assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "{}", policy.algorithm());
+    }
+}
+
 #[tokio::test]
 async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
     let Some(server) = server() else { return };

@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Policy};
+use futures_util::future::join_all;
+use ratelimit_core::clock::Clock;
+use ratelimit_core::{Algorithm, Check, Policy, Timestamp};
 use tests::clock_at_start;
 use tests::own_process::test_path;
 use tests::redis::{Server, server};
@@ -84,6 +86,76 @@ async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
         }
         assert_eq!(server.info("commandstats", "cmdstat_evalsha:calls").await, calls + 20, "{algorithm}");
         assert_eq!(server.info("persistence", "rdb_changes_since_last_save").await, dirty, "{algorithm}");
+    }
+}
+
+/// Costs that are all equal take a shorter way through the script.
+#[tokio::test]
+async fn each_request_of_a_batch_is_charged_its_own_cost() {
+    const COSTS: [u64; 8] = [2, 2, 2, 5, 1, 7, 3, 2];
+    let Some(server) = server() else { return };
+    let limiter = server.uncached_limiter_at(&clock_at_start());
+    // Loads the script.
+    assert!(limiter.check(&MINUTE, "a").await.unwrap().is_allowed());
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm, 10, Duration::from_secs(60));
+        let callers: Vec<String> = (0..COSTS.len()).map(|caller| format!("{algorithm} {caller}")).collect();
+        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await;
+        let checks =
+            callers.iter().zip(COSTS).map(|(caller, cost)| Check::new(&policy, caller).with_cost(cost));
+        let checks: Vec<_> = checks.collect();
+        let answers =
+            join_all(checks.iter().map(|check| limiter.check_all(std::slice::from_ref(check)))).await;
+        assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_allowed()), "{algorithm}");
+        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await - calls;
+        assert!(calls < COSTS.len() as u64, "{algorithm}: {calls} calls");
+        for (caller, cost) in callers.iter().zip(COSTS) {
+            let peeked = limiter.peek(&policy, caller).await.unwrap();
+            assert_eq!(peeked.remaining(), 10 - cost, "{algorithm} {caller}");
+        }
+    }
+}
+
+/// Where the costs together do not fit, the requests are judged one by one.
+#[tokio::test]
+async fn requests_of_a_batch_are_admitted_in_their_order_while_there_is_room() {
+    const REQUESTS: usize = 8;
+    let Some(server) = server() else { return };
+    let limiter = server.uncached_limiter_at(&clock_at_start());
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm, 4, Duration::from_secs(60));
+        for callers in [["a", "a"], ["b", "c"]] {
+            for caller in callers {
+                assert!(limiter.check(&policy, format!("{algorithm} {caller}")).await.unwrap().is_allowed());
+            }
+            let requests = (0..REQUESTS).flat_map(|_| callers).map(|caller| format!("{algorithm} {caller}"));
+            let answers = join_all(requests.map(|caller| limiter.check(&policy, caller))).await;
+            let allowed: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap().is_allowed()).collect();
+            let admitted = if callers[0] == callers[1] { 2 } else { 6 };
+            let expected: Vec<bool> = (0..2 * REQUESTS).map(|request| request < admitted).collect();
+            assert_eq!(allowed, expected, "{algorithm} {callers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peek_writes_nothing_even_if_the_clock_went_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let policy = policy(algorithm, 4, Duration::from_secs(60));
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+        let key = only_key(&server).await;
+        let now = clock.now();
+        clock.set(Timestamp::from_micros(now.as_micros() - 3_600_000_000));
+        let before: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut raw).await.unwrap();
+        let _ = limiter.peek(&policy, "a").await.unwrap();
+        let after: Vec<u8> = redis::cmd("DUMP").arg(&key).query_async(&mut raw).await.unwrap();
+        assert_eq!(before, after, "{algorithm}");
+        clock.set(now);
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_core::RateLimiter;
 
 use crate::noise::Noise;
-use crate::outage::{LONGEST, PROBE, SLACK, millis};
+use crate::outage::{LONGEST, PROBE, millis};
 use crate::process::{files, resident_kib, threads};
 use crate::redis::server;
 
@@ -61,7 +61,7 @@ pub fn flap(cycles: usize) {
         millis(noise.worst())
     );
     assert!(decided > checks / 4 && decided < checks, "{decided} of {checks}");
-    assert!(slowest <= LONGEST + SLACK, "{slowest:?}");
+    assert!(slowest <= LONGEST + noise.slack(), "{slowest:?}");
     // One connection may be under way.
     assert!(end.0 <= begin.0 + 2, "files: {} to {}", begin.0, end.0);
     assert!(end.1 <= begin.1 + 1, "threads: {} to {}", begin.1, end.1);

@@ -1,4 +1,4 @@
-//! The delays of this machine's threads, reported beside measured times. No test depends on them.
+//! The delays of this machine's threads: reported beside measured times, and added to what a busy machine may take.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::outage::SLACK;
 
 /// The number of watching threads. They wait for different cores, so that one sees what another does not.
 const WATCHERS: usize = 4;
@@ -109,5 +111,10 @@ impl Noise {
         thread::sleep(2 * LOOK);
         let worst = SEEN.worst.lock().unwrap_or_else(PoisonError::into_inner);
         worst.iter().skip(self.0).max().copied().unwrap_or_default()
+    }
+
+    /// What a busy machine may add to a promised time: [`SLACK`], and as long as it held up a thread that only slept.
+    pub fn slack(&self) -> Duration {
+        SLACK + self.worst()
     }
 }

@@ -116,7 +116,7 @@ impl Outage {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        assert!(slowest <= self.longest + SLACK, "{}: {slowest:?}", self.name);
+        assert!(slowest <= self.longest + self.noise.slack(), "{}: {slowest:?}", self.name);
         self.report.push(format!("slowest answer {:.1} ms", millis(slowest)));
     }
 
@@ -177,8 +177,8 @@ impl Outage {
     pub async fn ends_within(&mut self, limit: Duration) {
         let (took, slowest) = self.until_decided(limit + SLACK + Duration::from_secs(5)).await;
         let name = &self.name;
-        assert!(took <= limit + SLACK, "{name}: back after {took:?}, limit {limit:?}");
-        assert!(slowest <= self.longest + SLACK, "{name}: {slowest:?}");
+        assert!(took <= limit + self.noise.slack(), "{name}: back after {took:?}, limit {limit:?}");
+        assert!(slowest <= self.longest + self.noise.slack(), "{name}: {slowest:?}");
         self.report.push(format!("back after {:.0} ms", millis(took)));
         // The fallback's counts were not handed to the store.
         for policy in [&LOCAL, &DENY, &ALLOW] {

@@ -266,7 +266,7 @@ impl GroupClient {
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let charges: SmallVec<[Charge<'_>; 2]> = outcome.reservation(&caller.checks)?.charges().collect();
-            let refundable = charges.into_iter().filter(|charge| self.leases.allows_refund(&charge.check()));
+            let refundable = charges.into_iter().filter(|charge| Leases::allows_refund(&charge.check()));
             Some(self.send_refunds(&refundable.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
         });
         let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::count::{GiveBack, LeaseRequest, accepts_refunds};
+use super::count::{Answer, GiveBack, LeaseRequest, accepts_refunds};
 use super::give_backs::Origin;
 use super::table::{LeaseTarget, Leases};
 use crate::clock::Timestamp;
@@ -81,13 +81,13 @@ impl CallLeases {
         let mut next_lease = first_lease;
         for CallCount { target, key, place: (request, limit), lease } in &mut self.counts {
             let mut place = (*request, *limit);
-            let answer = lease.as_ref().map(|lease| {
+            let verdict = lease.as_ref().map(|lease| {
                 place = (next_lease, 0);
                 next_lease += 1;
                 (*lease, replies.verdict(place.0, &target.policy, lease.units))
             });
             let state = replies.final_state(place.0, place.1, &target.policy);
-            match (answer, state) {
+            match (verdict, state) {
                 (Some((request, Some(true))), Some(mut state))
                     if self.is_rerouted && accepts_refunds(&target.policy) =>
                 {
@@ -99,14 +99,15 @@ impl CallLeases {
                     *lease = None;
                     let present =
                         if is_present { connection } else { self.leases.connection(connection.lane) };
-                    let answer = Some((request, is_granted));
-                    self.leases.settle(target, key, present, state, at, asked_at, now, answer);
+                    let answer = Answer { state, at, asked_at, now };
+                    self.leases.settle(target, key, present, answer, Some((request, is_granted)));
                 }
                 (None, Some(state)) if is_present => {
-                    self.leases.settle(target, key, connection, state, at, asked_at, now, None);
+                    let answer = Answer { state, at, asked_at, now };
+                    self.leases.settle(target, key, connection, answer, None);
                 }
                 (Some((_, None)), _) => {
-                    self.leases.log_odd_answer();
+                    self.leases.record_odd_answer();
                 }
                 _ => {}
             }

@@ -44,7 +44,8 @@ impl Leases {
     fn record_all(&self, group: &[Check<'_>], now: u64) {
         for check in group {
             let interval = self.interval(check.policy());
-            if interval > 0 {
+            // A cost above the limit never passes, so it says nothing about how large leases should be.
+            if interval > 0 && check.cost() <= check.policy().capacity() {
                 self.record(self.digest_of(check), check.cost(), interval, now);
             }
         }

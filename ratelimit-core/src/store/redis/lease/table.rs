@@ -1,40 +1,36 @@
 //! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
 
+mod ends;
+mod shard;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::count::{Count, Effects, LeaseRequest, Taken, Terms, accepts_refunds};
-use super::give_backs::{GiveBackCall, GiveBacks, Origin};
+use self::shard::{Entry, Shard, Slot};
+use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms, accepts_refunds};
+use super::give_backs::{GiveBacks, Origin};
 use super::heat::Heat;
 use super::size::is_leasable;
-use crate::algorithm::State;
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
+use crate::error::StoreError;
 use crate::log_limit::LogLimit;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{ConnectionId, Lanes};
-use crate::store::redis::protocol::Encoder;
+use crate::store::redis::protocol;
 
 /// Number of locks over which the counts are spread.
 const SHARDS: usize = 64;
 
-/// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
-const MAX_PER_SHARD: usize = 512;
-
 /// From this heat on, answers are kept, so that the next call can ask for a lease.
 const WARM: u64 = 2;
-
-/// Shortest and longest pause between two sweeps.
-const SWEEP_US: (u64, u64) = (5_000, 250_000);
 
 /// All leases of a store.
 #[derive(Debug)]
@@ -56,28 +52,6 @@ pub(in crate::store::redis) struct Leases {
     odd_answers: LogLimit,
 }
 
-#[derive(Debug, Default)]
-struct Shard {
-    table: HashTable<Entry>,
-    /// No entry gets cold before this instant.
-    next_sweep: u64,
-}
-
-#[derive(Debug)]
-struct Entry {
-    digest: u128,
-    heat: Heat,
-    interval: u64,
-    slot: Option<Box<Slot>>,
-}
-
-/// A count that is warm, and what names it elsewhere.
-#[derive(Debug)]
-struct Slot {
-    count: Count,
-    origin: Origin,
-}
-
 /// A limit of a queued request whose answer is of use for leases.
 #[derive(Debug)]
 pub(in crate::store::redis) struct LeaseTarget {
@@ -88,12 +62,6 @@ pub(in crate::store::redis) struct LeaseTarget {
     pub(super) bucket: usize,
     /// Index of the limit in its request.
     pub(super) limit: usize,
-}
-
-/// The table's hash: the lower half of a digest.
-#[allow(clippy::cast_possible_truncation, reason = "the lower half of a digest is a hash as good as any")]
-fn hash(digest: u128) -> u64 {
-    digest as u64
 }
 
 /// The outcome of a limit that held units admit.
@@ -186,13 +154,15 @@ impl Leases {
         }
     }
 
-    /// Logs that a server's answer about a lease does not follow from its state, at most once a second.
+    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
+    /// Logged at most once a second.
     #[cold]
-    pub(super) fn log_odd_answer(&self) {
+    pub(super) fn record_odd_answer(&self) {
+        let error = StoreError::protocol(protocol::EXPECTED);
+        #[cfg(feature = "metrics")]
+        crate::metrics::failed(&error);
         if self.odd_answers.may_log() {
-            tracing::warn!(
-                "the server's answer about a lease does not follow from its state; it is not used"
-            );
+            tracing::warn!(error = %error, "the server's answer about a lease is not used");
         }
     }
 
@@ -245,9 +215,7 @@ impl Leases {
             let mut heat = Heat::default();
             heat.record(cost, now, interval);
             shard.next_sweep = shard.next_sweep.min(now + 2 * interval);
-            shard.table.insert_unique(hash(digest), Entry { digest, heat, interval, slot: None }, |entry| {
-                hash(entry.digest)
-            });
+            shard.insert(Entry { digest, heat, interval, slot: None });
         }
     }
 
@@ -308,16 +276,12 @@ impl Leases {
     }
 
     /// Notes the state of a count after a call, and the answer to a request for a lease.
-    #[allow(clippy::too_many_arguments, reason = "the instants of an answer")]
     pub(super) fn settle(
         &self,
         target: &LeaseTarget,
         key: &StateKey,
         connection: ConnectionId,
-        state: State,
-        at: u64,
-        asked_at: u64,
-        now: u64,
+        answer: Answer,
         lease: Option<(LeaseRequest, bool)>,
     ) {
         let terms = Terms { policy: &target.policy, interval: target.interval, connection };
@@ -333,9 +297,9 @@ impl Leases {
         let mut effects = Effects::default();
         match lease {
             Some((request, is_granted)) => {
-                count.answer(request, connection, is_granted, state, at, asked_at, now, &mut effects);
+                count.answer(request, connection, is_granted, answer, &mut effects);
             }
-            None => count.tell(terms, state, at, asked_at, now, &mut effects),
+            None => count.tell(terms, answer, &mut effects),
         }
         self.give_backs.note(origin, effects);
         drop(shard);
@@ -356,12 +320,12 @@ impl Leases {
     /// Takes back the units of a charge. Returns false if the server has to refund them.
     pub(in crate::store::redis) fn take_back(&self, charge: &crate::reservation::Charge<'_>) -> bool {
         let check = charge.check();
+        if !Self::allows_refund(&check) {
+            return true;
+        }
         let interval = self.interval(check.policy());
         if interval == 0 {
             return false;
-        }
-        if !accepts_refunds(check.policy()) {
-            return true;
         }
         let now = self.now();
         let is_back = self.change(self.digest(&check), |count, _, connection, effects| {
@@ -371,71 +335,10 @@ impl Leases {
         is_back.unwrap_or(false)
     }
 
-    /// Whether a refund can give a charge back to the server.
-    pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
-        accepts_refunds(check.policy()) || self.interval(check.policy()) == 0
-    }
-
-    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause until the next
-    /// sweep, and `None` when nothing is left to sweep.
-    pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
-        let (now, mut shortest, mut held) = (self.now(), None, 0);
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.table.retain(|entry| {
-                if let Some(slot) = &mut entry.slot {
-                    let mut effects = Effects::default();
-                    let connection = self.connection(slot.count.lane());
-                    let is_idle = slot.count.sweep(connection, now, &mut effects);
-                    self.give_backs.note(&slot.origin, effects);
-                    held += slot.count.held();
-                    shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
-                    if is_idle && entry.is_cold(now) {
-                        entry.slot = None;
-                    }
-                }
-                entry.slot.is_some() || !entry.is_cold(now)
-            });
-        }
-        #[cfg(feature = "metrics")]
-        crate::metrics::lease_units_held(held);
-        #[cfg(not(feature = "metrics"))]
-        let _ = held;
-        shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
-    }
-
-    /// Gives back everything that is held, at the end of the process.
-    pub(in crate::store::redis) fn close(&self) {
-        let now = self.now();
-        for shard in &self.shards {
-            for entry in shard.lock().table.drain() {
-                if let Some(mut slot) = entry.slot {
-                    let mut effects = Effects::default();
-                    slot.count.close(self.connection(slot.count.lane()), now, &mut effects);
-                    self.give_backs.note(&slot.origin, effects);
-                }
-            }
-        }
-    }
-
-    /// Takes out the units that wait to be given back, as calls.
-    pub(in crate::store::redis) fn take_give_backs(
-        &self,
-        encoder: &Encoder,
-        is_cluster: bool,
-    ) -> Vec<GiveBackCall> {
-        self.give_backs.take(&self.lanes, encoder, is_cluster)
-    }
-
-    /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
-    pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
-        let checks = checks.iter().filter(|check| self.interval(check.policy()) > 0);
-        let digests: Vec<u128> = checks.map(|check| self.digest(check)).collect();
-        for &digest in &digests {
-            self.give_backs.forget(digest);
-            self.change(digest, |count, _, _, effects| count.begin_reset(effects));
-        }
-        ResetOnDrop { leases: Arc::clone(self), digests }
+    /// Whether a refund can give a charge back to the server: not that of a bucket with a lease, even if this process holds none
+    /// of its units. Another process may, since the number of instances can differ while it is being changed.
+    pub(in crate::store::redis) fn allows_refund(check: &Check<'_>) -> bool {
+        check.policy().lease().is_none() || accepts_refunds(check.policy())
     }
 
     /// A group of one that held units admit.
@@ -446,47 +349,5 @@ impl Leases {
     ) -> Option<(GroupOutcome, bool)> {
         self.take(check, interval)
             .map(|(outcome, wants_lease)| (GroupOutcome::from_one(outcome), wants_lease))
-    }
-}
-
-impl Shard {
-    #[inline]
-    fn find(&mut self, digest: u128) -> Option<&mut Entry> {
-        self.table.find_mut(hash(digest), |entry| entry.digest == digest)
-    }
-
-    /// Whether there is room for one more entry; makes room first if entries may have got cold.
-    fn has_room(&mut self, now: u64) -> bool {
-        if self.table.len() < MAX_PER_SHARD {
-            return true;
-        }
-        if now < self.next_sweep {
-            return false;
-        }
-        self.table.retain(|entry| entry.slot.is_some() || !entry.is_cold(now));
-        let intervals = self.table.iter().map(|entry| entry.interval);
-        self.next_sweep = now + intervals.min().unwrap_or(0) / 4;
-        self.table.len() < MAX_PER_SHARD
-    }
-}
-
-impl Entry {
-    fn is_cold(&self, now: u64) -> bool {
-        self.heat.units(now, self.interval) == 0
-    }
-}
-
-/// Ends a reset of counts when it is dropped. It travels with the command, and is dropped at its end.
-pub(in crate::store::redis) struct ResetOnDrop {
-    leases: Arc<Leases>,
-    digests: Vec<u128>,
-}
-
-impl Drop for ResetOnDrop {
-    fn drop(&mut self) {
-        for &digest in &self.digests {
-            self.leases.give_backs.forget(digest);
-            self.leases.change(digest, |count, _, _, effects| count.end_reset(effects));
-        }
     }
 }

@@ -119,10 +119,7 @@ impl Lease {
     /// Uses `units` of the held ones.
     #[inline]
     pub(super) fn use_units(&mut self, policy: &Policy, units: u64, now: u64) {
-        debug_assert!(
-            self.use_by.usable(policy, self.held, self.upper_bound(now)) == self.held,
-            "used after its use-by"
-        );
+        self.assert_in_time(policy, now);
         self.held -= units;
         self.used += units;
         self.last_used = self.last_used.max(now);
@@ -130,7 +127,8 @@ impl Lease {
     }
 
     /// Reserves `units` of the held ones under `id`.
-    pub(super) fn reserve(&mut self, id: u64, units: u64, now: u64) {
+    pub(super) fn reserve(&mut self, policy: &Policy, id: u64, units: u64, now: u64) {
+        self.assert_in_time(policy, now);
         self.held -= units;
         self.reserved.push(Reserved { id, units, fresh: units });
         self.last_used = self.last_used.max(now);
@@ -191,6 +189,16 @@ impl Lease {
     #[cfg(any(test, debug_assertions))]
     pub(super) fn reserved(&self) -> u64 {
         self.reserved.iter().map(|reserved| reserved.units).sum()
+    }
+
+    /// All held units may be used at `now`.
+    #[inline]
+    fn assert_in_time(&self, policy: &Policy, now: u64) {
+        debug_assert!(
+            now.saturating_sub(self.asked_at) <= MAX_AGE_US
+                && self.use_by.usable(policy, self.held, self.upper_bound(now)) == self.held,
+            "used after its use-by"
+        );
     }
 
     /// Every unit is in exactly one place.

@@ -92,7 +92,8 @@ impl Replies {
         reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
     }
 
-    /// Whether a request about one limit passed; `None` if that does not follow from its state.
+    /// Whether a request about one limit passed; `None` if that does not follow from its state, or if the reply tells another
+    /// charge than was requested.
     pub(in crate::store::redis) fn verdict(
         &self,
         request: usize,
@@ -102,7 +103,14 @@ impl Replies {
         let reply = self.replies.get(request)?;
         let mut state = reply.state(policy, *reply.limits.first()?).ok()?;
         let fits = decide_one(policy, cost, &mut state, reply.states.at, Operation::Peek).fits();
-        (reply.verdict == if fits { Verdict::Allowed } else { Verdict::Denied }).then_some(fits)
+        let charge = if fits { cost } else { 0 };
+        let is_as_requested = reply.details.iter().all(|detail| match *detail {
+            Effect::Charged(units) => units == charge,
+            Effect::Overdrawn(_) => false,
+            Effect::Blocked(_) => !fits,
+        });
+        let verdict = if fits { Verdict::Allowed } else { Verdict::Denied };
+        (reply.verdict == verdict && is_as_requested).then_some(fits)
     }
 }
 

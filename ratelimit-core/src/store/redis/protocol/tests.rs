@@ -242,6 +242,28 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
 }
 
 #[test]
+fn a_lease_of_other_units_than_were_requested_is_a_protocol_error() {
+    let policy = Policy::new("k", 10, MINUTE);
+    let lease = || request(&[(&policy, "a", 6)], Operation::Check);
+    // Behind a request of one unit: nine are left, and then three.
+    let verdict = |verdicts: &[u8], lease_number: usize| {
+        let (_, batch) =
+            encoder(0).encode(vec![request(&[(&policy, "a", 1)], Operation::Check), lease(), lease()]);
+        batch
+            .decode(reply(&[b"."], 1.0, verdicts))
+            .and_then(|replies| replies.verdict(lease_number, &policy, 6))
+    };
+    assert_eq!((verdict(b"110", 1), verdict(b"110", 2)), (Some(true), Some(false)));
+    assert_eq!(verdict(&with_detail("1+1", b'c', 6, "0"), 1), Some(true));
+    assert_eq!(verdict(&with_detail("1+1", b'c', 7, "0"), 1), None, "more units than were requested");
+    assert_eq!(verdict(&with_detail("1+1", b'c', 5, "0"), 1), None, "fewer");
+    assert_eq!(verdict(&with_detail("11+0", b'c', 3, ""), 2), None, "units of a lease that is denied");
+    assert_eq!(verdict(b"111", 2), None, "a lease that does not fit is granted");
+    assert_eq!(verdict(b"100", 1), None, "one that fits is denied");
+    assert_eq!(verdict(b"1101", 1), None, "a verdict that was not requested");
+}
+
+#[test]
 fn the_error_of_a_corrupt_state_names_the_policy() {
     let other = [b"f", &windows(1, 1, 1)[1..]].concat();
     for found in [&other[..], b"!"] {

@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::lease::count::{
-    Count, Effects, GiveBack, LeaseRequest, Part, Terms, accepts_refunds,
+    Answer, Count, Effects, GiveBack, LeaseRequest, Part, Terms, accepts_refunds,
 };
 use crate::store::redis::lease::heat::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
@@ -202,7 +202,7 @@ struct Call {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct Reply {
     call: Call,
     decided: u64,
     at: u64,
@@ -216,7 +216,7 @@ struct Answer {
 enum Event {
     Request(usize),
     Serve(Box<Call>),
-    Answer(Box<Answer>),
+    Reply(Box<Reply>),
     Sweep(usize),
     GiveBacks(Vec<(usize, GiveBack)>),
     Pause(usize),
@@ -401,10 +401,10 @@ impl Simulation {
                 self.push(until, event);
                 continue;
             }
-            if let Event::Answer(answer) = &event
-                && time < self.processes[answer.call.process].stopped_until
+            if let Event::Reply(reply) = &event
+                && time < self.processes[reply.call.process].stopped_until
             {
-                let until = self.processes[answer.call.process].stopped_until;
+                let until = self.processes[reply.call.process].stopped_until;
                 self.push(until, event);
                 continue;
             }
@@ -412,7 +412,7 @@ impl Simulation {
             match event {
                 Event::Request(process) => self.request(process),
                 Event::Serve(call) => self.serve(*call),
-                Event::Answer(answer) => self.answer(*answer),
+                Event::Reply(reply) => self.answer(*reply),
                 Event::Sweep(process) => self.sweep(process),
                 Event::GiveBacks(give_backs) => self.give_backs(&give_backs),
                 Event::Pause(process) => self.pause(process),
@@ -615,8 +615,8 @@ impl Simulation {
         self.push(self.now + way, Event::Serve(Box::new(call)));
     }
 
-    fn answer(&mut self, answer: Answer) {
-        let Answer { call, decided, at, passed, granted, states } = answer;
+    fn answer(&mut self, reply: Reply) {
+        let Reply { call, decided, at, passed, granted, states } = reply;
         let number = call.process;
         if self.processes[number].life != call.life {
             return;
@@ -642,16 +642,16 @@ impl Simulation {
                         Terms { policy: &policy, interval: self.s.interval, connection: call.connection };
                     let (_, count) = process.counts.get_mut(&key).unwrap();
                     if process.max == call.max {
-                        count.tell(terms, state.clone(), at, call.asked_at, local, &mut effects);
+                        let answer = Answer { state: state.clone(), at, asked_at: call.asked_at, now: local };
+                        count.tell(terms, answer, &mut effects);
                     }
                 }
             }
         }
         for (&(key, request), granted) in call.leases.iter().zip(&granted) {
             let (_, count) = process.counts.get_mut(&key).unwrap();
-            let state = states[&key].clone();
-            let connection = process.connection;
-            count.answer(request, connection, *granted, state, at, call.asked_at, local, &mut effects);
+            let answer = Answer { state: states[&key].clone(), at, asked_at: call.asked_at, now: local };
+            count.answer(request, process.connection, *granted, answer, &mut effects);
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
             self.report.leases += u64::from(*granted);
         }
@@ -775,10 +775,10 @@ impl Simulation {
                 self.check_wait(&policies[member.key], member);
             }
         }
-        let answer = Answer { call, decided: self.now, at, passed, granted, states };
+        let reply = Reply { call, decided: self.now, at, passed, granted, states };
         self.balance();
         let way = self.way();
-        self.push(self.now + way, Event::Answer(Box::new(answer)));
+        self.push(self.now + way, Event::Reply(Box::new(reply)));
     }
 
     fn state(&mut self, key: usize, policy: &Policy) -> State {
@@ -847,9 +847,9 @@ impl Simulation {
         }
         for event in self.events.values() {
             self.report.held_at_faults += match event {
-                Event::Answer(answer) => {
+                Event::Reply(reply) => {
                     let granted =
-                        answer.call.leases.iter().zip(&answer.granted).filter(|(_, granted)| **granted);
+                        reply.call.leases.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
                     granted.map(|((_, request), _)| request.units).sum()
                 }
                 Event::Serve(call) => call.give_backs.iter().map(|(_, back)| back.units).sum(),

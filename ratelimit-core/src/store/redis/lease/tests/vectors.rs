@@ -6,7 +6,9 @@ use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lanes::ConnectionId;
-use crate::store::redis::lease::count::{Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds};
+use crate::store::redis::lease::count::{
+    Answer, Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds,
+};
 use crate::store::redis::lease::heat::Heat;
 
 const MS: u64 = 1_000;
@@ -54,11 +56,9 @@ impl Pair {
     }
 
     fn tell(&mut self, now: u64) {
-        let (terms, state) = (
-            Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection },
-            self.server.clone(),
-        );
-        self.count.tell(terms, state, SERVER + now, now, now, &mut self.effects);
+        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        let answer = Answer { state: self.server.clone(), at: SERVER + now, asked_at: now, now };
+        self.count.tell(terms, answer, &mut self.effects);
     }
 
     /// A request for a lease of any size, which the server decides at `decided`.
@@ -74,9 +74,8 @@ impl Pair {
     }
 
     fn answer(&mut self, request: LeaseRequest, granted: bool, asked_at: u64, decided: u64, now: u64) {
-        let state = self.server.clone();
-        let (at, connection) = (SERVER + decided, self.connection);
-        self.count.answer(request, connection, granted, state, at, asked_at, now, &mut self.effects);
+        let answer = Answer { state: self.server.clone(), at: SERVER + decided, asked_at, now };
+        self.count.answer(request, self.connection, granted, answer, &mut self.effects);
     }
 
     /// A lease whose call, decision and answer are at one instant.
@@ -233,6 +232,23 @@ fn two_leases_of_a_bucket_keep_their_own_ends() {
     assert_eq!(pair.usable(0), 1 + 3);
     assert_eq!(pair.usable(now), 3);
     assert_eq!(pair.take_all(now), 3);
+}
+
+/// Leases of one process from 0 to 5 and from 7 to 10 tenths of a second, and one of another from 5 to 7. At 5 the first has
+/// evaporated: merged with the third it would last as long as that one, and five more units would be there than the bucket
+/// has.
+#[test]
+fn leases_of_two_processes_between_each_other_keep_their_own_ends() {
+    let tenths = second(Algorithm::TokenBucket, 10);
+    let (mut first, mut second) = (Pair::new(tenths.clone()), Pair::new(tenths));
+    first.lease(5, 0);
+    second.server = first.server.clone();
+    second.lease(2, 0);
+    first.server = second.server.clone();
+    first.lease(3, 0);
+    let now = when_bound_is(500 * MS);
+    assert_eq!((first.usable(now), second.usable(now), first.level(500 * MS)), (3, 2, 5));
+    assert_eq!((first.take_all(now), second.take_all(now)), (3, 2));
 }
 
 #[test]
