@@ -154,9 +154,10 @@ impl PolicyBuilder {
     /// `remaining` and the waits of an admitted request are those of the last answer of Redis, up to 1 s old.
     ///
     /// Only for the Redis store; every other store ignores it. Not for [`Algorithm::SlidingWindowLog`]. With
-    /// [`Algorithm::TokenBucket`] a [refund](crate::RateLimiter::refund) gives nothing back, and every process that shares
-    /// the bucket has to set a lease as well, since its refunds would free units that are held here. `docs/leases.md` has the
-    /// guarantee, its bounds under faults, and when a lease pays.
+    /// [`Algorithm::TokenBucket`] a [refund](crate::RateLimiter::refund) gives nothing back, a
+    /// [settlement](crate::RateLimiter::settle) is an error, and every process that shares the bucket has to set a lease as well,
+    /// since its refunds would free units that are held here. `docs/leases.md` has the guarantee, its bounds under faults, and
+    /// when a lease pays.
     ///
     /// # Examples
     ///
