@@ -181,6 +181,7 @@ impl Leases {
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(
                 policy = policy.name(),
+                help = "ratelimit_actix::guide::messages#lease-that-is-never-held",
                 "this limit never holds a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
             );
         }
@@ -191,6 +192,7 @@ impl Leases {
     pub(super) fn log_odd_answer(&self) {
         if self.odd_answers.may_log() {
             tracing::warn!(
+                help = "ratelimit_actix::guide::messages#odd-lease",
                 "the server's answer about a lease does not follow from its state; it is not used"
             );
         }
