@@ -15,6 +15,7 @@ mod facade {
     pub(super) use crate::*;
 }
 
+#[allow(dead_code, reason = "handlers that are described and not mounted")]
 mod handlers {
     use super::{HttpRequest, StatusCode, get, post};
     use crate::rate_limit;

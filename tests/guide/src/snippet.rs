@@ -9,8 +9,15 @@ pub(crate) fn with_snippets(page: &str, folder: &str) -> String {
     names(page).iter().fold(page.to_owned(), |page, name| {
         let Some((kind, file)) = name.split_once(' ') else { panic!("{name} names no snippet") };
         let source = read(&format!("tests/guide/tests/{folder}/{file}.rs"));
-        with_generated(&page, name, &format!("```rust\n{}\n```", snippet(&source, kind)))
+        with_generated(&page, name, &format!("```rust\n{}\n```", dedented(snippet(&source, kind))))
     })
+}
+
+/// A snippet of a module, without the indentation of the module.
+fn dedented(snippet: &str) -> String {
+    let is_nested = snippet.lines().all(|line| line.is_empty() || line.starts_with("    "));
+    let lines = snippet.lines().map(|line| if is_nested { line.get(4..).unwrap_or_default() } else { line });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The lines between `// kind` and the next `// end`.
@@ -34,7 +41,13 @@ pub fn lengths(page: &str, folder: &str) -> Vec<(String, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::snippet;
+    use super::{dedented, snippet};
+
+    #[test]
+    fn a_nested_snippet_moves_left() {
+        assert_eq!(dedented("    a {\n\n        b\n    }"), "a {\n\n    b\n}");
+        assert_eq!(dedented("a {\n    b\n}"), "a {\n    b\n}");
+    }
 
     #[test]
     fn a_snippet_ends_at_its_end() {

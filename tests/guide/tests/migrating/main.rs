@@ -1,6 +1,11 @@
 //! The pairs of `docs/migrating.md`: the text between `// theirs` or `// ours` and `// end` is on the page. Both sides compile, and
 //! where theirs needs no server, both sides answer the same requests.
-#![allow(clippy::unwrap_used, clippy::unused_async, reason = "tests, and handlers that only answer")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "tests, and handlers that only answer"
+)]
 
 mod actix_extensible_rate_limit;
 mod actix_governor;

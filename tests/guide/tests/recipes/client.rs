@@ -7,24 +7,17 @@ use actix_web::{get, web};
 use ratelimit_actix::rate_limit;
 
 // recipe
-use actix_web::http::StatusCode;
-use actix_web::http::header::RETRY_AFTER;
-use awc::{Client, error::SendRequestError};
+use actix_web::http::{StatusCode, header::RETRY_AFTER};
+use awc::{Client, error::SendRequestError as Error};
 
 /// Sends a request until its answer is neither a 429 nor a 503 that tells when to come again.
-async fn patient(
-    client: &Client,
-    url: &str,
-    sleep: impl AsyncFn(Duration),
-) -> Result<StatusCode, SendRequestError> {
+async fn patient(client: &Client, url: &str, sleep: impl AsyncFn(Duration)) -> Result<StatusCode, Error> {
     loop {
         let response = client.get(url).send().await?;
         let wait = response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
-        match (response.status(), wait) {
-            (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) => {
-                sleep(Duration::from_secs(wait)).await
-            }
-            (status, _) => return Ok(status),
+        match (response.status().as_u16(), wait) {
+            (429 | 503, Some(wait)) => sleep(Duration::from_secs(wait)).await,
+            _ => return Ok(response.status()),
         }
     }
 }

@@ -5,26 +5,12 @@ use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
 /// Ten wrong passwords a minute for an account, twenty from an address; one more blocks for ten minutes.
-#[rate_limit(
-    max = 20,
-    window = "1m",
-    block = "10m",
-    count = "failures",
-    key = "login-from:{ip}",
-    on_error = "deny"
-)]
-#[rate_limit(
-    max = 10,
-    window = "1m",
-    block = "10m",
-    count = "failures",
-    key = "login-as:{name}",
-    on_error = "deny"
-)]
-#[post("/login/{name}")]
-async fn login(name: web::Path<String>, password: String) -> HttpResponse {
+#[rate_limit(max = 20, window = "1m", block = "10m", count = "failures", key = "by:{ip}", on_error = "deny")]
+#[rate_limit(max = 10, window = "1m", block = "10m", count = "failures", key = "as:{id}", on_error = "deny")]
+#[post("/login/{id}")]
+async fn login(id: web::Path<String>, password: String) -> HttpResponse {
     match password.as_str() {
-        "correct horse" => HttpResponse::Ok().body(format!("welcome, {name}")),
+        "correct horse" => HttpResponse::Ok().body(format!("welcome, {id}")),
         _ => HttpResponse::Unauthorized().body("wrong name or password"),
     }
 }

@@ -1,5 +1,10 @@
 //! The recipes of `docs/recipes.md`: the text between `// recipe` and `// end` of each file is on the page, and its tests run it.
-#![allow(clippy::unwrap_used, clippy::unused_async, reason = "tests, and handlers that only answer")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "tests, and handlers that only answer"
+)]
 
 mod api_keys;
 mod bytes;

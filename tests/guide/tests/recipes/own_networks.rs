@@ -1,8 +1,8 @@
 //! Health checks and own networks.
 
 // recipe
-use actix_web::{get, web::ServiceConfig};
-use ratelimit_actix::{RateLimitConfig, RateLimitConfigError, rate_limit};
+use actix_web::get;
+use ratelimit_actix::{RateLimitConfig, RateLimitConfigError};
 
 /// No limit applies to clients in these networks, such as monitors and other services.
 fn config() -> Result<RateLimitConfig, RateLimitConfigError> {
@@ -16,13 +16,13 @@ async fn health() -> &'static str {
 }
 // end
 
-#[rate_limit(max = 1, window = "1m")]
+#[ratelimit_actix::rate_limit(max = 1, window = "1m")]
 #[get("/")]
 async fn index() -> &'static str {
     "ok"
 }
 
-fn services(app: &mut ServiceConfig) {
+fn services(app: &mut actix_web::web::ServiceConfig) {
     app.service(health).service(index);
 }
 

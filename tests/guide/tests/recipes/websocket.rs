@@ -10,18 +10,17 @@ use ratelimit_actix::{Policy, RateLimiter};
 static MESSAGES: Policy = Policy::new("messages", 3, Duration::from_secs(3600));
 
 // recipe
-use actix_web::{HttpRequest, HttpResponse, Result, get, rt, web};
+use actix_web::{HttpRequest, HttpResponse, Result, rt, web};
 use actix_ws::{CloseCode, Message};
 
-#[get("/chat")]
 async fn chat(req: HttpRequest, body: web::Payload, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
     let (response, mut session, mut messages) = actix_ws::handle(&req, body)?;
     let caller = ratelimit_actix::client_ip(&req).map(|ip| ip.to_string()).unwrap_or_default();
     rt::spawn(async move {
         while let Some(Ok(Message::Text(text))) = messages.next().await {
             match limiter.check(&MESSAGES, &caller).await {
-                Ok(outcome) if outcome.is_allowed() => drop(session.text(text).await),
-                _ => return drop(session.close(Some(CloseCode::Policy.into())).await),
+                Ok(outcome) if outcome.is_allowed() => session.text(text).await.unwrap_or_default(),
+                _ => return session.close(Some(CloseCode::Policy.into())).await.unwrap_or_default(),
             }
         }
     });
@@ -40,7 +39,7 @@ fn frame(text: &str) -> Vec<u8> {
 fn the_fourth_message_closes_the_connection() {
     let limiter = web::Data::new(tests::store::fresh());
     let service = tests::service::Service::start(move |app| {
-        app.app_data(limiter.clone()).service(chat);
+        app.app_data(limiter.clone()).route("/chat", web::get().to(chat));
     });
     let mut client = TcpStream::connect(service.address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
