@@ -98,5 +98,8 @@ echo
 for line in ${missing[@]+"${missing[@]}"}; do
   echo "NOT CHECKED: $line"
 done
-if [ "${#missing[@]}" = 0 ]; then what="all steps"; else what="the other steps"; fi
-echo "version $version: $what passed in $SECONDS s"
+passed=()
+for step in "${steps[@]}"; do
+  case " ${missing[*]+${missing[*]%%:*}} " in *" $step "*) ;; *) passed+=("$step") ;; esac
+done
+echo "version $version: passed in $SECONDS s: ${passed[*]}"
