@@ -16,10 +16,14 @@ use crate::config::RateLimitConfig;
 use crate::handler::registry::DeclaredLimit;
 use crate::response::{BodyStyle, HeaderStyle, StyleSettings, field_names};
 
+/// The extension with the numbers of the limits. An operation that has it is complete.
+const NUMBERS: &str = "x-ratelimit";
+
 /// Adds what the enforced limits of an operation do.
 pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &RateLimitConfig) {
     let limits: Vec<_> = limits.iter().filter(|limit| limit.mode() == Mode::Enforce).collect();
-    if limits.is_empty() {
+    let is_done = operation.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(NUMBERS));
+    if limits.is_empty() || is_done {
         return;
     }
     let style = config.response_style().settings();
@@ -45,7 +49,7 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
     operation
         .extensions
         .get_or_insert_with(Extensions::default)
-        .insert("x-ratelimit".to_owned(), numbers.into());
+        .insert(NUMBERS.to_owned(), numbers.into());
 }
 
 fn too_many_requests(style: &StyleSettings) -> Response {

@@ -93,7 +93,7 @@ fn every_line_of_the_log_names_a_section_that_has_its_text() {
         let mut sections = page.split("\n## ").skip(1);
         let section = sections.find(|section| links::anchor(section.lines().next().unwrap()) == help);
         let section = plain(section.unwrap_or_else(|| panic!("docs/messages.md has no section {help}")));
-        let first: String = plain(&line.text).split(';').next().unwrap().to_owned();
+        let first = plain(&line.text).split(';').next().unwrap().trim_end_matches(':').to_owned();
         assert!(section.contains(&first), "section {help} lacks {first:?}");
     }
 }
