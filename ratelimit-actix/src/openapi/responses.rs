@@ -46,10 +46,7 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
         add("503", response);
     }
     let numbers: Vec<Value> = limits.iter().map(|limit| numbers(limit)).collect();
-    operation
-        .extensions
-        .get_or_insert_with(Extensions::default)
-        .insert(NUMBERS.to_owned(), numbers.into());
+    operation.extensions.get_or_insert_with(Extensions::default).insert(NUMBERS.to_owned(), numbers.into());
 }
 
 fn too_many_requests(style: &StyleSettings) -> Response {
