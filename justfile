@@ -51,6 +51,15 @@ docs:
     tests/run.sh documentation
     cargo test --workspace --all-features --doc
 
+# Writes what the pages have from the code, and tests pages, recipes and links.
+guide:
+    cargo run -p guide
+    cargo test -p guide
+
+# Checks all that a release needs; see RELEASING.md.
+release *steps:
+    tests/release.sh "$@"
+
 # Measures against peers, and writes benches/report; `just bench --smoke` measures nothing and writes nothing.
 bench *arguments:
     cargo bench -p benches -- "$@"

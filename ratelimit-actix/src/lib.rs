@@ -24,7 +24,8 @@
 //! ```
 //!
 //! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
-//! of the attribute, [`Algorithm`] the guarantees of the algorithms.
+//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [`guide`] has pictures, recipes, and the meaning of every
+//! message.
 //!
 //! # Which limiter counts
 //!
@@ -82,6 +83,7 @@
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
+//! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -93,8 +95,12 @@ mod address;
 pub mod caller;
 mod config;
 mod decision;
+#[cfg(doc)]
+pub mod guide;
 mod handler;
 mod middleware;
+#[cfg(feature = "utoipa")]
+mod openapi;
 mod quotas;
 mod response;
 mod unlimited;
@@ -122,6 +128,8 @@ pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfig
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
 pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
+#[cfg(feature = "utoipa")]
+pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
 pub use crate::quotas::{
     LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UnknownLimitError, UsageCounter,
 };

@@ -51,7 +51,11 @@ impl Report {
         for (check, outcome) in group.iter().zip(outcomes) {
             let name = check.policy().name();
             if outcome.would_deny() && self.may_log(name) {
-                tracing::info!(limit = name, "a shadow limit would have denied a request");
+                tracing::info!(
+                    limit = name,
+                    help = "ratelimit_actix::guide::messages#would-have-denied",
+                    "a shadow limit would have denied a request"
+                );
             }
         }
     }

@@ -58,14 +58,14 @@ fn check_rows(stage: &Stage) {
     }
 }
 
-/// The tables of the README and of the documentation have these rows, and both show each argument in code, which the
+/// The tables of the reference and of the documentation have these rows, and both show each argument in code, which the
 /// tests of the documentation compile.
 #[test]
 fn the_published_tables_have_these_rows_and_an_example_for_each() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(here.join(path)).unwrap();
     for (table, code) in [
-        ("../README.md", "../README.md"),
+        ("../docs/reference.md", "../docs/reference.md"),
         ("../ratelimit-macros/src/lib.rs", "../ratelimit-actix/src/attribute.md"),
     ] {
         let (text, code) = (read(table), read(code));

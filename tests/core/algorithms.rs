@@ -43,8 +43,8 @@ fn every_algorithm_is_a_row_of_the_attribute() {
 /// Places that name every algorithm: the file, the text in which `NAME` stands for the name, and how often it occurs at least.
 const PLACES: [(&str, &str, usize); 9] = [
     ("README.md", "| `NAME` |", 1),
-    ("README.md", "`\"NAME\"`", 1),
-    ("docs/choosing-an-algorithm.md", "| `NAME` |", 3),
+    ("docs/reference.md", "`\"NAME\"`", 1),
+    ("docs/choosing.md", "| `NAME` |", 3),
     ("examples/README.md", "`NAME`", 1),
     ("ratelimit-core/lua/README.md", "`NAME.lua`", 1),
     ("ratelimit-core/src/policy/algorithm.rs", "`NAME`", 1),

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
 mod demo;
+mod openapi;
 mod readme;

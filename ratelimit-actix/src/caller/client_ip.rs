@@ -81,6 +81,7 @@ static WARNED: AtomicBool = AtomicBool::new(false);
 #[cold]
 fn warn_about_untrusted_peer() {
     tracing::warn!(
+        help = "ratelimit_actix::guide::messages#untrusted-peer",
         "a request has a forwarding header, but its peer is not a trusted proxy, so the header is ignored and the peer \
          is counted; if the peer is your proxy, list it with `RateLimitConfig::builder().trusted_proxies(..)`"
     );
@@ -91,6 +92,7 @@ fn warn_about_missing_peer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(
+            help = "ratelimit_actix::guide::messages#no-peer-address",
             "a rate-limited request has no peer address; all such requests are counted as one caller; in a test, give each \
              client an address with `TestRequest::peer_addr`; on a Unix socket, where forwarding headers cannot be trusted \
              by the peer's address, let the proxy connect over TCP and list it with `trusted_proxies`, or name callers with \

@@ -23,6 +23,16 @@ pub enum By {
 }
 
 impl By {
+    /// Whether a request may have no such caller. The compiler checks a path parameter against the route.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn may_be_missing(&self) -> bool {
+        match self {
+            Self::Ip | Self::Global | Self::Path(_) => false,
+            Self::Header(_) | Self::Function(_) => true,
+            Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
+        }
+    }
+
     /// The caller of a request under `config`, the nearest configuration.
     pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
         match self {

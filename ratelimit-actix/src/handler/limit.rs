@@ -136,6 +136,18 @@ impl HandlerLimit {
         self.policy().mode() == Mode::Shadow
     }
 
+    /// Whether a request without a caller is rejected.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn rejects_missing(&self) -> bool {
+        self.on_missing == OnMissing::Reject && !self.is_shadow()
+    }
+
+    /// Whether requests may have no caller, if no closure finds the caller.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn may_lack_caller(&self) -> bool {
+        self.by.may_be_missing()
+    }
+
     pub(crate) const fn fixed_cost(&self) -> u64 {
         self.cost
     }
@@ -174,6 +186,7 @@ impl HandlerLimit {
                     policy = self.policy().name(),
                     max,
                     %error,
+                    help = "ratelimit_actix::guide::messages#computed-max",
                     "the `max` that was computed for a request is out of its bounds; such requests are denied"
                 );
             });
@@ -196,6 +209,7 @@ impl HandlerLimit {
                 tracing::error!(
                     policy = self.policy().name(),
                     cost,
+                    help = "ratelimit_actix::guide::messages#computed-cost",
                     "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
                 );
             });

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(feature = "utoipa")]
+use ratelimit_core::OnError;
 use ratelimit_core::{Algorithm, Mode, Policy};
 
 use super::limit::HandlerLimit;
@@ -122,6 +124,36 @@ impl DeclaredLimit {
     /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
         self.text.skips
+    }
+
+    /// The name that clients see.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn public_name(&self) -> &'static str {
+        self.limit.named_policy().public_name()
+    }
+
+    /// What the limit does during an outage of the store.
+    #[cfg(feature = "utoipa")]
+    pub(crate) const fn on_error(&self) -> OnError {
+        self.policy().on_error()
+    }
+
+    /// The number of parts of the window.
+    #[cfg(feature = "utoipa")]
+    pub(crate) const fn sub_windows(&self) -> u64 {
+        self.policy().sub_windows()
+    }
+
+    /// The most units that one request can take.
+    #[cfg(feature = "utoipa")]
+    pub(crate) const fn capacity(&self) -> u64 {
+        self.policy().capacity()
+    }
+
+    /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn may_lack_caller(&self) -> bool {
+        self.limit.rejects_missing() && (self.text.by.contains('|') || self.limit.may_lack_caller())
     }
 
     pub(super) const fn limit(&self) -> &'static HandlerLimit {

@@ -113,7 +113,10 @@ fn is_among_left_out(limit: &'static HandlerLimit) -> bool {
     static LEFT_OUT: LazyLock<Vec<&'static HandlerLimit>> = LazyLock::new(|| {
         let Err(error) = check_declared_limits() else { return Vec::new() };
         for pair in &error.pairs {
-            tracing::error!("{pair}; until then the shadow limit does not apply");
+            tracing::error!(
+                help = "ratelimit_actix::guide::messages#shadow-without-a-count-of-its-own",
+                "{pair}; until then the shadow limit does not apply"
+            );
         }
         error.pairs.iter().map(|pair| pair.shadow.limit()).collect()
     });

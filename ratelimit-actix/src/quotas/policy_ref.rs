@@ -44,7 +44,7 @@ impl NamedPolicy {
         }
     }
 
-    fn public_name(&self) -> &str {
+    pub(crate) fn public_name(&self) -> &str {
         self.public_name.unwrap_or_else(|| self.policy().name())
     }
 }

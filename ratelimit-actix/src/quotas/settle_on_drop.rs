@@ -85,6 +85,7 @@ impl Drop for SettleOnDrop {
             runtime.spawn(task);
         } else {
             tracing::error!(
+                help = "ratelimit_actix::guide::messages#settled-without-a-runtime",
                 "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
                  what was charged stays charged"
             );

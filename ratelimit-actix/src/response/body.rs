@@ -23,7 +23,7 @@ pub enum BodyStyle {
 }
 
 impl BodyStyle {
-    const ALL: [Self; 3] = [Self::Json, Self::Problem, Self::Text];
+    pub(crate) const ALL: [Self; 3] = [Self::Json, Self::Problem, Self::Text];
 
     /// The media type of the body.
     pub(crate) const fn content_type(self) -> &'static str {

@@ -56,7 +56,10 @@ impl Outage {
     fn end_if_quiet(&self) {
         let quiet = self.now().saturating_sub(self.failed_at.load(Ordering::Relaxed)) > QUIET_US;
         if quiet && self.is_out.swap(false, Ordering::Relaxed) {
-            tracing::info!("the rate limiter's store answers again");
+            tracing::info!(
+                help = "ratelimit_actix::guide::messages#store-answers-again",
+                "the rate limiter's store answers again"
+            );
         }
     }
 
@@ -66,7 +69,11 @@ impl Outage {
         // An error about one caller is no outage of the store.
         if let StoreError::CorruptState { .. } = error {
             if self.corrupt_state.may_log() {
-                tracing::error!(error = %error, "a rate limit's value in the store is unusable");
+                tracing::error!(
+                    error = %error,
+                    help = "ratelimit_actix::guide::messages#unusable-value",
+                    "a rate limit's value in the store is unusable"
+                );
             }
             return;
         }
@@ -74,6 +81,7 @@ impl Outage {
         if !self.is_out.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 error = %ErrorChain(error),
+                help = "ratelimit_actix::guide::messages#store-out",
                 "the rate limiter's store cannot answer; failure policies apply until it does"
             );
         }
@@ -84,6 +92,7 @@ impl Outage {
         if self.failed_refund.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
+                help = "ratelimit_actix::guide::messages#failed-refund",
                 "a refund failed; what was charged may stay charged until its window is over"
             );
         }
@@ -94,6 +103,7 @@ impl Outage {
         if self.failed_refund.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
+                help = "ratelimit_actix::guide::messages#failed-settlement",
                 "a settlement failed; the limit may count less than was used"
             );
         }

@@ -274,7 +274,11 @@ impl GroupClient {
             && self.refund_log.may_log()
         {
             // The units then count until their window is over: fewer requests pass than may, never more.
-            tracing::warn!(error = %error, "could not refund the charges of a denied group");
+            tracing::warn!(
+                error = %error,
+                help = "ratelimit_actix::guide::messages#failed-refund",
+                "could not refund the charges of a denied group"
+            );
         }
     }
 

@@ -90,7 +90,11 @@ impl Link {
             }
             #[cfg(feature = "metrics")]
             crate::metrics::disconnected();
-            tracing::debug!(generation, "the connection to Redis no longer serves; making another");
+            tracing::debug!(
+                generation,
+                help = "ratelimit_actix::guide::messages#connected",
+                "the connection to Redis no longer serves; making another"
+            );
             if up.elapsed() > STABLE_AFTER {
                 pauses = self.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
@@ -147,9 +151,17 @@ impl Link {
             let error = match result {
                 Ok(Ok(verified)) => {
                     if is_first {
-                        tracing::info!(attempt, "connected to Redis");
+                        tracing::info!(
+                            attempt,
+                            help = "ratelimit_actix::guide::messages#connected",
+                            "connected to Redis"
+                        );
                     } else {
-                        tracing::debug!(attempt, "connected to Redis");
+                        tracing::debug!(
+                            attempt,
+                            help = "ratelimit_actix::guide::messages#connected",
+                            "connected to Redis"
+                        );
                     }
                     return verified;
                 }
@@ -161,10 +173,16 @@ impl Link {
             if is_first && attempt == 1 {
                 tracing::error!(
                     error = %ErrorChain(&cause),
+                    help = "ratelimit_actix::guide::messages#cannot-connect",
                     "cannot connect to Redis; trying again until it serves"
                 );
             } else {
-                tracing::debug!(attempt, error = %ErrorChain(&cause), "cannot connect to Redis; trying again");
+                tracing::debug!(
+                    attempt,
+                    error = %ErrorChain(&cause),
+                    help = "ratelimit_actix::guide::messages#cannot-connect",
+                    "cannot connect to Redis; trying again"
+                );
             }
             // The remaining parts of a cluster go on serving meanwhile.
             if !(self.is_cluster() && matches!(*self.state.borrow(), ConnectionState::Up { .. })) {

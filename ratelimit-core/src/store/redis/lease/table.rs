@@ -149,6 +149,7 @@ impl Leases {
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(
                 policy = policy.name(),
+                help = "ratelimit_actix::guide::messages#lease-that-is-never-held",
                 "this limit never holds a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
             );
         }
@@ -162,7 +163,11 @@ impl Leases {
         #[cfg(feature = "metrics")]
         crate::metrics::failed(&error);
         if self.odd_answers.may_log() {
-            tracing::warn!(error = %error, "the server's answer about a lease is not used");
+            tracing::warn!(
+                help = "ratelimit_actix::guide::messages#odd-lease",
+                error = %error,
+                "the server's answer about a lease is not used"
+            );
         }
     }
 

@@ -1,0 +1,169 @@
+//! What one operation gets: responses, header fields, numbers.
+
+use std::time::Duration;
+
+use actix_web::http::header::{HeaderName, RETRY_AFTER};
+use ratelimit_core::{Algorithm, Mode, OnError};
+use serde_json::{Number, Value, json};
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType};
+use utoipa::openapi::{RefOr, Response, ResponseBuilder, Type};
+
+use crate::config::RateLimitConfig;
+use crate::handler::registry::DeclaredLimit;
+use crate::response::{BodyStyle, HeaderStyle, StyleSettings, field_names};
+
+/// The extension with the numbers of the limits. An operation that has it is complete.
+const NUMBERS: &str = "x-ratelimit";
+
+/// Adds what the enforced limits of an operation do.
+pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &RateLimitConfig) {
+    let limits: Vec<_> = limits.iter().filter(|limit| limit.mode() == Mode::Enforce).collect();
+    let is_done = operation.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(NUMBERS));
+    if limits.is_empty() || is_done {
+        return;
+    }
+    let style = config.response_style().settings();
+    let responses = &mut operation.responses.responses;
+    for response in responses.values_mut() {
+        if let RefOr::T(response) = response {
+            add_quota_fields(response, style);
+        }
+    }
+    let mut add = |status: &str, response: Response| {
+        responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(response));
+    };
+    add("429", too_many_requests(style));
+    if limits.iter().any(|limit| limit.may_lack_caller()) {
+        add("400", rejection(style, "The request does not identify its caller."));
+    }
+    if limits.iter().any(|limit| limit.on_error() == OnError::Deny) {
+        let mut response = rejection(style, "The limit cannot be checked right now.");
+        response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after("Seconds to wait.")));
+        add("503", response);
+    }
+    let numbers: Vec<Value> = limits.iter().map(|limit| numbers(limit)).collect();
+    operation.extensions.get_or_insert_with(Extensions::default).insert(NUMBERS.to_owned(), numbers.into());
+}
+
+fn too_many_requests(style: &StyleSettings) -> Response {
+    let mut response = rejection(style, "A limit denies the request.");
+    let what = "Seconds after which the request passes, if no other request is charged meanwhile. Missing if the request costs \
+                more than the limit allows.";
+    response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after(what)));
+    add_quota_fields(&mut response, style);
+    response
+}
+
+/// A response with the bodies of the configuration.
+fn rejection(style: &StyleSettings, description: &str) -> Response {
+    let response = ResponseBuilder::new().description(description);
+    if let Some(custom) = &style.custom_body {
+        return response.content(custom.content_type(), ContentBuilder::new().build()).build();
+    }
+    let mut bodies = vec![style.body];
+    if style.body_by_accept {
+        bodies.extend(BodyStyle::ALL.into_iter().filter(|body| *body != style.body));
+    }
+    let add = |response: ResponseBuilder, body: BodyStyle| {
+        response
+            .content(body.content_type(), ContentBuilder::new().schema(Some(schema(body).build())).build())
+    };
+    bodies.into_iter().fold(response, add).build()
+}
+
+/// The schema of a body.
+fn schema(body: BodyStyle) -> ObjectBuilder {
+    let text = || ObjectBuilder::new().schema_type(SchemaType::from(Type::String));
+    let integer = || ObjectBuilder::new().schema_type(SchemaType::from(Type::Integer));
+    match body {
+        BodyStyle::Json => ObjectBuilder::new()
+            .property("error", text().build())
+            .property("message", text().build())
+            .property("retryAfter", integer().minimum(Some(1_u32)).build())
+            .required("error")
+            .required("message"),
+        BodyStyle::Problem => ObjectBuilder::new()
+            .property("type", text().build())
+            .property("title", text().build())
+            .property("status", integer().build())
+            .property("detail", text().build())
+            .property("violated-policies", ArrayBuilder::new().items(text().build()).build())
+            .required("type")
+            .required("title")
+            .required("status")
+            .required("detail"),
+        BodyStyle::Text => text(),
+    }
+}
+
+/// The fields that report a quota. Fields of these names that are described already stay.
+fn add_quota_fields(response: &mut Response, style: &StyleSettings) {
+    for &header_style in &style.headers {
+        for name in field_names(header_style) {
+            let known = response.headers.keys().any(|other| other.eq_ignore_ascii_case(name.as_str()));
+            if !known {
+                response.headers.insert(name.to_string(), RefOr::T(field(name, header_style)));
+            }
+        }
+    }
+}
+
+fn field(name: &HeaderName, style: HeaderStyle) -> Header {
+    let last = name.as_str().rsplit('-').next().unwrap_or_default();
+    let (kind, what) = match (last, style) {
+        ("limit", _) => (Type::Integer, "Units of the tightest limit."),
+        ("remaining", _) => (Type::Integer, "Units left of the tightest limit."),
+        ("reset", HeaderStyle::LegacyUnix) => {
+            (Type::Integer, "When to come again, or when the quota is full: Unix seconds.")
+        }
+        ("reset", _) => (Type::Integer, "When to come again, or when the quota is full: seconds from now."),
+        ("policy", _) => (Type::String, "Every limit, with its quota and its window in seconds."),
+        (_, _) => (Type::String, "What is left of every limit, and a wait in seconds."),
+    };
+    let schema = ObjectBuilder::new().schema_type(SchemaType::from(kind)).build();
+    HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build()
+}
+
+fn retry_after(what: &str) -> Header {
+    let seconds =
+        ObjectBuilder::new().schema_type(SchemaType::from(Type::Integer)).minimum(Some(1_u32)).build();
+    HeaderBuilder::new().schema(Some(seconds)).description(Some(what)).build()
+}
+
+/// The numbers of a limit.
+fn numbers(limit: &DeclaredLimit) -> Value {
+    let mut numbers = json!({
+        "name": limit.public_name(),
+        "algorithm": limit.algorithm().as_str(),
+        "window": seconds(limit.window()),
+    });
+    let mut set = |name: &str, value: Value| numbers[name] = value;
+    if let Some(max) = limit.max() {
+        set("max", max.into());
+    }
+    if let Some(cost) = limit.cost().filter(|cost| *cost > 1) {
+        set("cost", cost.into());
+    }
+    if limit.max().is_some() && limit.algorithm() == Algorithm::TokenBucket {
+        set("burst", limit.capacity().into());
+    }
+    if limit.sub_windows() > 1 {
+        set("subWindows", limit.sub_windows().into());
+    }
+    if let Some(block) = limit.block() {
+        set("block", seconds(block));
+    }
+    numbers
+}
+
+/// A length in seconds: an integer if it is one.
+fn seconds(length: Duration) -> Value {
+    if length.subsec_nanos() == 0 {
+        return length.as_secs().into();
+    }
+    Number::from_f64(length.as_secs_f64()).map_or(Value::Null, Value::Number)
+}

@@ -1,0 +1,179 @@
+//! A small model of what Redis needs: processor time from the size of batches, memory from the number of callers, connections from
+//! the number of processes. Its constants are checked against the benchmark report.
+
+use std::fmt::Write as _;
+
+/// Nanoseconds of Redis's processor for a call, whatever is in it: reading, starting the script, writing.
+const CALL: u64 = 19_000;
+/// Nanoseconds for each request in the call of a single server.
+const REQUEST: u64 = 1_300;
+/// Nanoseconds for each request in a cluster, where each caller has a script call of its own in the pipeline.
+const CLUSTER_REQUEST: u64 = 6_500;
+/// Most requests in a call.
+const BATCH: u64 = 128;
+/// Microseconds of a round trip in one data centre, during which requests of a process collect.
+const ROUND_TRIP: u64 = 500;
+/// Calls a second for each hot caller and process with leases, at most.
+const LEASED: u64 = 40;
+/// The hot callers of the table.
+const HOT: u64 = 100;
+/// Percent of one core that a server should be busy at most, so that it answers at once.
+const BUSY: u64 = 60;
+
+/// Nanoseconds of Redis for a request, in calls of this many requests.
+pub(crate) fn nanoseconds(batch: u64, is_cluster: bool) -> u64 {
+    CALL / batch.clamp(1, BATCH) + if is_cluster { CLUSTER_REQUEST } else { REQUEST }
+}
+
+/// Requests in a call of one of `processes` that send `rate` requests a second together to `nodes` servers.
+fn batch(rate: u64, processes: u64, nodes: u64) -> u64 {
+    (rate * ROUND_TRIP / 1_000_000 / processes / nodes).clamp(1, BATCH)
+}
+
+/// Percent of a core that each of `nodes` is busy. One node is a single server.
+fn busy(rate: u64, processes: u64, nodes: u64) -> u64 {
+    let nanoseconds = nanoseconds(batch(rate, processes, nodes), nodes > 1);
+    (rate * nanoseconds).div_ceil(nodes * 10_000_000)
+}
+
+/// The smallest cluster whose nodes are not too busy, of at least three.
+fn nodes(rate: u64, processes: u64) -> u64 {
+    (3..).find(|nodes| busy(rate, processes, *nodes) <= BUSY).unwrap_or(u64::MAX)
+}
+
+/// Requests a second that reach Redis if [`HOT`] callers send all of them, with leases.
+fn with_leases(rate: u64, processes: u64) -> u64 {
+    rate.min(HOT * processes * LEASED)
+}
+
+/// The tables of the page.
+pub(crate) fn tables() -> String {
+    let mut text = "| requests a second | processes | single server, busy | cluster, masters | connections to each | single server with \
+                    leases, busy |\n|---|---|---|---|---|---|\n"
+        .to_owned();
+    for rate in [1_000, 10_000, 100_000, 1_000_000] {
+        for processes in [1, 10, 100] {
+            let single = match busy(rate, processes, 1) {
+                busy if busy <= BUSY => format!("{busy} %"),
+                busy => format!("{busy} %: too much"),
+            };
+            let leased = busy(with_leases(rate, processes), processes, 1);
+            let too_much = if leased > BUSY { ": too much" } else { "" };
+            let masters = nodes(rate, processes);
+            let _ = writeln!(
+                text,
+                "| {} | {processes} | {single} | {masters} | {processes}; in the cluster {} | {leased} %{too_much} |",
+                grouped(rate),
+                2 * processes
+            );
+        }
+    }
+    text += "\n| callers that count at a time | fixed window, counter | counter with 10 sub-windows | log of 100 entries |\n|---|---|---|---|\n";
+    for callers in [10_000, 100_000, 1_000_000, 10_000_000] {
+        let memory = |bytes: u64| {
+            let mebibytes = (callers * bytes).div_ceil(1 << 20);
+            if mebibytes < 10_240 {
+                format!("{} MiB", grouped(mebibytes))
+            } else {
+                format!("{} GiB", mebibytes.div_ceil(1_024))
+            }
+        };
+        let [counter, finer, log] = BYTES.map(|(_, bytes)| memory(bytes));
+        let _ = writeln!(text, "| {} | {counter} | {finer} | {log} |", grouped(callers));
+    }
+    text
+}
+
+/// Bytes of the server for each of many callers, with its tables: the row of the report, and what the model takes.
+const BYTES: [(&str, u64); 3] =
+    [("ours, two windows", 186), ("ours, 10 sub-windows", 234), ("ours, log", 1_274)];
+
+/// A number with commas.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let parts: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|part| std::str::from_utf8(part).unwrap_or_default())
+        .collect();
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read;
+
+    /// A cell of the row that begins with `name`, in the first table after `before`.
+    fn measured(report: &str, before: &str, name: &str, column: usize) -> f64 {
+        let (_, rest) = report.split_once(before).unwrap_or_else(|| panic!("the report lacks {before}"));
+        let row = rest
+            .lines()
+            .find(|line| line.starts_with(&format!("| {name} ")))
+            .unwrap_or_else(|| panic!("no {name}"));
+        let cell = row.split('|').nth(column + 1).unwrap_or_default().trim();
+        // `1424`, `19.9 k`, `4512 (4071 to 4577)`.
+        let number: f64 = cell
+            .split([' ', '('])
+            .next()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| panic!("{cell}"));
+        if cell.contains(" k") && !cell.contains('(') { number * 1_000.0 } else { number }
+    }
+
+    /// The model and a measured point differ by less than a third.
+    fn agrees(model: u64, measured: f64, what: &str) {
+        #[allow(clippy::cast_precision_loss, reason = "a ratio")]
+        let ratio = model as f64 / measured;
+        assert!((0.75..1.34).contains(&ratio), "{what}: the model says {model}, measured were {measured}");
+    }
+
+    #[test]
+    fn the_model_agrees_with_the_report() {
+        let report = read("benches/report/README.md");
+        let single = "512 tasks over 1000 callers, each asking again";
+        agrees(
+            nanoseconds(128, false),
+            measured(&report, single, "ours, two windows", 3),
+            "512 tasks, single",
+        );
+        // Of 16 tasks, half are on their way while the others collect.
+        let few = "Processor time of Redis for a decision, 16 tasks over 16 callers";
+        agrees(nanoseconds(8, false), measured(&report, few, "1", 1), "16 tasks, single");
+        for (tasks, batch) in [(1, 1), (8, 8 / 3), (64, 64 / 3), (512, 128)] {
+            let table = format!("{tasks} tasks over 1000 callers:");
+            agrees(nanoseconds(batch, true), measured(&report, &table, "ours, two windows", 3), &table);
+        }
+        for (row, bytes) in BYTES {
+            // A log of one entry, and 99 more.
+            let more = if row.ends_with("log") {
+                measured(&report, "`MEMORY USAGE` of all keys", row, 2)
+                    - measured(&report, "`MEMORY USAGE` of all keys", row, 1)
+            } else {
+                0.0
+            };
+            agrees(bytes, measured(&report, "`MEMORY USAGE` of all keys", row, 3) + more, row);
+        }
+    }
+
+    /// The run that the picture of a lease shows: one hot caller and one process.
+    #[test]
+    fn a_hot_caller_with_a_lease_takes_no_more_calls_than_the_model_says() {
+        let csv = read("ratelimit-core/src/store/redis/lease/tests/picture.csv");
+        let numbers =
+            |line: &str| -> Vec<u64> { line.split(',').map(|cell| cell.parse().unwrap_or(0)).collect() };
+        let hot = csv.lines().skip(1).map(numbers).filter(|row| (400..900).contains(&row[0]));
+        let (slices, calls) = hot.fold((0, 0), |(slices, calls), row| (slices + 1, calls + row[4]));
+        let each_second = calls * 40 / slices;
+        assert!((LEASED / 4..=LEASED).contains(&each_second), "{each_second} calls a second");
+    }
+
+    #[test]
+    fn larger_loads_need_more() {
+        assert!(busy(100_000, 10, 1) > busy(10_000, 10, 1));
+        assert!(busy(100_000, 100, 1) > busy(100_000, 1, 1), "many processes have small batches");
+        assert_eq!(grouped(1_000_000), "1,000,000");
+        assert_eq!(grouped(10_240), "10,240");
+    }
+}

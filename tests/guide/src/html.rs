@@ -1,0 +1,100 @@
+//! Links of built documentation: each leads to a file that is there, and each anchor to an element with that `id`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The crates whose pages are checked.
+const CRATES: [&str; 3] = ["ratelimit_actix", "ratelimit_core", "ratelimit_macros"];
+
+/// The number of links of the pages below `folder`, and those that lead nowhere.
+pub fn check(folder: &Path) -> (usize, Vec<String>) {
+    let mut pages = Vec::new();
+    for name in CRATES {
+        collect(&folder.join(name), &mut pages);
+    }
+    let (mut checked, mut broken, mut ids) = (0, Vec::new(), BTreeMap::new());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap_or_default();
+        for link in values(&text, " href=\"") {
+            if link.contains("://") || link.starts_with("data:") || link.starts_with("javascript:") {
+                continue;
+            }
+            checked += 1;
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() { page.clone() } else { normal(&page.with_file_name(file)) };
+            if !target.exists() {
+                broken.push(format!("{}: {link} leads to no file", page.display()));
+                continue;
+            }
+            // Lines of source are numbered by a script.
+            let is_source = target.components().any(|part| part == Component::Normal("src".as_ref()));
+            if anchor.is_empty()
+                || is_source
+                || target.extension().is_none_or(|extension| extension != "html")
+            {
+                continue;
+            }
+            let ids: &BTreeSet<String> = ids.entry(target.clone()).or_insert_with(|| {
+                values(&fs::read_to_string(&target).unwrap_or_default(), " id=\"").into_iter().collect()
+            });
+            if !ids.contains(anchor) {
+                broken.push(format!("{}: {link} leads to no element", page.display()));
+            }
+        }
+    }
+    (checked, broken)
+}
+
+fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, pages);
+        } else if path.extension().is_some_and(|extension| extension == "html") {
+            pages.push(path);
+        }
+    }
+}
+
+/// The values of an attribute.
+fn values(text: &str, attribute: &str) -> Vec<String> {
+    let values = text.split(attribute).skip(1).filter_map(|rest| rest.split_once('"'));
+    values.map(|(value, _)| value.replace("&amp;", "&").replace("&#39;", "'")).collect()
+}
+
+/// The path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_nothing_is_found() {
+        let folder = std::env::temp_dir().join(format!("guide-html-{}", std::process::id()));
+        let place = folder.join("ratelimit_core/a");
+        fs::create_dir_all(&place).expect("a temporary folder");
+        let page = r##"<a id="x" href="../b.html"></a><a href="#x"></a><a href="#y"></a><a href="c.html"></a><a href="https://d.example"></a>"##;
+        fs::write(place.join("index.html"), page).expect("a temporary file");
+        fs::write(folder.join("ratelimit_core/b.html"), "").expect("a temporary file");
+        let (checked, broken) = check(&folder);
+        fs::remove_dir_all(&folder).expect("the temporary folder");
+        assert_eq!(checked, 4);
+        let ends = ["index.html: #y leads to no element", "index.html: c.html leads to no file"];
+        assert!(
+            broken.iter().zip(ends).all(|(line, end)| line.ends_with(end)) && broken.len() == 2,
+            "{broken:?}"
+        );
+    }
+}

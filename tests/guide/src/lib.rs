@@ -1,0 +1,97 @@
+//! The pages of `docs/`: what in them is made from the code, and checks of the rest.
+//!
+//! `cargo run -p guide` writes the pictures, the generated parts of the pages, and the pages for docs.rs. The tests make all of it
+//! once more and compare.
+#![allow(clippy::expect_used, clippy::missing_panics_doc, reason = "a panic is the report of a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod accuracy;
+mod canvas;
+mod capacity;
+pub mod html;
+mod lease;
+pub mod links;
+mod llms;
+pub mod messages;
+pub mod on_docs_rs;
+mod overview;
+mod page;
+mod run;
+pub mod snippet;
+mod timeline;
+mod traffic;
+
+/// The folder of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The text of a file of the repository.
+pub fn read(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The Markdown pages of the repository, by path.
+pub fn pages() -> Vec<String> {
+    const FOLDERS: [&str; 9] = [
+        "",
+        "docs",
+        "examples",
+        "benches/report",
+        "ratelimit-actix",
+        "ratelimit-core",
+        "ratelimit-core/lua",
+        "ratelimit-macros",
+        "tests/mutants",
+    ];
+    let mut pages = Vec::new();
+    for folder in FOLDERS {
+        let files =
+            fs::read_dir(repository().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        for file in files {
+            let name =
+                file.expect("a folder of the repository").file_name().into_string().expect("a name in ASCII");
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
+                pages.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
+
+/// Every file that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.
+pub fn generated() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    let mut picture = |name: &str, svg: String| {
+        files.insert(format!("docs/pictures/{name}.svg"), svg);
+    };
+    let runs = run::all();
+    for run in &runs {
+        picture(&run.name, timeline::draw(run));
+    }
+    picture("algorithms", overview::draw(&runs));
+    let lease = lease::slices(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv"));
+    picture("lease", lease::draw(&lease));
+    let page = read("docs/accuracy.md");
+    for (name, table) in ["ordinary", "heavy"].into_iter().zip(accuracy::tables(&page)) {
+        picture(&format!("accuracy-{name}"), accuracy::draw(&table));
+    }
+    let choosing = page::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
+    let choosing = page::with_generated(&choosing, "timeline", &run::timeline());
+    files.insert("docs/choosing.md".to_owned(), choosing);
+    let operating = page::with_generated(&read("docs/operating.md"), "capacity", &capacity::tables());
+    files.insert("docs/operating.md".to_owned(), operating);
+    for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
+        files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));
+    }
+    for page in on_docs_rs::PAGES {
+        let path = format!("ratelimit-actix/src/guide/{}.md", on_docs_rs::module(page));
+        files.insert(path, on_docs_rs::text(page, &files));
+    }
+    files.insert("llms.txt".to_owned(), llms::text());
+    files
+}

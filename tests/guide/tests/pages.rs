@@ -1,0 +1,127 @@
+//! The pages of the repository: what is made from the code is up to date, every link leads somewhere, recipes stay short.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use guide::links::{self, Target};
+use guide::{generated, messages, on_docs_rs, pages, read, repository, snippet};
+
+#[test]
+fn everything_that_is_made_from_the_code_is_up_to_date() {
+    let old = generated().into_iter().filter(|(path, text)| {
+        let there = fs::read_to_string(repository().join(path)).unwrap_or_default();
+        there != *text
+    });
+    let old: Vec<_> = old.map(|(path, _)| path).collect();
+    assert!(old.is_empty(), "out of date: {old:#?}; `cargo run -p guide` makes them anew");
+}
+
+#[test]
+fn every_picture_is_made_and_shown() {
+    let made: BTreeSet<_> =
+        generated().into_keys().filter(|path| path.starts_with("docs/pictures/")).collect();
+    let there = fs::read_dir(repository().join("docs/pictures")).unwrap();
+    let there: BTreeSet<_> =
+        there.map(|file| format!("docs/pictures/{}", file.unwrap().file_name().to_str().unwrap())).collect();
+    assert_eq!(there, made, "docs/pictures holds what is made, and nothing else");
+    let text: String = pages().iter().map(|page| read(page)).collect();
+    for picture in made {
+        let name = picture.rsplit('/').next().unwrap();
+        assert!(text.contains(&format!("pictures/{name})")), "no page shows {picture}");
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_every_anchor_to_a_heading() {
+    let (mut broken, mut checked) = (Vec::new(), 0);
+    for page in pages() {
+        for link in links::of(&read(&page)) {
+            checked += 1;
+            match links::resolve(&page, &link) {
+                Target::Elsewhere => {}
+                Target::File { path, anchor } => {
+                    if !repository().join(&path).exists() {
+                        broken.push(format!("{page}: {link} leads to no file"));
+                    } else if let Some(anchor) = anchor
+                        && !links::anchors(&read(&path)).contains(&anchor)
+                    {
+                        broken.push(format!("{page}: {link} leads to no heading"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(checked > 150, "only {checked} links");
+}
+
+#[test]
+fn a_recipe_has_at_most_fifteen_lines() {
+    let lengths = snippet::lengths(&read("docs/recipes.md"), "recipes");
+    assert!(lengths.len() >= 14, "{lengths:?}");
+    for (name, lines) in lengths {
+        assert!(lines <= 15, "{name} has {lines} lines");
+    }
+}
+
+#[test]
+fn every_recipe_and_every_pair_is_on_its_page() {
+    for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
+        let text = read(page);
+        for file in fs::read_dir(repository().join("tests/guide/tests").join(folder)).unwrap() {
+            let file = file.unwrap().file_name().into_string().unwrap();
+            let name = file.strip_suffix(".rs").unwrap();
+            assert!(name == "main" || text.contains(&format!(" {name}: made by")), "{page} lacks {name}");
+        }
+    }
+}
+
+/// A text as the page may break it: without marks, in one line.
+fn plain(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !matches!(c, '`' | '*')).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_line_of_the_log_names_a_section_that_has_its_text() {
+    let page = read("docs/messages.md");
+    let logged = messages::logged();
+    assert!(logged.len() >= 20, "{logged:#?}");
+    for line in logged {
+        let help = line.help.unwrap_or_else(|| panic!("{:?} names no section", line.text));
+        let mut sections = page.split("\n## ").skip(1);
+        let section = sections.find(|section| links::anchor(section.lines().next().unwrap()) == help);
+        let section = plain(section.unwrap_or_else(|| panic!("docs/messages.md has no section {help}")));
+        let first = plain(&line.text).split(';').next().unwrap().trim_end_matches(':').to_owned();
+        assert!(section.contains(&first), "section {help} lacks {first:?}");
+    }
+}
+
+#[test]
+fn every_error_is_on_the_page_of_messages() {
+    let page = plain(&read("docs/messages.md"));
+    let errors = messages::errors();
+    assert!(errors.len() >= 25, "{errors:#?}");
+    let missing: Vec<_> = errors.iter().filter(|text| !page.contains(&plain(text))).collect();
+    assert!(missing.is_empty(), "docs/messages.md lacks {missing:#?}");
+}
+
+#[test]
+fn every_page_is_a_module_of_the_guide() {
+    let guide = read("ratelimit-actix/src/guide.rs");
+    for page in on_docs_rs::PAGES {
+        let module = on_docs_rs::module(page);
+        assert!(guide.contains(&format!("include_str!(\"guide/{module}.md\")")), "the guide lacks {page}");
+    }
+    for page in
+        pages().iter().filter_map(|path| path.strip_prefix("docs/")?.strip_suffix(".md").map(str::to_owned))
+    {
+        // For contributors only.
+        assert!(page == "architecture" || on_docs_rs::PAGES.contains(&page.as_str()), "{page} is no module");
+    }
+    for file in fs::read_dir(repository().join("ratelimit-actix/src/guide")).unwrap() {
+        let path = format!("ratelimit-actix/src/guide/{}", file.unwrap().file_name().to_str().unwrap());
+        assert!(generated().contains_key(&path), "{path} is not made");
+    }
+}
