@@ -82,6 +82,7 @@
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
+//! | `overrides` | no | [`Overrides`]: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -95,6 +96,7 @@ mod config;
 mod decision;
 mod handler;
 mod middleware;
+mod overrides;
 mod quotas;
 mod response;
 mod unlimited;
@@ -108,6 +110,8 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};
+#[cfg(feature = "overrides")]
+pub use ratelimit_core::{InForce, Overrides, OverridesError};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
@@ -122,6 +126,7 @@ pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfig
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
 pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
+pub use crate::overrides::plan::IntoPlan;
 pub use crate::quotas::{
     LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UnknownLimitError, UsageCounter,
 };
