@@ -31,7 +31,7 @@ async fn data() -> impl Responder {
     "data\n"
 }
 
-#[rate_limit(max = 10, window = "60s")]
+#[rate_limit(max = 10, window = "60s", name = "expensive_operation")]
 #[post("/api/expensive-operation")]
 async fn expensive_operation() -> impl Responder {
     "result\n"
@@ -51,7 +51,7 @@ async fn login() -> impl Responder {
     "welcome\n"
 }
 
-#[rate_limit(max = 10, window = "60s", by = account)]
+#[rate_limit(max = 10, window = "60s", by = account, name = "protected")]
 #[get("/api/protected")]
 async fn protected() -> impl Responder {
     "protected data\n"
