@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
 //! | `ALGORITHM` | algorithm of `/api/public` | `sliding_window_counter` |
+//! | `LIMITS_FILE` | file with other numbers for the limits, read again when it changes; see `limits.toml` | none |
 //! | `BIND` | address to listen on | `127.0.0.1` |
 //! | `PORT` | port to listen on; 0 for any free port | `8080` |
 //! | `RUST_LOG` | log filter; `info` logs a line per request | `warn,ratelimit_core=info` |
@@ -16,7 +17,10 @@ use std::{env, fmt};
 
 use actix_web::middleware::Logger;
 use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
-use ratelimit_actix::{Algorithm, Caller, IntoCaller, RateLimiter, caller, rate_limit};
+use ratelimit_actix::{
+    Algorithm, Caller, IntoCaller, MemoryStore, Overrides, RateLimiter, RateLimiterBuilder, caller,
+    rate_limit,
+};
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------
 
@@ -27,7 +31,7 @@ async fn data() -> impl Responder {
     "data\n"
 }
 
-#[rate_limit(max = 10, window = "60s")]
+#[rate_limit(max = 10, window = "60s", name = "expensive_operation")]
 #[post("/api/expensive-operation")]
 async fn expensive_operation() -> impl Responder {
     "result\n"
@@ -47,7 +51,7 @@ async fn login() -> impl Responder {
     "welcome\n"
 }
 
-#[rate_limit(max = 10, window = "60s", by = account)]
+#[rate_limit(max = 10, window = "60s", by = account, name = "protected")]
 #[get("/api/protected")]
 async fn protected() -> impl Responder {
     "protected data\n"
@@ -174,19 +178,25 @@ Listening on http://{address}, store: {store}. Try:
 // ---- Settings ---------------------------------------------------------------------------------------------------
 
 fn limiter() -> Result<RateLimiter, Fault> {
-    let Some(url) = variable("REDIS_URL")? else {
-        return Ok(RateLimiter::in_memory());
+    let builder = match variable("REDIS_URL")? {
+        None => RateLimiter::builder(MemoryStore::new()),
+        Some(url) => shared(&url)
+            .map_err(|source| Fault { what: "REDIS_URL cannot be used".into(), source: Some(source) })?,
     };
-    shared(&url).map_err(|source| Fault { what: "REDIS_URL cannot be used".into(), source: Some(source) })
+    let Some(file) = variable("LIMITS_FILE")? else { return Ok(builder.build()) };
+    let overridden = Overrides::from_file(file).and_then(|overrides| builder.overrides(overrides.watch()));
+    let overridden =
+        overridden.map_err(|source| Fault { what: "LIMITS_FILE".into(), source: Some(source.into()) })?;
+    Ok(overridden.build())
 }
 
 #[cfg(feature = "redis")]
-fn shared(url: &str) -> Result<RateLimiter, Box<dyn Error>> {
-    Ok(RateLimiter::redis(url)?)
+fn shared(url: &str) -> Result<RateLimiterBuilder, Box<dyn Error>> {
+    Ok(RateLimiter::builder(ratelimit_actix::RedisStore::builder(url).build()?))
 }
 
 #[cfg(not(feature = "redis"))]
-fn shared(_: &str) -> Result<RateLimiter, Box<dyn Error>> {
+fn shared(_: &str) -> Result<RateLimiterBuilder, Box<dyn Error>> {
     Err("this service was built without its feature `redis`".into())
 }
 

@@ -17,7 +17,9 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{Service, ServiceResponse};
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, Error, get, web};
-use ratelimit_actix::{HeaderStyle, RateLimitConfig, RateLimitMiddleware, RateLimiter, rate_limit};
+use ratelimit_actix::{
+    HeaderStyle, MemoryStore, Overrides, RateLimitConfig, RateLimitMiddleware, RateLimiter, rate_limit,
+};
 
 use crate::{MAX, WINDOW, ours};
 
@@ -41,12 +43,24 @@ pub const GOVERNOR_SILENT: &str = "actix-governor, no header fields";
 pub const OURS_MIDDLEWARE: &str = "ours, as middleware";
 /// Two attributes on one handler.
 pub const OURS_TWO: &str = "ours, two limits";
+/// The attribute, with overrides of another limit.
+pub const OURS_OVERRIDES: &str = "ours, overrides of another limit";
 /// The attribute with the IETF's fields.
 pub const OURS_DRAFT: &str = "ours, IETF draft 11 fields";
 
 /// Those that need no server.
-pub const IN_MEMORY: [&str; 9] =
-    [BARE, OURS, OURS_SILENT, OURS_DRAFT, OURS_TWO, OURS_MIDDLEWARE, GOVERNOR, GOVERNOR_SILENT, EXTENSIBLE];
+pub const IN_MEMORY: [&str; 10] = [
+    BARE,
+    OURS,
+    OURS_OVERRIDES,
+    OURS_SILENT,
+    OURS_DRAFT,
+    OURS_TWO,
+    OURS_MIDDLEWARE,
+    GOVERNOR,
+    GOVERNOR_SILENT,
+    EXTENSIBLE,
+];
 
 /// Those that need one.
 pub const THROUGH_REDIS: [&str; 2] = [OURS_REDIS, LIMITATION];
@@ -127,6 +141,12 @@ pub async fn make(name: &str, url: &str) -> Handler {
     match name {
         BARE => Handler::new(init_service(App::new().service(bare)).await),
         OURS => Handler::new(init_service(App::new().app_data(memory()).service(limited)).await),
+        OURS_OVERRIDES => {
+            let overrides: Overrides = "[limit.minute.callers]\n\"192.0.2.1\" = { max = 5 }".parse().unwrap();
+            let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
+            let app = App::new().app_data(web::Data::new(limiter));
+            Handler::new(init_service(app.service(limited)).await)
+        }
         OURS_SILENT => {
             let app = App::new().app_data(memory()).app_data(headers(&[]));
             Handler::new(init_service(app.service(limited)).await)

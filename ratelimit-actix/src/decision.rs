@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use actix_web::HttpRequest;
-use ratelimit_core::{Check, GroupOutcome};
+use ratelimit_core::{Check, GroupOutcome, RateLimiter};
 use smallvec::SmallVec;
 
 use self::refund::Charge;
@@ -53,14 +53,15 @@ impl<'r> Admission<'r> {
         Self::Ready(Err(missing_caller(req, config)))
     }
 
-    /// Checks all limits with the nearest limiter, and adds the outcome to the quotas of the request.
+    /// Checks all limits with the nearest limiter, which is `limiter`, and adds the outcome to the quotas of the request.
     #[inline]
     pub(crate) fn decide<C: RequestChecks + 'r>(
         req: &'r HttpRequest,
         config: &'r RateLimitConfig,
+        limiter: &RateLimiter,
         mut request: C,
     ) -> Self {
-        match try_decide(req, config, &mut request) {
+        match try_decide(req, config, limiter, &mut request) {
             Some(result) => Self::Ready(result),
             None => Self::Pending(Box::pin(decide(req, config, request))),
         }
@@ -87,12 +88,13 @@ pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
     nearest_limiter::nearest(req).is_shadow()
 }
 
-/// Checks all limits with the nearest limiter, and adds the outcome to the quotas of the request. `None` if that takes a round
+/// Checks all limits with the nearest limiter, which is `limiter`, and adds the outcome to the quotas of the request. `None` if that takes a round
 /// trip; then nothing is charged.
 #[inline]
 pub(crate) fn try_decide(
     req: &HttpRequest,
     config: &RateLimitConfig,
+    limiter: &RateLimiter,
     request: &mut impl RequestChecks,
 ) -> Option<AdmissionResult> {
     let checks = request.checks();
@@ -100,7 +102,7 @@ pub(crate) fn try_decide(
         return Some(Ok(None));
     }
     // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
-    let outcome = nearest_limiter::nearest(req).try_check_all(&checks).ok()??;
+    let outcome = limiter.try_check_all(&checks).ok()??;
     Quotas::add(req, request.policies(), &checks, &outcome);
     drop(checks);
     Some(result(req, config, request, outcome))
@@ -113,7 +115,7 @@ pub(crate) async fn decide(
     mut request: impl RequestChecks,
 ) -> AdmissionResult {
     let checks = request.checks();
-    let check = async |limiter: &ratelimit_core::RateLimiter| limiter.check_all(&checks).await;
+    let check = async |limiter: &RateLimiter| limiter.check_all(&checks).await;
     let Ok(outcome) = request_deadline::run_within(req, nearest_limiter::nearest(req), check).await else {
         // The limiter has logged the reason.
         let style = config.response_style().for_request(req);

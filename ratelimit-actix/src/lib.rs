@@ -84,6 +84,7 @@
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document |
+//! | `overrides` | no | [`Overrides`]: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
@@ -101,6 +102,7 @@ mod handler;
 mod middleware;
 #[cfg(feature = "utoipa")]
 mod openapi;
+mod overrides;
 mod quotas;
 mod response;
 mod unlimited;
@@ -114,6 +116,8 @@ pub use ratelimit_core::{
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};
+#[cfg(feature = "overrides")]
+pub use ratelimit_core::{InForce, Overrides, OverridesError};
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
@@ -130,6 +134,7 @@ pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limi
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
+pub use crate::overrides::plan::IntoPlan;
 pub use crate::quotas::{
     LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UnknownLimitError, UsageCounter,
 };

@@ -13,7 +13,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{Check, GroupOutcome, MAX_GROUP};
+use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Mode, Policy};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -24,6 +24,8 @@ use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
 use crate::handler::shared_shadow::assert_own_count;
+use crate::overrides::{LimitRules, RequestOverrides, Rule, is_lenient, keep_versions};
+use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
@@ -180,33 +182,58 @@ impl Settings {
         if !self.filter.applies_to(req) {
             return Admission::NOT_COUNTED;
         }
+        let limiter = nearest_limiter::nearest(req);
+        let overrides = RequestOverrides::kept(req, limiter);
         let mut callers = SmallVec::new();
         for limit in &self.limits {
-            match limit.caller(req, config) {
-                Ok(Some(caller)) => callers.push((limit, caller)),
+            match applied(limit, overrides.limit(limit.policy()), req, config) {
+                Ok(Some(applied)) => callers.push(applied),
                 Err(MissingCallerError) if !is_in_shadow(req) => {
                     return Admission::missing_caller(req, config);
                 }
                 Ok(None) | Err(_) => note_skipped(req, PolicyRef::Shared(Arc::clone(limit.policy()))),
             }
         }
-        Admission::decide(req, config, Callers(callers))
+        Admission::decide(req, config, limiter, Callers(callers))
     }
 }
 
+/// A limit that applies to a request, its caller, and the policy in force if overrides have one.
+type Applied<'s> = (&'s Limit, Caller, Option<Arc<Policy>>);
+
+/// `None` if the limit does not apply to the request.
+fn applied<'s>(
+    limit: &'s Limit,
+    rules: Option<&LimitRules>,
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+) -> Result<Option<Applied<'s>>, MissingCallerError> {
+    if rules.is_some_and(LimitRules::is_off_for_all) {
+        return Ok(None);
+    }
+    let is_lenient = is_lenient(rules, limit.policy().mode() == Mode::Shadow);
+    let Some(caller) = limit.caller(req, config, is_lenient)? else { return Ok(None) };
+    let rule = rules.map(|rules| rules.row(None, caller.partition()));
+    let is_off = rule.is_some_and(Rule::is_off);
+    Ok((!is_off).then(|| (limit, caller, rule.map(|rule| Arc::clone(rule.policy())))))
+}
+
 /// The callers of one request.
-struct Callers<'s>(SmallVec<[(&'s Limit, Caller); 2]>);
+struct Callers<'s>(SmallVec<[Applied<'s>; 2]>);
 
 impl RequestChecks for Callers<'_> {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
-        let checks = self.0.iter().filter_map(|(limit, caller)| {
-            Some(Check::new(limit.policy(), caller.partition()?).with_cost(limit.cost_units()))
+        let checks = self.0.iter().filter_map(|(limit, caller, policy)| {
+            let policy = policy.as_ref().unwrap_or(limit.policy());
+            Some(Check::new(policy, caller.partition()?).with_cost(limit.cost_units()))
         });
         checks.collect()
     }
 
     fn policies(&self) -> impl Iterator<Item = PolicyRef> {
-        self.0.iter().map(|(limit, _)| PolicyRef::Shared(Arc::clone(limit.policy())))
+        self.0.iter().map(|(limit, _, policy)| {
+            PolicyRef::Shared(Arc::clone(policy.as_ref().unwrap_or(limit.policy())))
+        })
     }
 
     /// Every response counts.
@@ -227,6 +254,7 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
+        keep_versions();
         let settings = Rc::new(self.0.clone_for_worker());
         ready(Ok(RateLimitMiddlewareService { settings, service: Rc::new(service) }))
     }

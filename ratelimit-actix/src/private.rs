@@ -19,3 +19,4 @@ pub use crate::handler::limit::HandlerLimit;
 pub use crate::handler::registry::{Declaration, SourceText};
 pub use crate::handler::request::{Admit, AdmittedRequest, admit};
 pub use crate::handler::request_fn::RequestFn;
+pub use crate::overrides::plan::{IntoPlan, Plan};

@@ -41,6 +41,7 @@
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
+//! | `overrides` | no | [`Overrides`]: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
 #[doc(hidden)]
@@ -58,6 +59,8 @@ mod log_limit;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod outcome;
+#[cfg(feature = "overrides")]
+pub mod overrides;
 pub mod policy;
 mod report;
 mod reservation;
@@ -68,6 +71,8 @@ pub use clock::Timestamp;
 pub use error::{Cause, StoreError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
+#[cfg(feature = "overrides")]
+pub use overrides::{InForce, Overrides, OverridesError};
 pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
 pub use reservation::{Charge, OwnedReservation, Reservation};
 pub use store::memory::MemoryStore;

@@ -3,6 +3,8 @@
 mod backend;
 mod builder;
 mod global;
+#[cfg(feature = "overrides")]
+mod overridden;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,8 @@ struct Inner {
     report: Report,
     /// Whether every limit is a shadow limit.
     shadow: bool,
+    #[cfg(feature = "overrides")]
+    overrides: Arc<crate::overrides::Current>,
 }
 
 impl RateLimiter {

@@ -17,6 +17,8 @@
 //! | [`LEASED_UNITS`] | counter | |
 //! | [`LEASE_UNITS`] | counter | `end` |
 //! | [`LEASE_HELD`] | gauge | |
+//! | [`OVERRIDES_RELOADS`] | counter | `outcome` |
+//! | [`OVERRIDES_CURRENT`] | gauge | |
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -72,6 +74,14 @@ pub const LEASE_UNITS: &str = "ratelimit_lease_ended_units_total";
 /// Gauge of units that this process holds.
 pub const LEASE_HELD: &str = "ratelimit_lease_held_units";
 
+/// Counter of times at which a watched file of [overrides](crate::RateLimiterBuilder) had new contents. Label `outcome`:
+/// `applied`, or `rejected`, so that those before stay in force.
+pub const OVERRIDES_RELOADS: &str = "ratelimit_overrides_reloads_total";
+
+/// Gauge: 1 while the newest contents of the watched file of overrides are in force, 0 after they were rejected. Set with the
+/// first change of the file.
+pub const OVERRIDES_CURRENT: &str = "ratelimit_overrides_current";
+
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
     describe_counter!(DECISIONS, Unit::Count, "Limits decided");
@@ -85,6 +95,8 @@ pub fn describe() {
     describe_counter!(LEASED_UNITS, Unit::Count, "Units charged ahead by leases");
     describe_counter!(LEASE_UNITS, Unit::Count, "Units of leases that ended");
     describe_gauge!(LEASE_HELD, Unit::Count, "Units held by leases");
+    describe_counter!(OVERRIDES_RELOADS, Unit::Count, "New contents of a watched file of overrides");
+    describe_gauge!(OVERRIDES_CURRENT, Unit::Count, "1 while the newest overrides of the file are in force");
     describe_gauge!(FALLBACK_CALLERS, Unit::Count, "Callers counted in this process during an outage");
 }
 
@@ -133,6 +145,14 @@ pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome], near_limit_rati
             counter!(NEAR_LIMIT, "policy" => name(check.policy())).increment(1);
         }
     }
+}
+
+/// Records new contents of a watched file of overrides.
+#[cfg(feature = "overrides")]
+pub(crate) fn overrides_reloaded(is_applied: bool) {
+    let (outcome, is_current) = if is_applied { ("applied", 1.0) } else { ("rejected", 0.0) };
+    counter!(OVERRIDES_RELOADS, "outcome" => outcome).increment(1);
+    gauge!(OVERRIDES_CURRENT).set(is_current);
 }
 
 /// Whether less than this share of the capacity is left after a charge.

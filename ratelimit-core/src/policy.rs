@@ -9,10 +9,10 @@ mod on_error;
 #[cfg(feature = "serde")]
 mod serde;
 pub(crate) mod state_id;
-mod suggest;
+pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
-mod unknown_value;
+pub(crate) mod unknown_value;
 mod window;
 
 use std::borrow::Cow;

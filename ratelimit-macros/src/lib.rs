@@ -52,6 +52,7 @@ use proc_macro::TokenStream;
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; not with `"sliding_window_log"`, with a token bucket only with `count = "all"` and if no handler settles it, and not with `max` per request | none |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
+/// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
 /// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block`, `mode` and `lease` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
@@ -60,8 +61,8 @@ use proc_macro::TokenStream;
 /// # Shared policies
 ///
 /// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with this policy, and a
-/// `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`, `cost`, `count` and `skip` are those of the
-/// attribute; every other argument of a limit is a compile error beside `policy`. A request that passes the middleware and a
+/// `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`, `cost`, `count`, `skip` and `plan` are those of
+/// the attribute; every other argument of a limit is a compile error beside `policy`. A request that passes the middleware and a
 /// handler with the same policy and caller is charged by both.
 ///
 /// # Callers

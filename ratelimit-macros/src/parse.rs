@@ -16,6 +16,7 @@ pub(crate) mod lease;
 pub(crate) mod members;
 pub(crate) mod name;
 pub(crate) mod number;
+pub(crate) mod plan;
 mod policy;
 pub(crate) mod request_fn;
 pub(crate) mod route;

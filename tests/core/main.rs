@@ -17,6 +17,7 @@ mod conformance;
 mod differential;
 mod failure_policies;
 mod oracle;
+mod overrides;
 mod reservations;
 mod shadow;
 mod stories;

@@ -108,6 +108,36 @@ fn limits_hold_in_process_while_redis_is_down_and_are_shared_again_after() {
 }
 
 #[test]
+fn the_numbers_of_a_file_apply_and_a_changed_file_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/limits.toml");
+    std::fs::copy(shown, &path).unwrap();
+    let demo = Demo::start(DEMO, &[("LIMITS_FILE", path.to_str().unwrap())]);
+    let limit = |path: &str, field: &str| {
+        client::get(demo.address, path, &[field]).header("x-ratelimit-limit").map(str::to_owned)
+    };
+    assert_eq!(limit("/api/user/7", "").as_deref(), Some("20"));
+    assert_eq!(limit("/api/protected", "X-API-Key: alice-key").as_deref(), Some("500"));
+    assert_eq!(limit("/api/protected", "X-API-Key: bob-key").as_deref(), Some("10"));
+    std::fs::write(&path, "[limit.user-api]\nmax = 30\n").unwrap();
+    assert!(within(PATIENCE, || limit("/api/user/7", "").as_deref() == Some("30")));
+    std::fs::write(&path, "[limit.user-apy]\nmax = 40\n").unwrap();
+    assert_eq!(limit("/api/user/7", "").as_deref(), Some("30"));
+}
+
+#[test]
+fn a_file_with_a_mistake_ends_the_demo_with_what_was_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    std::fs::write(&path, "[limit.user-apy]\nmax = 40\n").unwrap();
+    let output =
+        std::process::Command::new(DEMO).env("LIMITS_FILE", &path).env("PORT", "0").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && text.contains("did you mean `user-api`?"), "{text}");
+}
+
+#[test]
 fn every_endpoint_has_its_own_limit() {
     let endpoints = [
         ("GET", "/api/data", 100),

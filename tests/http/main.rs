@@ -10,6 +10,7 @@ mod headers;
 mod identity;
 mod limiters;
 mod middleware;
+mod overrides;
 mod placement;
 mod responses;
 mod settle;

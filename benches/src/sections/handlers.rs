@@ -2,8 +2,8 @@
 
 use super::{Bench, compare};
 use crate::handlers::{
-    BARE, EXTENSIBLE, GOVERNOR, GOVERNOR_SILENT, IN_MEMORY, LIMITATION, OURS, OURS_DRAFT, OURS_REDIS,
-    OURS_SILENT, THROUGH_REDIS, make, requests,
+    BARE, EXTENSIBLE, GOVERNOR, GOVERNOR_SILENT, IN_MEMORY, LIMITATION, OURS, OURS_DRAFT, OURS_OVERRIDES,
+    OURS_REDIS, OURS_SILENT, THROUGH_REDIS, make, requests,
 };
 use crate::report::{Goal, Report, Row};
 use crate::rounds::{Measured, Variant, find, take_turns};
@@ -36,6 +36,10 @@ pub fn run(bench: &Bench<'_>, server: Option<&Server>, report: &mut Report) {
         "Header fields by themselves: {} ns for the three usual ones, {} ns for the IETF's.",
         fields(OURS),
         fields(OURS_DRAFT)
+    ));
+    report.text(&format!(
+        "Overrides that are loaded but do not touch the limit: {} × the handler without overrides.",
+        against(&measured, OURS_OVERRIDES, OURS)
     ));
     for (ours, peer, most) in [(OURS, GOVERNOR, 1.1), (OURS_SILENT, GOVERNOR_SILENT, 1.15)] {
         let what = format!("{ours}, against {peer}");

@@ -20,6 +20,9 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
 use crate::decision::{Admission, RequestChecks, denied, is_counted, is_in_shadow};
+use crate::overrides::plan::Plan;
+use crate::overrides::{LimitRules, RequestOverrides, Rule, is_lenient};
+use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 use crate::response::Rejection;
 
@@ -32,6 +35,7 @@ pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
     limits: SmallVec<[DynamicLimit; 2]>,
+    overrides: RequestOverrides,
 }
 
 struct DynamicLimit {
@@ -40,6 +44,7 @@ struct DynamicLimit {
     caller: Option<Caller>,
     max: Option<u64>,
     cost: u64,
+    plan: Plan,
 }
 
 impl DynamicLimits {
@@ -51,14 +56,19 @@ impl DynamicLimits {
         if skipped {
             note_not_counted(&req);
         }
+        let overrides = RequestOverrides::held(&req, nearest_limiter::nearest(&req));
+        let is_off =
+            |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRules::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
-            skipped: skipped || is_left_out(limit),
+            skipped: skipped || is_left_out(limit) || is_off(limit),
             caller: None,
             max: None,
             cost: limit.fixed_cost(),
+            plan: Plan::default(),
         };
-        Self { limits: limits.iter().map(dynamic).collect(), req, payload: payload.into_inner() }
+        let limits = limits.iter().map(dynamic).collect();
+        Self { limits, req, payload: payload.into_inner(), overrides }
     }
 
     /// Whether the limit at this position is not skipped.
@@ -93,7 +103,8 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        *skipped = limit.is_shadow() || is_in_shadow(&self.req);
+        let rules = self.overrides.limit(limit.policy());
+        *skipped = is_lenient(rules, limit.is_shadow()) || is_in_shadow(&self.req);
         (!*skipped).then_some(response)
     }
 
@@ -122,15 +133,20 @@ impl DynamicLimits {
         self.limits[position].cost = cost;
     }
 
+    /// Sets the value of `plan`.
+    pub fn plan(&mut self, position: usize, plan: Plan) {
+        self.limits[position].plan = plan;
+    }
+
     /// Checks all limits that apply, at once.
     ///
     /// # Errors
     ///
     /// The response to a rejected request.
     pub async fn admit(self) -> Result<AdmittedRequest, HttpResponse> {
-        let Self { req, payload, limits } = self;
+        let Self { req, payload, limits, overrides } = self;
         let config = RateLimitConfig::nearest(&req);
-        match decide(&req, config, limits).result().await {
+        match decide(&req, config, limits, &overrides).result().await {
             Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
             Err(rejection) => Err(Box::pin(reject(&req, payload, rejection, config)).await),
         }
@@ -141,16 +157,18 @@ fn decide<'r>(
     req: &'r HttpRequest,
     config: &'r RateLimitConfig,
     limits: SmallVec<[DynamicLimit; 2]>,
+    overrides: &RequestOverrides,
 ) -> Admission<'r> {
     let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
-    for DynamicLimit { limit, skipped, caller, max, cost } in limits {
+    for DynamicLimit { limit, skipped, caller, max, cost, plan } in limits {
         let named = limit.named_policy();
+        let rules = overrides.limit(limit.policy());
         if skipped {
             note_skipped(req, PolicyRef::Static(named));
             continue;
         }
-        let caller = caller.map_or_else(|| limit.caller(req, config), |caller| limit.resolve(caller));
-        let caller = match caller {
+        let found = caller.unwrap_or_else(|| limit.find_caller(req, config));
+        let caller = match limit.resolve(found, is_lenient(rules, limit.is_shadow())) {
             Ok(Some(caller)) => caller,
             Err(MissingCallerError) if !is_in_shadow(req) => return Admission::missing_caller(req, config),
             Ok(None) | Err(_) => {
@@ -158,21 +176,41 @@ fn decide<'r>(
                 continue;
             }
         };
+        let rule = rules.map(|rules| rules.row(plan.name(), caller.partition()));
+        if rule.is_some_and(Rule::is_off) {
+            note_skipped(req, PolicyRef::Static(named));
+            continue;
+        }
         limit.warn_about_cost(cost);
         let mut cost = cost;
-        let policy = match max.map(|max| limit.policy_with_max(max)) {
-            None => PolicyRef::Static(named),
-            Some(Some(policy)) => PolicyRef::Dynamic(named, Arc::new(policy)),
-            Some(None) if limit.is_shadow() || is_in_shadow(req) => {
+        let is_shadow = rule.map_or(limit.is_shadow(), Rule::is_shadow);
+        let policy = match policy_in_force(limit, max, rule) {
+            Some(policy) => policy,
+            None if is_shadow || is_in_shadow(req) => {
                 let Some(policy) = limit.smallest_policy() else { continue };
                 cost = HandlerLimit::NEVER;
+                // A shadow limit may be one by overrides.
+                let policy = rule.and_then(|rule| rule.apply(&policy).ok()).unwrap_or(policy);
                 PolicyRef::Dynamic(named, Arc::new(policy))
             }
-            Some(None) => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
+            None => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
         };
         effective.push(EffectiveLimit { policy, count: limit.counted(), caller, cost });
     }
-    Admission::decide(req, config, EffectiveLimits(effective))
+    Admission::decide(req, config, nearest_limiter::nearest(req), EffectiveLimits(effective))
+}
+
+/// The policy for one request. `None` if its `max` admits no request.
+fn policy_in_force(limit: &'static HandlerLimit, max: Option<u64>, rule: Option<&Rule>) -> Option<PolicyRef> {
+    let named = limit.named_policy();
+    let policy = match (max, rule) {
+        (None, None) => return Some(PolicyRef::Static(named)),
+        (None, Some(rule)) => Arc::clone(rule.policy()),
+        (Some(_), Some(rule)) if rule.sets_max() => Arc::clone(rule.policy()),
+        (Some(max), Some(rule)) => Arc::new(limit.policy_with_max_under(max, rule)?),
+        (Some(max), None) => Arc::new(limit.policy_with_max(max)?),
+    };
+    Some(PolicyRef::Dynamic(named, policy))
 }
 
 struct EffectiveLimits(SmallVec<[EffectiveLimit; 2]>);

@@ -4,12 +4,13 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder};
+use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder, PolicyError};
 
 use super::by::By;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
+use crate::overrides::Rule;
 use crate::quotas::NamedPolicy;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
@@ -156,20 +157,22 @@ impl HandlerLimit {
         &self.count
     }
 
-    /// The caller of a request. `None` if the limit does not apply, because there is no caller.
-    pub(crate) fn caller(
-        &self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Caller>, MissingCallerError> {
-        self.resolve(self.by.caller(req, config))
+    /// What `by` finds in a request.
+    #[inline]
+    pub(crate) fn find_caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        self.by.caller(req, config)
     }
 
-    /// [`caller`](Self::caller) for one that a closure has found.
-    pub(crate) fn resolve(&self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
-        match self.on_missing.resolve(caller) {
-            // A shadow limit rejects nothing.
-            Err(MissingCallerError) if self.is_shadow() => Ok(None),
+    /// The caller that counts for one that was found. `None` if the limit does not apply, because there is no caller. A
+    /// lenient limit, such as a shadow limit, rejects nothing.
+    #[inline]
+    pub(crate) fn resolve(
+        &self,
+        found: Caller,
+        is_lenient: bool,
+    ) -> Result<Option<Caller>, MissingCallerError> {
+        match self.on_missing.resolve(found) {
+            Err(MissingCallerError) if is_lenient => Ok(None),
             resolved => resolved,
         }
     }
@@ -179,7 +182,17 @@ impl HandlerLimit {
         if max == 0 {
             return None;
         }
-        let policy = self.template?.max(max).try_build();
+        self.logged(max, self.template?.max(max).try_build())
+    }
+
+    /// [`policy_with_max`](Self::policy_with_max) with the other numbers of overrides.
+    pub(crate) fn policy_with_max_under(&self, max: u64, rule: &Rule) -> Option<Policy> {
+        let policy = self.policy_with_max(max)?;
+        self.logged(max, rule.apply(&policy))
+    }
+
+    /// Logs, once, a policy that a `max` does not fit.
+    fn logged(&self, max: u64, policy: Result<Policy, PolicyError>) -> Option<Policy> {
         if let Err(error) = &policy {
             self.invalid_max.call_once(|| {
                 tracing::error!(

@@ -37,6 +37,8 @@ pub struct SourceText {
     pub has_dynamic_cost: bool,
     /// Whether `skip` is set.
     pub skips: bool,
+    /// Whether `plan` is set.
+    pub has_plan: bool,
 }
 
 inventory::collect!(Declaration);
@@ -156,11 +158,16 @@ impl DeclaredLimit {
         self.limit.rejects_missing() && (self.text.by.contains('|') || self.limit.may_lack_caller())
     }
 
+    /// Whether the limit has `plan`, so that overrides may have rows for plans.
+    pub const fn has_plan(&self) -> bool {
+        self.text.has_plan
+    }
+
     pub(super) const fn limit(&self) -> &'static HandlerLimit {
         self.limit
     }
 
-    const fn policy(&self) -> &'static Policy {
+    pub(crate) const fn policy(&self) -> &'static Policy {
         self.limit.policy()
     }
 }

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::{Check, GroupOutcome};
+use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter};
 use smallvec::SmallVec;
 
 use super::bounds::Answer;
@@ -17,6 +18,8 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
+use crate::overrides::{LimitRules, RequestOverrides, is_lenient};
+use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// A request that all limits of its handler admit.
@@ -65,8 +68,9 @@ impl Future for Admit {
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admit {
     let payload = payload.into_inner();
     let config = RateLimitConfig::nearest(&req);
-    let result = match StaticLimits::of(&req, config, limits) {
-        Ok(mut checks) => match try_decide(&req, config, &mut checks) {
+    let limiter = nearest_limiter::nearest(&req);
+    let result = match StaticLimits::of(&req, config, limiter, limits) {
+        Ok(mut checks) => match try_decide(&req, config, limiter, &mut checks) {
             Some(result) => result,
             None => return Admit::Pending(Box::pin(admit_by_server(req, payload, checks))),
         },
@@ -93,7 +97,69 @@ async fn admit_by_server(
 }
 
 /// The callers of limits without values that are computed for each request.
-struct StaticLimits(SmallVec<[(&'static HandlerLimit, Caller); 2]>);
+struct StaticLimits(SmallVec<[StaticLimit; 2]>);
+
+/// A limit that applies to a request.
+struct StaticLimit {
+    limit: &'static HandlerLimit,
+    caller: Caller,
+    /// The policy in force, if overrides have one.
+    policy: Option<Arc<Policy>>,
+}
+
+impl StaticLimit {
+    /// `None` if the limit does not apply to the request.
+    #[inline]
+    fn of(
+        limit: &'static HandlerLimit,
+        rules: Option<&LimitRules>,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Self>, MissingCallerError> {
+        match rules {
+            None => {
+                let caller = limit.resolve(limit.find_caller(req, config), limit.is_shadow())?;
+                Ok(caller.map(|caller| Self { limit, caller, policy: None }))
+            }
+            Some(rules) => Self::overridden(limit, rules, req, config),
+        }
+    }
+
+    #[cold]
+    fn overridden(
+        limit: &'static HandlerLimit,
+        rules: &LimitRules,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Self>, MissingCallerError> {
+        if rules.is_off_for_all() {
+            return Ok(None);
+        }
+        let is_lenient = is_lenient(Some(rules), limit.is_shadow());
+        let Some(caller) = limit.resolve(limit.find_caller(req, config), is_lenient)? else {
+            return Ok(None);
+        };
+        let rule = rules.row(None, caller.partition());
+        let policy = Some(Arc::clone(rule.policy()));
+        Ok((!rule.is_off()).then_some(Self { limit, caller, policy }))
+    }
+
+    fn check(&self) -> Option<Check<'_>> {
+        let partition = self.caller.partition()?;
+        Some(match &self.policy {
+            None => self.limit.check(partition),
+            Some(policy) => Check::new(policy, partition).with_cost(self.limit.fixed_cost()),
+        })
+    }
+
+    fn policy_ref(&self) -> PolicyRef {
+        let named = self.limit.named_policy();
+        match &self.policy {
+            None => PolicyRef::Static(named),
+            Some(policy) => PolicyRef::Dynamic(named, Arc::clone(policy)),
+        }
+    }
+}
 
 impl StaticLimits {
     /// The limits that apply to a request: none if it is not counted.
@@ -101,6 +167,7 @@ impl StaticLimits {
     fn of(
         req: &HttpRequest,
         config: &RateLimitConfig,
+        limiter: &RateLimiter,
         limits: &'static [HandlerLimit],
     ) -> Result<Self, MissingCallerError> {
         let mut callers = SmallVec::new();
@@ -108,10 +175,13 @@ impl StaticLimits {
             note_not_counted(req);
             return Ok(Self(callers));
         }
+        let overrides = RequestOverrides::of(req, limiter);
         for limit in limits {
-            let caller = if is_left_out(limit) { Ok(None) } else { limit.caller(req, config) };
-            match caller {
-                Ok(Some(caller)) => callers.push((limit, caller)),
+            let rules = overrides.limit(limit.policy());
+            let applied =
+                if is_left_out(limit) { Ok(None) } else { StaticLimit::of(limit, rules, req, config) };
+            match applied {
+                Ok(Some(applied)) => callers.push(applied),
                 Err(missing) if !is_in_shadow(req) => return Err(missing),
                 Ok(None) | Err(_) => note_skipped(req, PolicyRef::Static(limit.named_policy())),
             }
@@ -122,22 +192,22 @@ impl StaticLimits {
 
 impl RequestChecks for StaticLimits {
     fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
-        self.0.iter().filter_map(|(limit, caller)| Some(limit.check(caller.partition()?))).collect()
+        self.0.iter().filter_map(StaticLimit::check).collect()
     }
 
     fn policies(&self) -> impl Iterator<Item = PolicyRef> {
-        self.0.iter().map(|(limit, _)| PolicyRef::Static(limit.named_policy()))
+        self.0.iter().map(StaticLimit::policy_ref)
     }
 
     fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
-        if !self.0.iter().any(|(limit, _)| limit.counted().may_refund()) {
+        if !self.0.iter().any(|applied| applied.limit.counted().may_refund()) {
             return None;
         }
-        let limits = self.0.drain(..).map(|(limit, caller)| EffectiveLimit {
-            policy: PolicyRef::Static(limit.named_policy()),
-            count: limit.counted(),
-            caller,
-            cost: limit.fixed_cost(),
+        let limits = self.0.drain(..).map(|applied| EffectiveLimit {
+            policy: applied.policy_ref(),
+            count: applied.limit.counted(),
+            cost: applied.limit.fixed_cost(),
+            caller: applied.caller,
         });
         Charge::new(limits.collect(), outcome)
     }

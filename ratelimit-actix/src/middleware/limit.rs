@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
-use ratelimit_core::{Mode, Policy};
+use ratelimit_core::Policy;
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
@@ -111,11 +111,12 @@ impl Limit {
         self.cost
     }
 
-    /// The caller of a request. `None` if the limit does not apply.
+    /// The caller of a request. `None` if the limit does not apply. A lenient limit, such as a shadow limit, rejects nothing.
     pub(super) fn caller(
         &self,
         req: &HttpRequest,
         config: &RateLimitConfig,
+        is_lenient: bool,
     ) -> Result<Option<Caller>, MissingCallerError> {
         if self.skip.as_ref().is_some_and(|skip| skip(req)) {
             return Ok(None);
@@ -126,8 +127,7 @@ impl Limit {
             By::Function(caller) => caller(req),
         };
         match self.on_missing.resolve(caller) {
-            // A shadow limit rejects nothing.
-            Err(MissingCallerError) if self.policy.mode() == Mode::Shadow => Ok(None),
+            Err(MissingCallerError) if is_lenient => Ok(None),
             resolved => resolved,
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         let limit = Limit::new(&TWO).by(|_| None::<u8>).skip(|req| req.path() == "/free");
         let caller = |path: &str| {
             let req = TestRequest::with_uri(path).to_http_request();
-            limit.caller(&req, &RateLimitConfig::default()).map(|caller| caller.is_some())
+            limit.caller(&req, &RateLimitConfig::default(), false).map(|caller| caller.is_some())
         };
         assert!(matches!(caller("/free"), Ok(false)));
         assert!(matches!(caller("/paid"), Err(MissingCallerError)));

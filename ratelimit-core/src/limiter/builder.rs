@@ -21,6 +21,8 @@ pub struct RateLimiterBuilder {
     shadow: bool,
     #[cfg(feature = "metrics")]
     near_limit_ratio: f64,
+    #[cfg(feature = "overrides")]
+    pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
 impl RateLimiterBuilder {
@@ -82,8 +84,15 @@ impl RateLimiterBuilder {
             #[cfg(feature = "metrics")]
             self.near_limit_ratio,
         );
-        let Self { store, shadow, .. } = self;
-        RateLimiter { inner: Arc::new(Inner { store, fallback, report, shadow }), deadline: Duration::MAX }
+        let inner = Inner {
+            store: self.store,
+            fallback,
+            report,
+            shadow: self.shadow,
+            #[cfg(feature = "overrides")]
+            overrides: self.overrides,
+        };
+        RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }
 }
 
@@ -130,6 +139,8 @@ impl RateLimiter {
             shadow: false,
             #[cfg(feature = "metrics")]
             near_limit_ratio: 0.1,
+            #[cfg(feature = "overrides")]
+            overrides: Arc::default(),
         }
     }
 

@@ -44,6 +44,39 @@ impl Policy {
     }
 }
 
+#[cfg(feature = "overrides")]
+impl Policy {
+    /// A builder with the numbers of this policy, without its key and name. A burst that equals `max` is left out, so that it
+    /// follows another `max`.
+    pub(crate) fn to_builder(&self) -> PolicyBuilder {
+        let lease = match (self.lease(), self.lease_us) {
+            (Some(lease), _) => Lease::Of(lease),
+            (None, Self::NO_LEASE) => Lease::Off,
+            (None, _) => Lease::Unset,
+        };
+        PolicyBuilder {
+            algorithm: self.algorithm,
+            max: self.max,
+            window: self.window(),
+            sub_windows: self.algorithm.has_sub_windows().then_some(self.sub_windows),
+            burst: (self.burst != self.max).then_some(self.burst),
+            on_error: self.on_error,
+            block: self.block(),
+            mode: self.mode,
+            lease,
+            ..Self::builder("key")
+        }
+    }
+
+    /// This policy under the key and the name of `other`.
+    pub(crate) fn with_names_of(self, other: &Self) -> Self {
+        let Self { algorithm, max, window_us, sub_windows, burst, .. } = self;
+        let (key, name) = (other.key.clone(), other.name.clone());
+        let state_id = state_id(&key, algorithm, max, window_us, sub_windows, burst);
+        Self { key, name, state_id, ..self }
+    }
+}
+
 /// Builds a [`Policy`]; by default 100 units per 60 s, counted by a sliding window counter over two windows.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until `build` or `try_build`"]
@@ -136,6 +169,13 @@ impl PolicyBuilder {
     /// outlives the block. At most [`MAX_WINDOW`], in whole microseconds. See [`Policy::block`] for the details.
     pub const fn block(mut self, block: Duration) -> Self {
         self.block = Some(block);
+        self
+    }
+
+    /// Takes a block away again.
+    #[cfg(feature = "overrides")]
+    pub(crate) const fn without_block(mut self) -> Self {
+        self.block = None;
         self
     }
 

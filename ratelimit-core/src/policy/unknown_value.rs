@@ -15,7 +15,7 @@ pub struct UnknownValueError {
 }
 
 impl UnknownValueError {
-    pub(super) fn new(setting: &'static str, found: &str, expected: Vec<&'static str>) -> Self {
+    pub(crate) fn new(setting: &'static str, found: &str, expected: Vec<&'static str>) -> Self {
         let meant = nearest(found, expected.iter().copied());
         Self { setting, found: found.to_owned(), expected, meant }
     }

@@ -20,8 +20,15 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         let count = count_text(&limit.count);
         let chooses_cost = limit.dynamic_cost().is_some();
         let skips = limit.skip.is_some();
+        let has_plan = limit.plan.is_some();
         quote_spanned! {span=>
-            #private::SourceText { by: #by, count: #count, has_dynamic_cost: #chooses_cost, skips: #skips }
+            #private::SourceText {
+                by: #by,
+                count: #count,
+                has_dynamic_cost: #chooses_cost,
+                skips: #skips,
+                has_plan: #has_plan,
+            }
         }
     });
     let name = handler.path();

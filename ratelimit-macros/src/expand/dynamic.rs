@@ -7,6 +7,7 @@ use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
+use crate::parse::plan::Plan;
 use crate::parse::request_fn::RequestFn;
 use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
@@ -50,6 +51,9 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) ->
     }
     if !limit.by.is_immediate() {
         values.push(assignment(position, "by", limit.by.can_fail(), &caller(facade, &limit.by, failed)));
+    }
+    if let Some(plan) = &limit.plan {
+        values.push(assignment(position, "plan", plan.can_fail(), &self::plan(facade, plan, failed)));
     }
     for (setter, function) in [("max", limit.dynamic_max()), ("cost", limit.dynamic_cost())] {
         if let Some(function) = function {
@@ -115,6 +119,25 @@ fn value(
                     #failed
                 }
             }
+        }
+    }
+}
+
+/// The name of a plan.
+fn plan(facade: Facade<'_>, plan: &Plan, failed: impl Fn(Span) -> TokenStream) -> TokenStream {
+    match plan {
+        Plan::Closure(closure) => {
+            let span = located_at_start(&closure.body);
+            let private = facade.private(span);
+            let function = closure_fn::plan_function(facade, closure);
+            let value = closure_fn::call(facade, closure, function, &failed(span));
+            quote_spanned!(span=> #private::IntoPlan::into_plan(#value))
+        }
+        // Spanned at the user's path: an unsuitable function is reported there.
+        Plan::Function(path) => {
+            let span = located_at_start(path);
+            let private = facade.private(span);
+            quote_spanned!(span=> #private::IntoPlan::into_plan(#path(__rate_limit_group.request())))
         }
     }
 }

@@ -15,9 +15,10 @@ use crate::parse::keywords::{ARGUMENTS, resolve_alias, unknown_message, unnamed_
 use crate::parse::lease::{self, Lease};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
+use crate::parse::plan::Plan;
 use crate::parse::request_fn::RequestFn;
 use crate::parse::window::{self, Window};
-use crate::parse::{facade, inner, policy, skip};
+use crate::parse::{facade, inner, plan, policy, skip};
 
 /// The given arguments. Mistakes in them have been recorded.
 #[derive(Default)]
@@ -38,6 +39,7 @@ pub(crate) struct Args {
     pub(crate) count: Option<Argument<Count>>,
     pub(crate) lease: Option<Argument<Lease>>,
     pub(crate) skip: Option<Argument<RequestFn>>,
+    pub(crate) plan: Option<Argument<Plan>>,
     pub(crate) policy: Option<Argument<ExprPath>>,
     pub(crate) inner: Option<Argument<Ident>>,
     pub(crate) facade: Option<Argument<ExprPath>>,
@@ -143,6 +145,7 @@ impl Args {
             "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
             "lease" => set(&mut self.lease, keyword, diagnostics, |d| lease::read(example, value?, d)),
             "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
+            "plan" => set(&mut self.plan, keyword, diagnostics, |d| plan::read(value?, d)),
             "policy" => set(&mut self.policy, keyword, diagnostics, |d| policy::read(value?, d)),
             "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),
             _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),

@@ -7,7 +7,7 @@ use syn::{Expr, Lit};
 use crate::suggest::{list, nearest};
 
 /// All arguments: name and example.
-pub(crate) const ARGUMENTS: [(&str, &str); 19] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 20] = [
     ("max", "max = 10"),
     ("window", "window = \"60s\""),
     ("key", "key = \"user-api\""),
@@ -24,13 +24,14 @@ pub(crate) const ARGUMENTS: [(&str, &str); 19] = [
     ("count", "count = \"failures\""),
     ("lease", "lease = \"100ms\""),
     ("skip", "skip = with(is_internal)"),
+    ("plan", "plan = plan_of"),
     ("policy", "policy = SEARCH"),
     ("inner", "inner = user_body"),
     ("crate", "crate = ::ratelimit_actix"),
 ];
 
 /// Names of the same arguments in other rate limiters, in lower case and without underscores.
-const ALIASES: [(&str, &[&str]); 16] = [
+const ALIASES: [(&str, &[&str]); 17] = [
     ("max", &["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"]),
     (
         "window",
@@ -50,6 +51,7 @@ const ALIASES: [(&str, &[&str]); 16] = [
         &["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
     ),
     ("mode", &["shadow", "shadowmode", "dryrun", "reportonly", "logonly"]),
+    ("plan", &["plans", "tier", "tiers", "subscription"]),
     ("policy", &["rule", "quota", "sharedlimit", "limiter", "ratelimiter"]),
     ("inner", &["direct", "original", "bodyname"]),
     ("lease", &["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"]),

@@ -6,7 +6,7 @@ use super::check;
 use crate::parse::algorithm;
 
 const ARGUMENTS: &str = "\nexpected one of: `max`, `window`, `key`, `name`, `by`, `on_missing`, `on_error`, `algorithm`, \
-                         `sub_windows`, `burst`, `cost`, `block`, `mode`, `count`, `lease`, `skip`, `policy`, `inner`, `crate`";
+                         `sub_windows`, `burst`, `cost`, `block`, `mode`, `count`, `lease`, `skip`, `plan`, `policy`, `inner`, `crate`";
 /// The end of each message about an unknown algorithm.
 static ALGORITHMS: LazyLock<String> = LazyLock::new(|| {
     let names = algorithm::ALGORITHMS.iter().map(|row| format!("{:?}", row.name));

@@ -234,6 +234,7 @@ fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
             Err(_) => None,
         });
     }
+    code.extend(args.plan.as_ref().and_then(|plan| Some(plan.value.as_ref().ok()?.code())));
     code.extend(args.skip.as_ref().and_then(|skip| Some(skip.value.as_ref().ok()?.code())));
     if let Some(Ok(Count::Closure(when) | Count::Function(when))) =
         args.count.as_ref().map(|count| &count.value)

@@ -13,6 +13,7 @@ use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::lease::Lease;
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
+use crate::parse::plan::Plan;
 use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
@@ -36,6 +37,7 @@ pub(crate) struct LimitSpec {
     pub(crate) cost: Option<Units>,
     pub(crate) count: Count,
     pub(crate) skip: Option<RequestFn>,
+    pub(crate) plan: Option<Plan>,
 }
 
 /// The place where the policy of a limit is written.
@@ -198,6 +200,7 @@ fn limit(
         cost: value_of(args.cost)?,
         count: value_of(args.count)?.unwrap_or(Count::All),
         skip: value_of(args.skip)?,
+        plan: value_of(args.plan)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The run that the picture of a lease shows: `UPDATE_DOCS=1 cargo test -p ratelimit-core --lib picture` writes `picture.csv` anew,
 //! from which `cargo run -p guide` draws.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,14 +25,16 @@ fn csv(report: &Report) -> String {
         let [before, now] = pair else { unreachable!("windows of two") };
         let local = now.local - before.local;
         let admitted = now.admitted - before.admitted;
-        lines += &format!(
-            "{},{local},{},{},{},{}\n",
+        writeln!(
+            lines,
+            "{},{local},{},{},{},{}",
             before.time / 1_000,
             admitted - local,
             now.denied - before.denied,
             now.calls - before.calls,
             now.held
-        );
+        )
+        .unwrap();
     }
     lines
 }

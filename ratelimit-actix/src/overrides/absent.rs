@@ -1,0 +1,71 @@
+//! The same names without the feature `overrides`: no request has overrides, and the compiler knows it.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use ratelimit_core::{Policy, PolicyError, RateLimiter};
+
+/// Does not exist.
+pub(crate) enum LimitRules {}
+
+/// Does not exist.
+pub(crate) enum Rule {}
+
+pub(crate) struct RequestOverrides;
+
+pub(crate) const fn keep_versions() {}
+
+#[allow(clippy::unused_self, reason = "as with the feature")]
+impl RequestOverrides {
+    pub(crate) const fn of(_: &HttpRequest, _: &RateLimiter) -> Self {
+        Self
+    }
+
+    pub(crate) const fn held(_: &HttpRequest, _: &RateLimiter) -> Self {
+        Self
+    }
+
+    pub(crate) const fn kept(_: &HttpRequest, _: &RateLimiter) -> Self {
+        Self
+    }
+
+    pub(crate) const fn limit(&self, _: &Policy) -> Option<&LimitRules> {
+        None
+    }
+}
+
+impl LimitRules {
+    pub(crate) const fn limit(&self) -> &Rule {
+        match *self {}
+    }
+
+    pub(crate) const fn row(&self, _: Option<&str>, _: Option<&[u8]>) -> &Rule {
+        match *self {}
+    }
+
+    pub(crate) const fn is_off_for_all(&self) -> bool {
+        match *self {}
+    }
+}
+
+impl Rule {
+    pub(crate) const fn policy(&self) -> &Arc<Policy> {
+        match *self {}
+    }
+
+    pub(crate) const fn is_off(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn is_shadow(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn sets_max(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn apply(&self, _: &Policy) -> Result<Policy, PolicyError> {
+        match *self {}
+    }
+}

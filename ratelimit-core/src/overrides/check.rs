@@ -1,0 +1,151 @@
+//! Checks overrides as a whole against the limits of the program.
+
+use std::collections::{BTreeMap, HashMap};
+
+use smallvec::SmallVec;
+
+use super::error::Problem;
+use super::known::{KnownLimit, partitions};
+use super::row::Override;
+use super::rules::{LimitRules, Rule, Rules};
+use super::set::{LimitOverride, Overrides};
+use crate::policy::suggest::nearest;
+use crate::policy::{Mode, Policy};
+
+/// The table for requests, or all mistakes.
+pub(super) fn check(overrides: &Overrides, known: &[KnownLimit], owner: u64) -> Result<Rules, Vec<Problem>> {
+    let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
+    for limit in known {
+        by_name.entry(limit.policy.name()).or_default().push(limit);
+    }
+    let mut checker = Checker { problems: Vec::new(), rules: Rules::new(owner) };
+    for (name, given) in &overrides.limits {
+        match by_name.get(name.as_str()) {
+            Some(limits) => checker.limit(name, given, limits),
+            None => checker.problem(&given.row, unknown(name, by_name.keys().copied())),
+        }
+    }
+    if checker.problems.is_empty() {
+        checker.shadows(overrides, known);
+    }
+    if checker.problems.is_empty() { Ok(checker.rules) } else { Err(checker.problems) }
+}
+
+/// A name that no limit has.
+fn unknown<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    // The name of a handler without its module is the likely mistake.
+    let end = |known: &&str| known.rsplit("::").next() == Some(name);
+    let meant = known.clone().find(end).or_else(|| nearest(name, known.clone()));
+    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let expected = match known.count() {
+        0 => "this program has no limits",
+        _ => "expected the name of an attribute's limit or of a policy that the builder was given",
+    };
+    format!("unknown limit `{name}`, {expected}{hint}")
+}
+
+struct Checker {
+    problems: Vec<Problem>,
+    rules: Rules,
+}
+
+impl Checker {
+    fn problem(&mut self, row: &Override, text: impl Into<String>) {
+        self.problems.push(Problem::new(row.line, text));
+    }
+
+    /// Checks the overrides of one name against each limit of that name.
+    fn limit(&mut self, name: &str, given: &LimitOverride, limits: &[&KnownLimit]) {
+        if !given.plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
+            let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
+            self.problem(given.plans.values().next().unwrap_or(&given.row), text);
+        }
+        for (text, row) in &given.callers {
+            if text.chars().any(char::is_control) {
+                let text = format!("the name of a caller of limit `{name}` must not have control characters");
+                self.problem(row, text);
+                return;
+            }
+        }
+        for limit in limits {
+            let of = format!("limit `{name}`");
+            let mut rules = match LimitRules::new(&limit.policy, given.row) {
+                Ok(rules) => rules,
+                Err(error) => {
+                    self.problem(&given.row, format!("{of}: {error}"));
+                    continue;
+                }
+            };
+            self.fits(limit, rules.limit(), &given.row, &of);
+            for (plan, row) in &given.plans {
+                let of = format!("plan `{plan}` of limit `{name}`");
+                match rules.add_plan(plan, *row) {
+                    Ok(rule) => self.fits(limit, rule, row, &of),
+                    Err(error) => self.problem(row, format!("{of}: {error}")),
+                }
+            }
+            for (caller, row) in &given.callers {
+                let of = format!("a caller of limit `{name}`");
+                let mut keys = partitions(caller);
+                if limit.encodes_callers {
+                    keys.remove(0);
+                }
+                match rules.add_caller(caller, keys, *row) {
+                    Ok(rule) => self.fits(limit, rule, row, &of),
+                    Err(error) => self.problem(row, format!("{of}: {error}")),
+                }
+            }
+            self.rules.insert(rules);
+        }
+    }
+
+    /// Checks that a request can pass under a row.
+    fn fits(&mut self, limit: &KnownLimit, rule: &Rule, row: &Override, of: &str) {
+        let knows_max = !limit.computes_max || rule.sets_max();
+        let capacity = rule.policy().capacity();
+        if let Some(cost) = limit.cost
+            && knows_max
+            && !rule.is_off()
+            && cost > capacity
+        {
+            let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
+            self.problem(
+                row,
+                format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
+            );
+        }
+    }
+
+    /// Checks that no limit becomes a shadow limit with the count of an enforced one, or the other way round.
+    fn shadows(&mut self, overrides: &Overrides, known: &[KnownLimit]) {
+        // For each count the names of two limits that are enforced, and of two that are not.
+        let mut counts: HashMap<u64, [SmallVec<[&str; 2]>; 2]> = HashMap::new();
+        for limit in known {
+            let name = limit.policy.name();
+            let mut note = |policy: &Policy| {
+                let is_shadow = usize::from(policy.mode() == Mode::Shadow);
+                let names = &mut counts.entry(policy.state_id()).or_default()[is_shadow];
+                if names.len() < 2 && !names.contains(&name) {
+                    names.push(name);
+                }
+            };
+            match self.rules.limit(&limit.policy) {
+                Some(rules) => {
+                    rules.rules().filter(|rule| !rule.is_off()).for_each(|rule| note(rule.policy()));
+                }
+                None => note(&limit.policy),
+            }
+        }
+        for [enforced, shadow] in counts.into_values() {
+            let mut pairs = enforced.iter().flat_map(|one| shadow.iter().map(move |other| (*one, *other)));
+            if let Some((enforced, shadow)) = pairs.find(|(enforced, shadow)| enforced != shadow)
+                && let Some(given) = overrides.limits.get(shadow).or_else(|| overrides.limits.get(enforced))
+            {
+                let text = format!(
+                    "limits `{shadow}` and `{enforced}` share a count, so one cannot be a shadow limit while the other is enforced"
+                );
+                self.problem(&given.row, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The overrides of a limiter that are in force: read by every request without a lock, replaced as a whole.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
+
+use super::check::check;
+use super::error::OverridesError;
+use super::known::{KnownLimit, known_limits};
+use super::rules::{LimitRules, Rules};
+use super::set::Overrides;
+use crate::policy::Policy;
+
+/// The overrides in force of one limiter.
+#[derive(Debug)]
+pub(crate) struct Current {
+    /// Whether there have been overrides: all that a request reads if there have not. Stays set, so that a request can tell
+    /// that the newest ones are none.
+    is_set: AtomicBool,
+    rules: ArcSwapOption<Rules>,
+    /// Tells limiters apart.
+    id: u64,
+    changes: Mutex<Changes>,
+    /// Why the newest contents of the file are not in force.
+    rejected: Mutex<Option<Arc<OverridesError>>>,
+}
+
+/// What only changes of the overrides need. Locked during a change, so that of two at once the later one wins.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Policies that were given to the builder.
+    policies: Vec<KnownLimit>,
+    /// The watch whose changes count. Another one is over.
+    watch: u64,
+}
+
+/// The overrides in force, while a request looks its limits up.
+#[derive(Debug)]
+pub struct OverridesGuard(Guard<Option<Arc<Rules>>>);
+
+impl OverridesGuard {
+    /// The overrides of a policy of the program.
+    #[inline]
+    pub fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+        self.0.as_ref()?.limit(policy)
+    }
+}
+
+/// The overrides of one version, for one request.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Arc<Rules>);
+
+impl Default for Current {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            is_set: AtomicBool::new(false),
+            rules: ArcSwapOption::empty(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            changes: Mutex::default(),
+            rejected: Mutex::default(),
+        }
+    }
+}
+
+impl Current {
+    /// Adds policies that overrides may name.
+    pub(crate) fn add_policies(&self, policies: impl IntoIterator<Item: Borrow<Policy>>) {
+        self.changes.lock().policies.extend(policies.into_iter().map(KnownLimit::of_policy));
+    }
+
+    /// Checks overrides, and puts them in force as a whole. Returns the number of the watch of their file; it is the only one.
+    pub(crate) fn replace(&self, overrides: &Overrides) -> Result<u64, OverridesError> {
+        let mut changes = self.changes.lock();
+        self.put_in_force(overrides, &changes)?;
+        changes.watch += 1;
+        Ok(changes.watch)
+    }
+
+    /// [`replace`](Self::replace) by a watch. `None`, and nothing changes, if that is over. Returns the number of limits and rows.
+    pub(super) fn replace_by(
+        &self,
+        watch: u64,
+        overrides: &Overrides,
+    ) -> Option<Result<(usize, usize), OverridesError>> {
+        let changes = self.changes.lock();
+        (changes.watch == watch).then(|| self.put_in_force(overrides, &changes))
+    }
+
+    fn put_in_force(
+        &self,
+        overrides: &Overrides,
+        changes: &Changes,
+    ) -> Result<(usize, usize), OverridesError> {
+        let known = known_limits(&changes.policies);
+        let rules = check(overrides, &known, self.id)
+            .map_err(|problems| OverridesError::new(&overrides.source_name(), problems))?;
+        let size = rules.size();
+        self.rules.store(Some(Arc::new(rules)));
+        self.is_set.store(true, Ordering::Release);
+        *self.rejected.lock() = None;
+        Ok(size)
+    }
+
+    /// Whether this watch is over.
+    pub(super) fn is_over(&self, watch: u64) -> bool {
+        self.changes.lock().watch != watch
+    }
+
+    /// Notes that new contents are not in force.
+    pub(super) fn reject(&self, error: Arc<OverridesError>) {
+        *self.rejected.lock() = Some(error);
+    }
+
+    pub(crate) fn rejected(&self) -> Option<Arc<OverridesError>> {
+        self.rejected.lock().clone()
+    }
+
+    /// Whether a limit has overrides.
+    pub(super) fn has_rules(&self) -> bool {
+        self.rules.load().as_ref().is_some_and(|rules| !rules.is_empty())
+    }
+
+    /// Whether there have been overrides. One relaxed load.
+    #[inline]
+    fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// The overrides in force, without touching a reference count. Not to be kept while a request waits.
+    #[inline]
+    pub(crate) fn guard(&self) -> Option<OverridesGuard> {
+        if self.is_set() { Some(OverridesGuard(self.rules.load())) } else { None }
+    }
+
+    /// The overrides in force, for as long as the request needs them.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        if self.is_set() { self.rules.load_full().map(Snapshot) } else { None }
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Snapshot {
+    /// The overrides of a policy of the program.
+    #[inline]
+    pub fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+        self.0.limit(policy)
+    }
+
+    /// The limiter whose overrides these are.
+    pub(crate) fn owner(&self) -> u64 {
+        self.0.owner
+    }
+}

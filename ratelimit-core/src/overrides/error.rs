@@ -1,0 +1,82 @@
+//! Errors of overrides: all mistakes of one source at once.
+
+use std::fmt;
+
+/// Largest number of problems that the text of an error lists.
+const LISTED: usize = 8;
+
+/// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
+///
+/// The text is one line without the names of callers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{source_name} cannot be used: {}", Listed(.problems))]
+pub struct OverridesError {
+    source_name: String,
+    problems: Vec<Problem>,
+}
+
+/// One mistake in overrides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub(super) line: Option<usize>,
+    pub(super) text: String,
+}
+
+impl Problem {
+    pub(super) fn new(line: Option<usize>, text: impl Into<String>) -> Self {
+        Self { line, text: text.into() }
+    }
+
+    /// The line in the file or text, from 1 on. `None` if the problem has no line.
+    pub const fn line(&self) -> Option<usize> {
+        self.line
+    }
+
+    /// What is wrong, and what was expected.
+    pub fn message(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl OverridesError {
+    /// Mistakes in the order of their lines.
+    pub(super) fn new(source_name: &str, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| problem.line);
+        problems.dedup();
+        Self { source_name: source_name.to_owned(), problems }
+    }
+
+    pub(super) fn one(source_name: &str, text: impl Into<String>) -> Self {
+        Self::new(source_name, vec![Problem::new(None, text)])
+    }
+
+    /// All mistakes, in the order of their lines.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// The first problems, on one line.
+struct Listed<'a>(&'a [Problem]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, problem) in self.0.iter().take(LISTED).enumerate() {
+            let separator = if position == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        match self.0.len().saturating_sub(LISTED) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}

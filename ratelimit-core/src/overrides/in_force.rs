@@ -1,0 +1,133 @@
+//! What is in force for a limit, and where each number comes from.
+
+use std::sync::Arc;
+
+use super::row::Override;
+use crate::policy::Policy;
+
+/// Where numbers come from; of two that apply, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The program: an attribute or a policy.
+    Program,
+    /// The overrides of the limit, for all callers: `[limit.NAME]`.
+    Limit,
+    /// The row of a plan: `[limit.NAME.plans]`.
+    Plan,
+    /// The row of a caller: `[limit.NAME.callers]`.
+    Caller,
+}
+
+/// A number that overrides can replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Field {
+    /// Units per window.
+    Max,
+    /// Length of the window.
+    Window,
+    /// Units that a full token bucket holds.
+    Burst,
+    /// Time for which the first denial blocks a caller.
+    Block,
+    /// Whether the limit denies, only reports, or is off.
+    Mode,
+    /// What the limit does during an outage of the store.
+    OnError,
+}
+
+impl Field {
+    /// All fields, in the order of the documentation.
+    pub const ALL: &'static [Self] =
+        &[Self::Max, Self::Window, Self::Burst, Self::Block, Self::Mode, Self::OnError];
+
+    /// Name of the field, as files spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::Window => "window",
+            Self::Burst => "burst",
+            Self::Block => "block",
+            Self::Mode => "mode",
+            Self::OnError => "on_error",
+        }
+    }
+
+    /// The field of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|field| field.as_str() == name).copied()
+    }
+
+    /// Whether a row sets it.
+    pub(super) fn is_in(self, row: &Override) -> bool {
+        match self {
+            Self::Max => row.max.is_some(),
+            Self::Window => row.window.is_some(),
+            Self::Burst => row.burst.is_some(),
+            Self::Block => row.block.is_some(),
+            Self::Mode => row.mode.is_some(),
+            Self::OnError => row.on_error.is_some(),
+        }
+    }
+}
+
+/// The numbers that are in force for a limit, and where they come from.
+///
+/// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request is checked,
+/// settled and refunded under the same numbers.
+#[derive(Clone, Debug)]
+pub struct InForce<'p> {
+    pub(super) numbers: Numbers<'p>,
+    pub(super) is_off: bool,
+    /// The row that applies.
+    pub(super) origin: Origin,
+    /// That row, and the overrides of the limit.
+    pub(super) rows: [Override; 2],
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Numbers<'p> {
+    Program(&'p Policy),
+    Overridden(Arc<Policy>),
+}
+
+impl<'p> InForce<'p> {
+    /// Without overrides.
+    pub(crate) const fn program(policy: &'p Policy) -> Self {
+        let rows = [Override::new(); 2];
+        Self { numbers: Numbers::Program(policy), is_off: false, origin: Origin::Program, rows }
+    }
+
+    /// The policy to check by: that of the program with the numbers in force.
+    ///
+    /// Its `max` means nothing for an attribute that computes `max` for each request, unless
+    /// [the origin](Self::origin_of) of [`Field::Max`] is an override.
+    pub fn policy(&self) -> &Policy {
+        match &self.numbers {
+            Numbers::Program(policy) => policy,
+            Numbers::Overridden(policy) => policy,
+        }
+    }
+
+    /// Whether the limit is off. The caller then checks nothing.
+    pub const fn is_off(&self) -> bool {
+        self.is_off
+    }
+
+    /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set
+    /// from the program.
+    pub const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Where this number comes from.
+    pub fn origin_of(&self, field: Field) -> Origin {
+        let [row, limit] = &self.rows;
+        match (field.is_in(row), field.is_in(limit)) {
+            (true, _) => self.origin,
+            (false, true) => Origin::Limit,
+            (false, false) => Origin::Program,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! One row of overrides: the numbers that replace those of a policy.
+
+use std::time::Duration;
+
+use crate::policy::{Mode, OnError, Policy, PolicyError};
+
+/// Numbers that replace those of a limit, for all its callers, those of one plan, or one caller. What is not set stays as it is.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::overrides::{LimitOverride, Override, Overrides};
+///
+/// let shop = LimitOverride::from(Override::new().max(20)).caller("acct-42", Override::new().max(500));
+/// let overrides = Overrides::new().limit("shop", shop);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use = "a row does nothing until it is part of overrides"]
+pub struct Override {
+    pub(super) max: Option<u64>,
+    pub(super) window: Option<Duration>,
+    pub(super) burst: Option<u64>,
+    #[allow(clippy::option_option, reason = "not mentioned, none, or a length")]
+    pub(super) block: Option<Option<Duration>>,
+    pub(super) mode: Option<Switch>,
+    pub(super) on_error: Option<OnError>,
+    /// The line of the file.
+    pub(super) line: Option<usize>,
+}
+
+/// A [`Mode`], or no limit at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    Mode(Mode),
+    Off,
+}
+
+impl Override {
+    /// A row that replaces nothing.
+    pub const fn new() -> Self {
+        Self { max: None, window: None, burst: None, block: None, mode: None, on_error: None, line: None }
+    }
+
+    /// Units per window; see [`PolicyBuilder::max`](crate::PolicyBuilder::max). The counts stay, except those of a token bucket.
+    ///
+    /// A burst that equals the `max` of the program follows it.
+    pub const fn max(mut self, max: u64) -> Self {
+        self.max = Some(max);
+        self
+    }
+
+    /// Length of the window; see [`PolicyBuilder::window`](crate::PolicyBuilder::window). Every caller starts a new count.
+    pub const fn window(mut self, window: Duration) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// Units that a full token bucket holds; see [`PolicyBuilder::burst`](crate::PolicyBuilder::burst).
+    pub const fn burst(mut self, burst: u64) -> Self {
+        self.burst = Some(burst);
+        self
+    }
+
+    /// Time for which the first denial blocks a caller; see [`PolicyBuilder::block`](crate::PolicyBuilder::block). `None` takes
+    /// the block of the program away.
+    pub const fn block(mut self, block: Option<Duration>) -> Self {
+        self.block = Some(block);
+        self
+    }
+
+    /// Whether the limit denies requests, or only reports what it would deny.
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(Switch::Mode(mode));
+        self
+    }
+
+    /// Turns the limit off: requests are neither checked nor counted.
+    pub const fn off(mut self) -> Self {
+        self.mode = Some(Switch::Off);
+        self
+    }
+
+    /// What the limit does during an outage of the store.
+    pub const fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = Some(on_error);
+        self
+    }
+
+    /// This row, with what it does not set from `below`.
+    pub(super) fn over(self, below: &Self) -> Self {
+        Self {
+            max: self.max.or(below.max),
+            window: self.window.or(below.window),
+            burst: self.burst.or(below.burst),
+            block: self.block.or(below.block),
+            mode: self.mode.or(below.mode),
+            on_error: self.on_error.or(below.on_error),
+            line: self.line,
+        }
+    }
+
+    /// The policy with these numbers.
+    pub(super) fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
+        let mut builder = policy.to_builder();
+        if let Some(max) = self.max {
+            builder = builder.max(max);
+        }
+        if let Some(window) = self.window {
+            builder = builder.window(window);
+        }
+        if let Some(burst) = self.burst {
+            builder = builder.burst(burst);
+        }
+        builder = match self.block {
+            Some(Some(block)) => builder.block(block),
+            Some(None) => builder.without_block(),
+            None => builder,
+        };
+        if let Some(Switch::Mode(mode)) = self.mode {
+            builder = builder.mode(mode);
+        }
+        if let Some(on_error) = self.on_error {
+            builder = builder.on_error(on_error);
+        }
+        Ok(builder.try_build()?.with_names_of(policy))
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.mode == Some(Switch::Off)
+    }
+}

@@ -1,0 +1,198 @@
+//! Checked overrides, as requests look them up: one table for each version.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::in_force::{InForce, Numbers, Origin};
+use super::row::Override;
+use crate::policy::{Mode, Policy, PolicyError};
+
+/// All overrides of one version.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    /// By the fingerprint of the program's policy, which that knows without hashing.
+    limits: HashTable<LimitRules>,
+    /// The limiter whose overrides these are.
+    pub(super) owner: u64,
+}
+
+/// The overrides of one policy of the program.
+#[derive(Debug)]
+pub struct LimitRules {
+    base: Policy,
+    limit: Rule,
+    plans: HashMap<Box<str>, Rule>,
+    /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
+    callers: HashMap<Vec<u8>, usize>,
+    /// The texts of the callers' rows.
+    caller_rows: Vec<(Box<str>, Rule)>,
+}
+
+/// One row, with the policy that it makes of that of the program.
+#[derive(Debug)]
+pub struct Rule {
+    policy: Arc<Policy>,
+    origin: Origin,
+    /// The row, and the overrides of the limit.
+    rows: [Override; 2],
+    /// Both together.
+    merged: Override,
+}
+
+impl Rule {
+    /// The policy of the row. Its `max` means nothing if it is computed for each request and
+    /// [`sets_max`](Self::sets_max) is false.
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Whether the limit is off.
+    pub fn is_off(&self) -> bool {
+        self.merged.is_off()
+    }
+
+    /// Whether the limit only reports what it would deny.
+    pub fn is_shadow(&self) -> bool {
+        self.policy.mode() == Mode::Shadow
+    }
+
+    /// Whether overrides set `max`.
+    pub fn sets_max(&self) -> bool {
+        self.merged.max.is_some()
+    }
+
+    /// The row over another policy of the same limit: one whose `max` was computed for a request.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers do not fit together.
+    pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
+        self.merged.apply(policy)
+    }
+
+    fn new(base: &Policy, origin: Origin, row: Override, limit: Override) -> Result<Self, PolicyError> {
+        let merged = row.over(&limit);
+        let policy = Arc::new(merged.apply(base)?);
+        Ok(Self { policy, origin, rows: [row, limit], merged })
+    }
+
+    fn in_force<'p>(&self) -> InForce<'p> {
+        InForce {
+            numbers: Numbers::Overridden(Arc::clone(&self.policy)),
+            is_off: self.is_off(),
+            origin: self.origin,
+            rows: self.rows,
+        }
+    }
+}
+
+impl LimitRules {
+    /// The overrides of a policy without those of plans and callers.
+    pub(super) fn new(base: &Policy, row: Override) -> Result<Self, PolicyError> {
+        Ok(Self {
+            base: base.clone(),
+            limit: Rule::new(base, Origin::Limit, row, row)?,
+            plans: HashMap::new(),
+            callers: HashMap::new(),
+            caller_rows: Vec::new(),
+        })
+    }
+
+    pub(super) fn add_plan(&mut self, name: &str, row: Override) -> Result<&Rule, PolicyError> {
+        let rule = Rule::new(&self.base, Origin::Plan, row, self.limit.merged)?;
+        Ok(self.plans.entry(name.into()).insert_entry(rule).into_mut())
+    }
+
+    pub(super) fn add_caller(
+        &mut self,
+        text: &str,
+        partitions: Vec<Vec<u8>>,
+        row: Override,
+    ) -> Result<&Rule, PolicyError> {
+        let rule = Rule::new(&self.base, Origin::Caller, row, self.limit.merged)?;
+        let position = self.caller_rows.len();
+        self.callers.extend(partitions.into_iter().map(|partition| (partition, position)));
+        self.caller_rows.push((text.into(), rule));
+        Ok(&self.caller_rows[position].1)
+    }
+
+    /// The row for all callers.
+    pub fn limit(&self) -> &Rule {
+        &self.limit
+    }
+
+    /// The row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all callers.
+    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &Rule {
+        let caller = || {
+            let position = self.callers.get(partition?)?;
+            self.caller_rows.get(*position).map(|(_, rule)| rule)
+        };
+        let plan = || self.plans.get(plan?);
+        if !self.callers.is_empty()
+            && let Some(rule) = caller()
+        {
+            return rule;
+        }
+        plan().unwrap_or(&self.limit)
+    }
+
+    /// Whether the limit is off for all requests.
+    pub fn is_off_for_all(&self) -> bool {
+        self.limit.is_off() && self.plans.is_empty() && self.callers.is_empty()
+    }
+
+    /// All rows.
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        let callers = self.caller_rows.iter().map(|(_, rule)| rule);
+        std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
+    }
+
+    /// The rows of plans and callers, with their names.
+    pub(crate) fn named_rows<'p>(&self) -> Vec<(String, InForce<'p>)> {
+        let mut plans: Vec<_> = self.plans.iter().collect();
+        plans.sort_by_key(|(name, _)| *name);
+        let callers = self.caller_rows.iter().map(|(name, rule)| (name, rule));
+        plans.into_iter().chain(callers).map(|(name, rule)| (name.to_string(), rule.in_force())).collect()
+    }
+
+    pub(crate) fn in_force<'p>(&self, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
+        self.row(plan, partition).in_force()
+    }
+}
+
+impl Rules {
+    pub(super) fn new(owner: u64) -> Self {
+        Self { limits: HashTable::new(), owner }
+    }
+
+    /// Adds the overrides of a policy. Those of an equal policy are replaced: they are the same.
+    pub(super) fn insert(&mut self, rules: LimitRules) {
+        let id = rules.base.state_id();
+        match self.limits.find_mut(id, |other| other.base == rules.base) {
+            Some(found) => *found = rules,
+            None => drop(self.limits.insert_unique(id, rules, |rules| rules.base.state_id())),
+        }
+    }
+
+    /// The overrides of a policy of the program.
+    #[inline]
+    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+        self.limits.find(policy.state_id(), |rules| rules.base == *policy)
+    }
+
+    /// All overrides.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LimitRules> {
+        self.limits.iter()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.limits.is_empty()
+    }
+
+    /// The number of policies with overrides, and of rows.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.limits.len(), self.iter().map(|rules| rules.rules().count()).sum())
+    }
+}

@@ -1,0 +1,150 @@
+//! What applies to a request.
+
+use super::*;
+use crate::overrides::{Field, LimitOverride, Origin, Override};
+use crate::policy::{Mode, OnError};
+
+const FILE: &str = "
+[limit.shop]
+max = 20
+on_error = 'deny'
+[limit.shop.plans]
+pro = { max = 1000, block = '2m' }
+[limit.shop.callers]
+\"acct-42\" = { max = 500 }
+\"acct-43\" = { mode = 'off' }
+";
+
+#[test]
+fn the_row_of_the_caller_beats_that_of_the_plan() {
+    let limiter = limiter(FILE).unwrap();
+    let found = |plan: Option<&str>, caller: &str| {
+        let found = limiter.in_force_for(&SHOP, plan, caller);
+        (found.policy().max(), found.policy().block().is_some(), found.origin())
+    };
+    assert_eq!(found(None, "acct-1"), (20, false, Origin::Limit));
+    assert_eq!(found(Some("pro"), "acct-1"), (1000, true, Origin::Plan));
+    assert_eq!(found(Some("free"), "acct-1"), (20, false, Origin::Limit));
+    assert_eq!(found(None, "acct-42"), (500, false, Origin::Caller));
+    assert_eq!(found(Some("pro"), "acct-42"), (500, false, Origin::Caller), "nothing of the plan");
+    assert!(limiter.in_force_for(&SHOP, None, "acct-43").is_off());
+    assert_eq!(limiter.in_force(&LOGIN).origin(), Origin::Program);
+}
+
+#[test]
+fn every_number_tells_where_it_comes_from() {
+    let limiter = limiter(FILE).unwrap();
+    let found = limiter.in_force_for(&SHOP, Some("pro"), "acct-1");
+    let origins: Vec<_> = Field::ALL.iter().map(|field| (field.as_str(), found.origin_of(*field))).collect();
+    assert_eq!(
+        origins,
+        [
+            ("max", Origin::Plan),
+            ("window", Origin::Program),
+            ("burst", Origin::Program),
+            ("block", Origin::Plan),
+            ("mode", Origin::Program),
+            ("on_error", Origin::Limit),
+        ]
+    );
+    assert_eq!(found.policy().on_error(), OnError::Deny);
+    let names: Vec<_> = limiter.override_rows(&SHOP).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["pro", "acct-42", "acct-43"]);
+    assert!(limiter.override_rows(&LOGIN).is_empty());
+}
+
+#[test]
+fn what_is_not_overridden_stays_that_of_the_program() {
+    static FULL: Policy = Policy::builder("full")
+        .name("shown")
+        .max(10)
+        .sub_windows(6)
+        .on_error(OnError::Allow)
+        .mode(Mode::Shadow)
+        .block(Duration::from_secs(3600))
+        .lease(Duration::from_millis(100))
+        .build();
+    assert_eq!(Override::new().apply(&FULL).unwrap(), FULL);
+    assert_eq!(Override::new().max(11).apply(&FULL).unwrap().state_id(), FULL.state_id());
+    let longer = Override::new().window(Duration::from_secs(120)).apply(&FULL).unwrap();
+    assert_eq!((longer.key(), longer.name(), longer.sub_windows()), ("full", "shown", 6));
+    assert_ne!(longer.state_id(), FULL.state_id());
+    let none = Override::new().block(None).apply(&FULL).unwrap();
+    assert_eq!((none.block(), none.lease()), (None, FULL.lease()));
+    for lease_off in [Policy::builder("k").without_lease().build(), Policy::builder("k").build()] {
+        assert_eq!(Override::new().apply(&lease_off).unwrap(), lease_off);
+    }
+}
+
+#[test]
+fn a_burst_that_equals_max_follows_it() {
+    let larger = Override::new().max(20);
+    assert_eq!(larger.apply(&BUCKET).unwrap().capacity(), 20);
+    assert_eq!(larger.burst(5).apply(&BUCKET).unwrap().capacity(), 5);
+    let own = Policy::builder("own").max(10).burst(50).algorithm(Algorithm::TokenBucket).build();
+    assert_eq!(larger.apply(&own).unwrap().capacity(), 50);
+}
+
+#[test]
+fn a_policy_that_was_made_at_run_time_is_found_by_its_value() {
+    let made = Policy::new("k", 10, Duration::from_secs(60)).with_key("jobs").unwrap();
+    let builder = RateLimiter::builder(MemoryStore::new()).policies([made.clone()]);
+    let limiter = builder.overrides(parsed("[limit.jobs]\nmax = 1")).unwrap().build();
+    assert_eq!(limiter.in_force(&made).policy().max(), 1);
+    let other = Policy::new("jobs", 11, Duration::from_secs(60));
+    assert_eq!(limiter.in_force(&other).origin(), Origin::Program);
+}
+
+#[test]
+fn overrides_by_code_are_replaced_as_a_whole() {
+    let limiter = limiter(FILE).unwrap();
+    let shop = LimitOverride::from(Override::new().max(7)).plan("pro", Override::new().mode(Mode::Shadow));
+    limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap();
+    assert_eq!(limiter.in_force_for(&SHOP, None, "acct-42").policy().max(), 7);
+    assert_eq!(limiter.in_force_for(&SHOP, Some("pro"), "x").policy().mode(), Mode::Shadow);
+
+    let bad = Overrides::new().limit("shop", Override::new().max(0));
+    let error = limiter.replace_overrides(bad).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the overrides cannot be used: limit `shop`: max must be from 1 to 1000000000000"
+    );
+    assert_eq!(limiter.in_force(&SHOP).policy().max(), 7, "those before stay");
+
+    limiter.replace_overrides(Overrides::new()).unwrap();
+    assert_eq!(limiter.in_force(&SHOP).origin(), Origin::Program);
+    assert!(limiter.overrides_snapshot().unwrap().limit(&SHOP).is_none());
+    assert!(RateLimiter::in_memory().overrides_snapshot().is_none());
+}
+
+#[test]
+fn what_a_request_holds_stays_as_it_was() {
+    let limiter = limiter(FILE).unwrap();
+    let (held, snapshot) = (limiter.in_force(&SHOP), limiter.overrides_snapshot().unwrap());
+    limiter.replace_overrides(parsed("[limit.shop]\nmax = 3")).unwrap();
+    assert_eq!(held.policy().max(), 20);
+    assert_eq!(snapshot.limit(&SHOP).unwrap().limit().policy().max(), 20);
+    assert_eq!(limiter.in_force(&SHOP).policy().max(), 3);
+    assert!(limiter.owns_snapshot(&snapshot));
+    assert!(!RateLimiter::in_memory().owns_snapshot(&snapshot));
+}
+
+#[test]
+fn ten_thousand_rows_are_found() {
+    use std::fmt::Write as _;
+    let mut text = "[limit.shop.callers]\n".to_owned();
+    for number in 0..10_000 {
+        writeln!(text, "\"acct-{number}\" = {{ max = {} }}", number + 1).unwrap();
+    }
+    let limiter = limiter(&text).unwrap();
+    for number in [0, 1, 4_999, 9_999] {
+        let found = limiter.in_force_for(&SHOP, None, format!("acct-{number}"));
+        assert_eq!(found.policy().max(), number + 1);
+    }
+    assert_eq!(limiter.in_force_for(&SHOP, None, "acct-10000").policy().max(), 10);
+    // A mistake in the last row is found, and its line told.
+    writeln!(text, "\"acct-x\" = {{ max = 0 }}").unwrap();
+    let error =
+        RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(parsed(&text)).unwrap_err();
+    assert_eq!(error.problems()[0].line(), Some(10_002));
+}

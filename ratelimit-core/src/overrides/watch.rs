@@ -1,0 +1,113 @@
+//! Watching a file of overrides: a thread that reads it four times a second.
+//!
+//! It compares contents, and neither times nor events. So it works for every way in which a file is replaced (written in place,
+//! renamed, a link that is switched, a mounted volume) and on every file system, and needs no system service that can be full.
+//! A file of overrides is small.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::current::Current;
+use super::error::OverridesError;
+use super::file;
+use super::set::Overrides;
+
+/// Pause between two reads.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What a read finds: the text, or why there is none.
+type Contents = Result<String, String>;
+
+/// Compares what a file holds with what is in force.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    path: PathBuf,
+    /// What the last read found.
+    seen: Contents,
+    /// What was put in force or rejected last.
+    judged: Contents,
+    /// The number of this watch.
+    number: u64,
+}
+
+impl Watcher {
+    /// Watches a file whose text is in force.
+    pub(super) fn new(path: PathBuf, text: String, number: u64) -> Self {
+        Self { path, seen: Ok(text.clone()), judged: Ok(text), number }
+    }
+
+    /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or rejected.
+    pub(super) fn poll(&mut self, current: &Current) {
+        let found = file::read(&self.path);
+        if found != self.seen {
+            self.seen = found;
+        } else if self.seen != self.judged {
+            self.judged = found;
+            self.judge(current);
+        }
+    }
+
+    fn judge(&self, current: &Current) {
+        match self.apply(current) {
+            None => {}
+            Some(Ok((limits, rows))) => {
+                tracing::info!(file = %self.path.display(), limits, rows, "the overrides were read again and are in force");
+                #[cfg(feature = "metrics")]
+                crate::metrics::overrides_reloaded(true);
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "the overrides were read again; those before stay in force");
+                #[cfg(feature = "metrics")]
+                crate::metrics::overrides_reloaded(false);
+                current.reject(Arc::new(error));
+            }
+        }
+    }
+
+    /// The number of limits and rows that are in force now. `None` if the watch is over.
+    fn apply(&self, current: &Current) -> Option<Result<(usize, usize), OverridesError>> {
+        let overrides = match &self.judged {
+            // What is left of a file after a full disk or a lost write.
+            Ok(text) if text.trim().is_empty() && current.has_rules() => {
+                Err(self.fault("the file is empty; to end all overrides, leave a comment in it"))
+            }
+            Ok(text) => Overrides::from_text_of(&self.path, text.clone()),
+            Err(text) => Err(self.fault(text)),
+        };
+        match overrides {
+            Ok(overrides) => current.replace_by(self.number, &overrides),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn fault(&self, text: &str) -> OverridesError {
+        OverridesError::one(&file::name(&self.path), text)
+    }
+}
+
+/// Watches a file until the limiter is dropped or gets other overrides.
+pub(super) fn start(
+    path: PathBuf,
+    text: String,
+    current: &Arc<Current>,
+    number: u64,
+) -> Result<(), OverridesError> {
+    let name = file::name(&path);
+    let mut watcher = Watcher::new(path, text, number);
+    let current: Weak<Current> = Arc::downgrade(current);
+    let watch = move || {
+        while let Some(current) = current.upgrade().filter(|current| !current.is_over(number)) {
+            watcher.poll(&current);
+            drop(current);
+            thread::sleep(PAUSE);
+        }
+    };
+    match thread::Builder::new().name("ratelimit-overrides".to_owned()).spawn(watch) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(OverridesError::one(&name, format!("cannot start a thread that watches it: {error}")))
+        }
+    }
+}

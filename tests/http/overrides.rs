@@ -1,0 +1,223 @@
+//! Overrides over HTTP: which numbers apply to which request, and what becomes of requests while a file changes.
+
+mod reload;
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::test::init_service;
+use actix_web::web::{self, Data, ReqData};
+use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, get};
+use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::core::overrides::{Field, Origin};
+use ratelimit_actix::{
+    Limit, MemoryStore, Overrides, Policy, Quotas, RateLimitMiddleware, RateLimiter, RateLimiterBuilder,
+    Timestamp, declared_limits, rate_limit,
+};
+use tests::answer::{Answer, get as from_client, statuses};
+use tests::store::START;
+use tests::{send, service};
+
+#[rate_limit(max = 2, window = "60s", name = "ov-plain")]
+#[get("/plain")]
+async fn plain() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 2, window = "60s", name = "ov-tenant", by = header("x-tenant"))]
+#[get("/tenant")]
+async fn of_tenant() -> &'static str {
+    "ok"
+}
+
+#[derive(Clone)]
+struct User {
+    id: u64,
+    plan: &'static str,
+}
+
+#[rate_limit(max = 2, window = "60s", name = "ov-plan", by = |user: ReqData<User>| user.id, plan = |user: ReqData<User>| user.plan)]
+#[get("/plan")]
+async fn plan() -> &'static str {
+    "ok"
+}
+
+fn plan_of(req: &HttpRequest) -> Option<&str> {
+    req.headers().get("x-plan")?.to_str().ok()
+}
+
+/// `max` is chosen for each request as well.
+#[rate_limit(max = |_: &HttpRequest| 3, window = "60s", name = "ov-chosen", plan = plan_of)]
+#[get("/chosen")]
+async fn chosen() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 1, window = "60s", name = "ov-off")]
+#[rate_limit(max = 9, window = "60s", name = "ov-beside")]
+#[get("/off")]
+async fn off(quotas: Quotas) -> String {
+    quotas.to_vec().iter().map(|quota| quota.name().to_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Needs a caller.
+#[rate_limit(max = 1, window = "60s", name = "ov-missing", by = header("x-tenant"))]
+#[get("/missing")]
+async fn missing() -> &'static str {
+    "ok"
+}
+
+static SCOPE: Policy = Policy::builder("ov-scope").max(50).build();
+
+#[rate_limit(max = 3, window = "60s", name = "ov-inner")]
+#[get("/inner")]
+async fn inner() -> &'static str {
+    "ok"
+}
+
+/// Units come back if the response is a success.
+#[rate_limit(max = 5, window = "60s", name = "ov-count", count = "failures")]
+#[get("/count")]
+async fn count(limiter: Data<RateLimiter>) -> HttpResponse {
+    limiter.replace_overrides(parsed("[limit.ov-count]\nwindow = '2m'")).unwrap();
+    HttpResponse::new(StatusCode::OK)
+}
+
+fn parsed(text: &str) -> Overrides {
+    text.parse().unwrap()
+}
+
+fn builder() -> RateLimiterBuilder {
+    let clock = FakeClock::at(Timestamp::from_micros(START * 1_000_000));
+    RateLimiter::builder(MemoryStore::new().with_clock(clock)).policies([&SCOPE])
+}
+
+fn limiter(text: &str) -> RateLimiter {
+    builder().overrides(parsed(text)).unwrap().build()
+}
+
+fn limit_of(answer: &Answer) -> u64 {
+    answer.quota().unwrap().0
+}
+
+#[actix_web::test]
+async fn the_numbers_of_the_overrides_apply_and_are_told() {
+    let limiter = limiter("[limit.ov-plain]\nmax = 3");
+    let app = service!(limiter, plain, of_tenant);
+    assert_eq!(limit_of(&send(&app, from_client("/plain")).await), 3);
+    assert_eq!(statuses(&app, "/plain", 3).await, [200, 200, 429]);
+    limiter.replace_overrides(parsed("[limit.ov-plain]\nmax = 5")).unwrap();
+    assert_eq!(statuses(&app, "/plain", 3).await, [200, 200, 429], "3 of 5 were counted before");
+    limiter.replace_overrides(Overrides::new()).unwrap();
+    assert_eq!(statuses(&app, "/plain", 1).await, [429]);
+}
+
+#[actix_web::test]
+async fn a_row_applies_to_one_caller() {
+    let app = service!(limiter("[limit.ov-tenant.callers]\n'acct-42' = { max = 4 }"), of_tenant);
+    for (tenant, limit) in [("acct-42", 4), ("acct-43", 2)] {
+        let answer = send(&app, from_client("/tenant").insert_header(("x-tenant", tenant))).await;
+        assert_eq!(limit_of(&answer), limit, "{tenant}");
+    }
+    let by_address = limiter("[limit.ov-plain.callers]\n'192.0.2.1' = { max = 7 }");
+    let app = service!(by_address, plain);
+    assert_eq!(limit_of(&send(&app, from_client("/plain")).await), 7);
+    assert_eq!(limit_of(&send(&app, tests::answer::by("192.0.2.2:1", "/plain")).await), 2);
+}
+
+#[actix_web::test]
+async fn a_plan_has_numbers_of_its_own_and_a_caller_beats_it() {
+    let text = "[limit.ov-plan]\nmax = 4\n[limit.ov-plan.plans]\npro = { max = 1000 }\n\
+                [limit.ov-plan.callers]\n'7' = { max = 500 }\n[limit.ov-chosen.plans]\npro = { max = 8 }\nslow = { window = '1h' }";
+    let app = service!(limiter(text), plan, chosen);
+    for (id, plan, limit) in [(1, "pro", 1000), (2, "free", 4), (7, "pro", 500), (7, "free", 500)] {
+        let req = from_client("/plan").to_request();
+        req.extensions_mut().insert(User { id, plan });
+        let response = actix_web::test::call_service(&app, req).await;
+        assert_eq!(response.headers().get("x-ratelimit-limit").unwrap(), &limit.to_string(), "{id} {plan}");
+    }
+    for (plan, limit, reset) in [("pro", 8, 120), ("slow", 3, 7200), ("none", 3, 120)] {
+        let answer = send(&app, from_client("/chosen").insert_header(("x-plan", plan))).await;
+        let (found, _, at) = answer.quota().unwrap();
+        assert_eq!(found, limit, "{plan}");
+        assert!(at - START <= reset && at - START > reset / 60, "{plan}: {at}");
+    }
+    assert_eq!(limit_of(&send(&app, from_client("/chosen")).await), 3, "without a plan");
+}
+
+#[actix_web::test]
+async fn a_limit_that_is_off_is_neither_checked_nor_told() {
+    let app =
+        service!(limiter("[limit.ov-off]\nmode = 'off'\n[limit.ov-missing]\nmode = 'off'"), off, missing);
+    assert_eq!(statuses(&app, "/off", 3).await, [200, 200, 200]);
+    let answer = send(&app, from_client("/off")).await;
+    assert_eq!((answer.body.as_str(), limit_of(&answer)), ("ov-beside", 9));
+    assert_eq!(statuses(&app, "/missing", 2).await, [200, 200], "no caller is needed");
+    // For one caller only.
+    let app = service!(limiter("[limit.ov-tenant.callers]\nfriend = { mode = 'off' }"), of_tenant);
+    for (tenant, expected) in [("friend", 200), ("other", 429)] {
+        let mut status = 0;
+        for _ in 0..3 {
+            let answer = send(&app, from_client("/tenant").insert_header(("x-tenant", tenant))).await;
+            status = answer.status;
+        }
+        assert_eq!(status, expected, "{tenant}");
+    }
+}
+
+#[actix_web::test]
+async fn a_shadow_limit_by_overrides_rejects_nothing() {
+    let text = "[limit.ov-plain]\nmode = 'shadow'\nmax = 1\n[limit.ov-missing]\nmode = 'shadow'";
+    let app = service!(limiter(text), plain, missing);
+    assert_eq!(statuses(&app, "/plain", 3).await, [200, 200, 200]);
+    assert_eq!(statuses(&app, "/missing", 1).await, [200]);
+    assert_eq!(send(&app, from_client("/plain")).await.quota(), None, "clients do not see it");
+}
+
+#[actix_web::test]
+async fn middleware_and_the_handler_inside_see_one_version() {
+    let limiter = limiter("[limit.ov-scope]\nmax = 20");
+    let swapped = limiter.clone();
+    let swap = move |req: actix_web::dev::ServiceRequest, next: actix_web::middleware::Next<_>| {
+        swapped.replace_overrides(parsed("[limit.ov-inner]\nmax = 2")).unwrap();
+        next.call(req)
+    };
+    let scope = web::scope("")
+        .service(inner)
+        .wrap(actix_web::middleware::from_fn(swap))
+        .wrap(RateLimitMiddleware::new(Limit::new(&SCOPE)));
+    let app = init_service(App::new().app_data(Data::new(limiter.clone())).service(scope)).await;
+    // The tightest limit is told: that of the handler.
+    assert_eq!(
+        limit_of(&send(&app, from_client("/inner")).await),
+        3,
+        "as it was when the middleware decided"
+    );
+    assert_eq!(limit_of(&send(&app, from_client("/inner")).await), 2);
+    assert_eq!(limiter.in_force(&SCOPE).policy().max(), 50);
+}
+
+#[actix_web::test]
+async fn a_request_gives_back_what_it_was_charged_though_the_window_has_changed() {
+    let limiter = limiter("[limit.ov-count]\nmax = 4");
+    let app = service!(limiter, count);
+    let old = declared_limits().into_iter().find(|limit| limit.name() == "ov-count").unwrap();
+    let old = old.in_force(&limiter).policy().clone();
+    let caller: Vec<u8> = [1, 192, 0, 2, 1].into();
+    assert_eq!(send(&app, from_client("/count")).await.status, 200);
+    assert_eq!(limiter.in_force(&Policy::builder("x").build()).origin(), Origin::Program);
+    assert_eq!(limiter.peek(&old, &caller).await.unwrap().remaining(), 4, "the unit came back");
+}
+
+#[actix_web::test]
+async fn every_limit_of_the_program_can_be_named_and_is_checked() {
+    let error = |text: &str| builder().overrides(parsed(text)).unwrap_err().to_string();
+    assert!(error("[limit.ov-plane]\nmax = 3").contains("did you mean `ov-plain`?"));
+    assert!(error("[limit.ov-plain.plans]\npro = { max = 3 }").contains("limit `ov-plain` has no `plan`"));
+    let chosen = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
+    assert!(chosen.has_plan());
+    let limiter = limiter("[limit.ov-plan]\nwindow = '2m'");
+    let in_force = chosen.in_force(&limiter);
+    assert_eq!(in_force.origin_of(Field::Window), Origin::Limit);
+    assert_eq!((in_force.policy().window(), in_force.policy().max()), (Duration::from_secs(120), 2));
+}
