@@ -36,9 +36,12 @@ fn busy(rate: u64, processes: u64, nodes: u64) -> u64 {
     (rate * nanoseconds).div_ceil(nodes * 10_000_000)
 }
 
+/// Most masters of a cluster: one for each slot.
+const MOST_NODES: u64 = 16_384;
+
 /// The smallest cluster whose nodes are not too busy, of at least three.
 fn nodes(rate: u64, processes: u64) -> u64 {
-    (3..).find(|nodes| busy(rate, processes, *nodes) <= BUSY).unwrap_or(u64::MAX)
+    (3..=MOST_NODES).find(|nodes| busy(rate, processes, *nodes) <= BUSY).unwrap_or(MOST_NODES)
 }
 
 /// Requests a second that reach Redis if [`HOT`] callers send all of them, with leases.
