@@ -51,8 +51,8 @@ async fn chat(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> 
         // Owned by the stream, and dropped with it.
         let _settle = &settle;
         used.add(chunk.end - chunk.start);
-        let text: String = chunk.map(|token| format!("token {token}\n")).collect();
-        Ok::<_, Infallible>(Bytes::from(text))
+        let lines: Vec<String> = chunk.map(|token| format!("token {token}\n")).collect();
+        Ok::<_, Infallible>(Bytes::from(lines.concat()))
     });
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).streaming(answer))
 }
