@@ -59,7 +59,7 @@ fn joined(parts: &[&str]) -> Vec<Caller> {
     for part in parts {
         let values = values(part);
         let longer = |list: &Vec<Caller>| {
-            let with = |value: &Caller| list.iter().chain([value]).cloned().collect();
+            let with = |value: &Caller| list.iter().chain([value]).cloned().collect::<Vec<_>>();
             values.iter().map(with).collect::<Vec<_>>()
         };
         lists = lists.iter().flat_map(longer).collect();

@@ -30,7 +30,9 @@ async fn a_changed_file_is_in_force_in_both_limiters_within_a_second_and_loses_n
         RateLimiter::builder(store).overrides(overrides).unwrap().build()
     };
     let limiters = [limiter(), limiter()];
+    let start = Instant::now();
     while !limiters.iter().all(RateLimiter::is_ready) {
+        assert!(start.elapsed() < Duration::from_secs(20), "not connected");
         sleep(Duration::from_millis(5)).await;
     }
     let apps = [service!(limiters[0], load), service!(limiters[1], load)];
