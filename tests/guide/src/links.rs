@@ -59,7 +59,9 @@ pub fn resolve(page: &str, link: &str) -> Target {
         for part in file.split('/') {
             match part {
                 "." | "" => {}
-                ".." => drop(path.pop()),
+                ".." => {
+                    path.pop();
+                }
                 part => path.push(part),
             }
         }

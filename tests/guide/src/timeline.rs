@@ -13,6 +13,7 @@ const AXES: u32 = 660;
 /// Where the dots of the requests are, above all values.
 const PASSED: i32 = 25;
 const DENIED: i32 = 23;
+const TOP: i32 = 26;
 
 pub(crate) fn draw(run: &Run) -> String {
     picture(SIZE, |area| {
@@ -29,7 +30,7 @@ pub(crate) fn draw(run: &Run) -> String {
 
 fn draw_axes<'a>(run: &Run, area: &Drawing<'a>) -> Drawn<'a> {
     let x = (0..coordinate(LENGTH)).with_key_points((0..=6).map(|minute| minute * 60_000).collect());
-    let y = (0..PASSED + 1).with_key_points(vec![0, 5, 10, 15, 20]);
+    let y = (0..TOP).with_key_points(vec![0, 5, 10, 15, 20]);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
         .x_label_area_size(40)
