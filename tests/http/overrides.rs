@@ -26,7 +26,7 @@ async fn plain() -> &'static str {
 
 #[rate_limit(max = 2, window = "60s", name = "ov-tenant", by = header("x-tenant"))]
 #[get("/tenant")]
-async fn tenant() -> &'static str {
+async fn of_tenant() -> &'static str {
     "ok"
 }
 
@@ -38,7 +38,7 @@ struct User {
 
 #[rate_limit(max = 2, window = "60s", name = "ov-plan", by = |user: ReqData<User>| user.id, plan = |user: ReqData<User>| user.plan)]
 #[get("/plan")]
-async fn plan() -> &'static str {
+async fn of_plan() -> &'static str {
     "ok"
 }
 
@@ -49,7 +49,7 @@ fn plan_of(req: &HttpRequest) -> Option<&str> {
 /// `max` is chosen for each request as well.
 #[rate_limit(max = |_: &HttpRequest| 3, window = "60s", name = "ov-chosen", plan = plan_of)]
 #[get("/chosen")]
-async fn chosen() -> &'static str {
+async fn of_chosen() -> &'static str {
     "ok"
 }
 
@@ -103,7 +103,7 @@ fn limit_of(answer: &Answer) -> u64 {
 #[actix_web::test]
 async fn the_numbers_of_the_overrides_apply_and_are_told() {
     let limiter = limiter("[limit.ov-plain]\nmax = 3");
-    let app = service!(limiter, plain, tenant);
+    let app = service!(limiter, plain, of_tenant);
     assert_eq!(limit_of(&send(&app, from_client("/plain")).await), 3);
     assert_eq!(statuses(&app, "/plain", 3).await, [200, 200, 429]);
     limiter.replace_overrides(parsed("[limit.ov-plain]\nmax = 5")).unwrap();
@@ -114,7 +114,7 @@ async fn the_numbers_of_the_overrides_apply_and_are_told() {
 
 #[actix_web::test]
 async fn a_row_applies_to_one_caller() {
-    let app = service!(limiter("[limit.ov-tenant.callers]\n'acct-42' = { max = 4 }"), tenant);
+    let app = service!(limiter("[limit.ov-tenant.callers]\n'acct-42' = { max = 4 }"), of_tenant);
     for (tenant, limit) in [("acct-42", 4), ("acct-43", 2)] {
         let answer = send(&app, from_client("/tenant").insert_header(("x-tenant", tenant))).await;
         assert_eq!(limit_of(&answer), limit, "{tenant}");
@@ -129,7 +129,7 @@ async fn a_row_applies_to_one_caller() {
 async fn a_plan_has_numbers_of_its_own_and_a_caller_beats_it() {
     let text = "[limit.ov-plan]\nmax = 4\n[limit.ov-plan.plans]\npro = { max = 1000 }\n\
                 [limit.ov-plan.callers]\n'7' = { max = 500 }\n[limit.ov-chosen.plans]\npro = { max = 8 }\nslow = { window = '1h' }";
-    let app = service!(limiter(text), plan, chosen);
+    let app = service!(limiter(text), of_plan, of_chosen);
     for (id, plan, limit) in [(1, "pro", 1000), (2, "free", 4), (7, "pro", 500), (7, "free", 500)] {
         let req = from_client("/plan").to_request();
         req.extensions_mut().insert(User { id, plan });
@@ -154,7 +154,7 @@ async fn a_limit_that_is_off_is_neither_checked_nor_told() {
     assert_eq!((answer.body.as_str(), limit_of(&answer)), ("ov-beside", 9));
     assert_eq!(statuses(&app, "/missing", 2).await, [200, 200], "no caller is needed");
     // For one caller only.
-    let app = service!(limiter("[limit.ov-tenant.callers]\nfriend = { mode = 'off' }"), tenant);
+    let app = service!(limiter("[limit.ov-tenant.callers]\nfriend = { mode = 'off' }"), of_tenant);
     for (tenant, expected) in [("friend", 200), ("other", 429)] {
         let mut status = 0;
         for _ in 0..3 {
