@@ -38,7 +38,7 @@ struct User {
 
 #[rate_limit(max = 2, window = "60s", name = "ov-plan", by = |user: ReqData<User>| user.id, plan = |user: ReqData<User>| user.plan)]
 #[get("/plan")]
-async fn by_plan() -> &'static str {
+async fn of_plan() -> &'static str {
     "ok"
 }
 
@@ -49,7 +49,7 @@ fn plan_of(req: &HttpRequest) -> Option<&str> {
 /// `max` is chosen for each request as well.
 #[rate_limit(max = |_: &HttpRequest| 3, window = "60s", name = "ov-chosen", plan = plan_of)]
 #[get("/chosen")]
-async fn chosen() -> &'static str {
+async fn of_chosen() -> &'static str {
     "ok"
 }
 
@@ -129,7 +129,7 @@ async fn a_row_applies_to_one_caller() {
 async fn a_plan_has_numbers_of_its_own_and_a_caller_beats_it() {
     let text = "[limit.ov-plan]\nmax = 4\n[limit.ov-plan.plans]\npro = { max = 1000 }\n\
                 [limit.ov-plan.callers]\n'7' = { max = 500 }\n[limit.ov-chosen.plans]\npro = { max = 8 }\nslow = { window = '1h' }";
-    let app = service!(limiter(text), by_plan, chosen);
+    let app = service!(limiter(text), of_plan, of_chosen);
     for (id, plan, limit) in [(1, "pro", 1000), (2, "free", 4), (7, "pro", 500), (7, "free", 500)] {
         let req = from_client("/plan").to_request();
         req.extensions_mut().insert(User { id, plan });
@@ -214,10 +214,10 @@ async fn every_limit_of_the_program_can_be_named_and_is_checked() {
     let error = |text: &str| builder().overrides(parsed(text)).unwrap_err().to_string();
     assert!(error("[limit.ov-plane]\nmax = 3").contains("did you mean `ov-plain`?"));
     assert!(error("[limit.ov-plain.plans]\npro = { max = 3 }").contains("limit `ov-plain` has no `plan`"));
-    let of_plan = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
-    assert!(of_plan.has_plan());
+    let chosen = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
+    assert!(chosen.has_plan());
     let limiter = limiter("[limit.ov-plan]\nwindow = '2m'");
-    let in_force = of_plan.in_force(&limiter);
+    let in_force = chosen.in_force(&limiter);
     assert_eq!(in_force.origin_of(Field::Window), Origin::Limit);
     assert_eq!((in_force.policy().window(), in_force.policy().max()), (Duration::from_secs(120), 2));
 }
