@@ -82,7 +82,7 @@ fn with_links(line: &str, page: &str, made: &BTreeMap<String, String>) -> String
         return format!("{start}!{text}]({}){after}", picture(target, page, made));
     }
     match module_link(target, page) {
-        Some(link) => format!("{start}{text}]({link}){after}"),
+        Some(module) => format!("{start}{text}]({module}){after}"),
         None => format!("{start}{}{after}", &text[1..]),
     }
 }

@@ -2,6 +2,7 @@
 //! where theirs needs no server, both sides answer the same requests.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::unused_async,
     clippy::needless_pass_by_value,
     reason = "tests, and handlers that only answer"

@@ -1,6 +1,7 @@
 //! The run that the picture of a lease shows: `UPDATE_DOCS=1 cargo test -p ratelimit-core --lib picture` writes `picture.csv` anew,
 //! from which `cargo run -p guide` draws.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ fn csv(report: &Report) -> String {
         let [before, now] = pair else { unreachable!("windows of two") };
         let local = now.local - before.local;
         let admitted = now.admitted - before.admitted;
-        lines += &format!(
-            "{},{local},{},{},{},{}\n",
+        _ = writeln!(
+            lines,
+            "{},{local},{},{},{},{}",
             before.time / 1_000,
             admitted - local,
             now.denied - before.denied,
