@@ -49,8 +49,8 @@ fn without_links(text: &str) -> String {
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once("](").and_then(|(words, rest)| Some((words, rest.split_once(')')?.1))) {
-            Some((words, rest)) => plain.extend([words, rest]),
-            None => plain.extend(["[", part]),
+            Some((words, rest)) => _ = write!(plain, "{words}{rest}"),
+            None => _ = write!(plain, "[{part}"),
         }
     }
     plain

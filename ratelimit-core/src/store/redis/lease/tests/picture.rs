@@ -1,7 +1,7 @@
 //! The run that the picture of a lease shows: `UPDATE_DOCS=1 cargo test -p ratelimit-core --lib picture` writes `picture.csv` anew,
 //! from which `cargo run -p guide` draws.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn csv(report: &Report) -> String {
         let [before, now] = pair else { unreachable!("windows of two") };
         let local = now.local - before.local;
         let admitted = now.admitted - before.admitted;
-        writeln!(
+        _ = writeln!(
             lines,
             "{},{local},{},{},{},{}",
             before.time / 1_000,
@@ -33,8 +33,7 @@ fn csv(report: &Report) -> String {
             now.denied - before.denied,
             now.calls - before.calls,
             now.held
-        )
-        .unwrap();
+        );
     }
     lines
 }
