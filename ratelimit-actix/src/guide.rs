@@ -5,14 +5,15 @@
 //! | [choosing] | which algorithm, with pictures of each |
 //! | [recipes] | log-ins, API keys, tokens, uploads, WebSockets and more, in at most 15 lines each |
 //! | [migrating] | what changes from five other rate limiters |
-//! | [reference] | arguments, settings of responses, middleware, stores, costs that are known late |
+//! | [reference](mod@self::reference) | arguments, settings of responses, middleware, stores, costs that are known late |
 //! | [operating] | shadow first, alerts, one customer's limit, a list before production |
+//! | [overrides] | other numbers for limits without a deploy |
 //! | [messages] | every error, warning and line of the log, and what to do |
 //! | [who_is_the_client] | which address counts, behind proxies and with IPv6 |
 //! | [when_redis_fails] | what happens in every fault of Redis, and its set-up |
 //! | [leases] | hot callers without round trips |
 //! | [accuracy] | how often the cheaper algorithms decide otherwise |
-//! | [attribute](self::attribute) | what a handler becomes, and the likeliest mistakes |
+//! | [attribute] | what a handler becomes, and the likeliest mistakes |
 //!
 //! The modules have no items, and exist in the documentation only. The reference of the attribute is
 //! [`rate_limit`](macro@crate::rate_limit).
@@ -35,6 +36,10 @@ pub mod reference {
 
 pub mod operating {
     #![doc = include_str!("guide/operating.md")]
+}
+
+pub mod overrides {
+    #![doc = include_str!("guide/overrides.md")]
 }
 
 pub mod messages {

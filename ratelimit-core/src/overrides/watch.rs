@@ -53,12 +53,22 @@ impl Watcher {
         match self.apply(current) {
             None => {}
             Some(Ok((limits, rows))) => {
-                tracing::info!(file = %self.path.display(), limits, rows, "the overrides were read again and are in force");
+                tracing::info!(
+                    help = "ratelimit_actix::guide::messages#overrides",
+                    file = %self.path.display(),
+                    limits,
+                    rows,
+                    "the overrides were read again and are in force"
+                );
                 #[cfg(feature = "metrics")]
                 crate::metrics::overrides_reloaded(true);
             }
             Some(Err(error)) => {
-                tracing::error!(%error, "the overrides were read again; those before stay in force");
+                tracing::error!(
+                    help = "ratelimit_actix::guide::messages#overrides",
+                    %error,
+                    "the overrides were read again; those before stay in force"
+                );
                 #[cfg(feature = "metrics")]
                 crate::metrics::overrides_reloaded(false);
                 current.reject(Arc::new(error));

@@ -8,12 +8,13 @@ use crate::links::{Target, resolve};
 use crate::read;
 
 /// The pages that are modules, by file name without its ending.
-pub const PAGES: [&str; 11] = [
+pub const PAGES: [&str; 12] = [
     "choosing",
     "recipes",
     "migrating",
     "reference",
     "operating",
+    "overrides",
     "messages",
     "who-is-the-client",
     "when-redis-fails",
