@@ -8,7 +8,7 @@ const CALL: u64 = 19_000;
 /// Nanoseconds for each request in the call of a single server.
 const REQUEST: u64 = 1_300;
 /// Nanoseconds for each request in a cluster, where each caller has a script call of its own in the pipeline.
-const CLUSTER_REQUEST: u64 = 6_500;
+const CLUSTER_REQUEST: u64 = 4_000;
 /// Most requests in a call.
 const BATCH: u64 = 128;
 /// Microseconds of a round trip in one data centre, during which requests of a process collect.
@@ -89,7 +89,7 @@ pub(crate) fn tables() -> String {
 
 /// Bytes of the server for each of many callers, with its tables: the row of the report, and what the model takes.
 const BYTES: [(&str, u64); 3] =
-    [("ours, two windows", 186), ("ours, 10 sub-windows", 234), ("ours, log", 1_274)];
+    [("ours, two windows", 186), ("ours, 10 sub-windows", 234), ("ours, log", 937)];
 
 /// A number with commas.
 fn grouped(number: u64) -> String {
