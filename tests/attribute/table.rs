@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     ("max", max),
     ("window", window),
     ("key", key),
@@ -33,6 +33,7 @@ const ROWS: [Row; 19] = [
     ("count", count),
     ("lease", lease),
     ("skip", skip),
+    ("plan", plan),
     ("name", name),
     ("policy", policy),
     ("inner", inner),
@@ -292,6 +293,11 @@ fn skip(stage: &Stage) {
         let skipped = stage.send(&path, &["X-Internal: 1"]);
         assert_eq!((skipped.status, skipped.header("x-ratelimit-limit")), (200, None), "{form}");
     }
+}
+
+fn plan(stage: &Stage) {
+    assert_eq!(stage.callers("/plan", ["free", "free"]), [200, 429]);
+    assert_eq!(stage.callers("/plan", ["pro", "pro", "pro", "free"]), [200, 200, 429, 429]);
 }
 
 fn name(stage: &Stage) {

@@ -212,7 +212,7 @@ async fn a_request_gives_back_what_it_was_charged_though_the_window_has_changed(
 #[actix_web::test]
 async fn every_limit_of_the_program_can_be_named_and_is_checked() {
     let error = |text: &str| builder().overrides(parsed(text)).unwrap_err().to_string();
-    assert!(error("[limit.ov-plane]\nmax = 3").contains("did you mean `ov-plain`?"));
+    assert!(error("[limit.ov-plainn]\nmax = 3").contains("did you mean `ov-plain`?"));
     assert!(error("[limit.ov-plain.plans]\npro = { max = 3 }").contains("limit `ov-plain` has no `plan`"));
     let chosen = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
     assert!(chosen.has_plan());

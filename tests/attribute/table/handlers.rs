@@ -117,6 +117,7 @@ handlers! { plain:
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));
+    "/plan" planned (max = 1, name = "planned", plan = caller);
     "/policy/one" policy_one (policy = SHARED);
     "/policy/other" policy_other (policy = SHARED);
     "/policy/caller" policy_caller (policy = SHARED, by = caller, cost = 2);

@@ -15,6 +15,9 @@ use tests::timed::MIDNIGHT;
 
 use super::handlers;
 
+/// Numbers of a plan, for the handler that has plans.
+const PLANS: &str = "[limit.planned.plans]\npro = { max = 3 }";
+
 /// A running service.
 pub(super) struct Stage {
     service: Service,
@@ -38,6 +41,7 @@ pub(super) fn in_redis() -> Option<Stage> {
 
 impl Stage {
     fn over(limiter: &RateLimiter, clock: FakeClock, server: Option<Server>) -> Self {
+        limiter.replace_overrides(PLANS.parse().unwrap()).unwrap();
         let limiter = Data::new(limiter.clone());
         let service = Service::start(move |app: &mut ServiceConfig| {
             app.app_data(limiter.clone()).configure(handlers::configure);
