@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 
 # A clean build is smaller and faster without both. Panics show their line all the same.
 export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-0} CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+# Random cases are the same in every run, unless the environment has another seed.
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
 published=(ratelimit-core ratelimit-macros ratelimit-actix)
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::policy::MAX_WINDOW;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, StoreError};
+use ratelimit_core::{Algorithm, Check, Mode, OnError, Policy, StoreError};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -101,6 +101,36 @@ async fn a_blocked_caller_costs_one_call_in_each_ttl_of_the_denial_cache() {
         let reset = limiter.reset(&policy, "a").await;
         assert!(reset.is_ok() && limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_block_ends_the_cached_denials_of_its_caller() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for &algorithm in Algorithm::ALL {
+        let policy = blocking(algorithm, 1);
+        let never = Check::new(&policy, "a").with_cost(u64::MAX);
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+        // A cost that never passes begins no block, and is cached.
+        assert!(limiter.check_all(&[never]).await.unwrap().outcomes()[0].reset_after() < HOUR, "{algorithm}");
+        assert!(limiter.try_check_all(&[never]).unwrap().is_some(), "{algorithm}");
+        assert!(!limiter.check_up_to(&policy, "a", 5).await.unwrap().1.is_allowed(), "{algorithm}");
+        let seen = limiter.check_all(&[never]).await.unwrap();
+        assert_eq!(seen.outcomes()[0].reset_after(), HOUR, "{algorithm}");
+        clock.advance(Duration::from_millis(1));
+        // A shadow limit begins a block although it admits.
+        let shadow = Policy::builder("shadow").algorithm(algorithm).max(1).block(HOUR).mode(Mode::Shadow);
+        let shadow = shadow.build();
+        let both = [Check::new(&policy, "a"), Check::new(&shadow, "a").with_cost(u64::MAX)];
+        assert!(limiter.check(&shadow, "a").await.unwrap().is_allowed());
+        let reset = async || limiter.check_all(&both).await.unwrap().outcomes()[1].reset_after();
+        assert!(reset().await < HOUR && limiter.try_check_all(&both).unwrap().is_some(), "{algorithm}");
+        assert!(limiter.check(&shadow, "a").await.unwrap().is_allowed());
+        assert_eq!(reset().await, HOUR, "{algorithm}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+        clock.advance(HOUR);
     }
 }
 

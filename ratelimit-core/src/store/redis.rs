@@ -129,9 +129,8 @@ impl Store for RedisStore {
     async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
         let outcome = self.groups.check(group, self.deadline_within(limit)).await?;
-        if outcome.is_allowed() {
-            self.groups.denials.record_charge(group);
-        } else if let Some(lookup) = lookup {
+        let begins_block = self.groups.denials.record_decision(group, &outcome);
+        if let Some(lookup) = lookup.filter(|_| !begins_block) {
             self.groups.denials.insert(group, lookup, &outcome);
         }
         Ok(outcome)
@@ -156,9 +155,7 @@ impl Store for RedisStore {
         }
         let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
         let outcome = self.groups.decide(&group, Operation::UpTo, self.deadline_within(limit)).await?;
-        if outcome.is_allowed() {
-            self.groups.denials.record_charge(&group);
-        }
+        self.groups.denials.record_decision(&group, &outcome);
         Ok(outcome)
     }
 

@@ -59,7 +59,7 @@ pub(super) struct DenialCache {
 /// Number of changes that this process made to states of a bucket.
 #[derive(Debug, Default)]
 struct ChangeCounters {
-    /// Resets and refunds.
+    /// Resets, refunds and blocks.
     freed: AtomicU64,
     charged: AtomicU64,
 }
@@ -136,11 +136,23 @@ impl DenialCache {
         })
     }
 
-    /// Records that this process charged the group, which ends denials of larger costs.
-    pub(super) fn record_charge(&self, group: &[Check<'_>]) {
-        for check in group.iter().filter(|check| check.cost() > 0) {
-            self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
+    /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block ends all denials
+    /// of its caller. Returns whether a block began, as far as the waits tell.
+    pub(super) fn record_decision(&self, group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
+        if outcome.is_allowed() {
+            for check in group.iter().filter(|check| check.cost() > 0) {
+                self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
+            }
         }
+        // A shadow limit may begin a block although the group is admitted.
+        let blocks = begins_block(group, outcome);
+        if blocks {
+            // Other entries of these callers report waits that are too short.
+            for check in group {
+                self.changes[change_bucket(check)].freed.fetch_add(1, Ordering::Release);
+            }
+        }
+        blocks
     }
 
     /// The denial of this group as seen now, if there is one whose wait is not over.
@@ -180,16 +192,9 @@ impl DenialCache {
         Some(Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() })
     }
 
-    /// Caches the outcome, if it is a denial.
+    /// Caches the outcome, if it is a denial that begins no block.
     pub(super) fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
         if outcome.is_allowed() {
-            return;
-        }
-        if begins_block(group, outcome) {
-            // Other entries of these callers report waits that are too short.
-            for check in group {
-                self.changes[change_bucket(check)].freed.fetch_add(1, Ordering::Release);
-            }
             return;
         }
         let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
