@@ -15,53 +15,53 @@
 //! | [accuracy] | how often the cheaper algorithms decide otherwise |
 //! | [attribute] | what a handler becomes, and the likeliest mistakes |
 //!
-//! The modules have no items, and exist in the documentation only. The reference of the attribute is
-//! [`rate_limit`](macro@crate::rate_limit).
+//! The tests of the repository compile and run the code of the pages. The modules have no items, and exist in the documentation
+//! only. The reference of the attribute is [`rate_limit`](macro@crate::rate_limit).
 
 pub mod choosing {
-    #![doc = include_str!("guide/choosing.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/choosing.md"))]
 }
 
 pub mod recipes {
-    #![doc = include_str!("guide/recipes.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/recipes.md"))]
 }
 
 pub mod migrating {
-    #![doc = include_str!("guide/migrating.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/migrating.md"))]
 }
 
 pub mod reference {
-    #![doc = include_str!("guide/reference.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/reference.md"))]
 }
 
 pub mod operating {
-    #![doc = include_str!("guide/operating.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/operating.md"))]
 }
 
 pub mod overrides {
-    #![doc = include_str!("guide/overrides.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/overrides.md"))]
 }
 
 pub mod messages {
-    #![doc = include_str!("guide/messages.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/messages.md"))]
 }
 
 pub mod who_is_the_client {
-    #![doc = include_str!("guide/who_is_the_client.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/who_is_the_client.md"))]
 }
 
 pub mod when_redis_fails {
-    #![doc = include_str!("guide/when_redis_fails.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/when_redis_fails.md"))]
 }
 
 pub mod leases {
-    #![doc = include_str!("guide/leases.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/leases.md"))]
 }
 
 pub mod accuracy {
-    #![doc = include_str!("guide/accuracy.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/accuracy.md"))]
 }
 
 pub mod attribute {
-    #![doc = include_str!("guide/attribute.md")]
+    #![cfg_attr(not(doctest), doc = include_str!("guide/attribute.md"))]
 }

@@ -37,21 +37,21 @@ use crate::config::RateLimitConfig;
 /// use ratelimit_actix::{RateLimitConfig, RateLimitResponses, rate_limit};
 /// use utoipa::OpenApi;
 ///
-/// #[utoipa::path(get, path = "/user/{user_id}", responses((status = 200, description = "The user.")))]
-/// #[rate_limit(max = 10, window = "60s", key = "user-api")]
-/// #[get("/user/{user_id}")]
-/// async fn user() -> &'static str {
-///     "user"
+/// #[utoipa::path(get, path = "/accounts/{id}", responses((status = 200, description = "The account.")))]
+/// #[rate_limit(max = 10, window = "60s", key = "accounts")]
+/// #[get("/accounts/{id}")]
+/// async fn account_by_id() -> &'static str {
+///     "account"
 /// }
 ///
 /// #[derive(OpenApi)]
-/// #[openapi(paths(user))]
+/// #[openapi(paths(account_by_id))]
 /// struct Api;
 ///
 /// let mut document = Api::openapi();
 /// RateLimitResponses::new(&RateLimitConfig::default()).apply(&mut document)?;
 /// let document = serde_json::to_value(&document)?;
-/// let operation = &document["paths"]["/user/{user_id}"]["get"];
+/// let operation = &document["paths"]["/accounts/{id}"]["get"];
 /// assert_eq!(operation["x-ratelimit"][0]["max"], 10);
 /// assert!(operation["responses"]["429"]["headers"]["retry-after"].is_object());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
