@@ -213,9 +213,15 @@ fn applied<'s>(
     }
     let is_lenient = is_lenient(rules, limit.policy().mode() == Mode::Shadow);
     let Some(caller) = limit.caller(req, config, is_lenient)? else { return Ok(None) };
-    let rule = rules.map(|rules| rules.row(None, caller.partition()));
-    let is_off = rule.is_some_and(Rule::is_off);
-    Ok((!is_off).then(|| (limit, caller, rule.map(|rule| Arc::clone(rule.policy())))))
+    let rule = rules.map(|rules| rules.row(limit.plan_of(req, rules).name(), caller.partition()));
+    if rule.is_some_and(Rule::is_off) {
+        return Ok(None);
+    }
+    let policy = rule.map(|rule| Arc::clone(rule.policy()));
+    if let Some(policy) = &policy {
+        limit.warn_about_cost(policy);
+    }
+    Ok(Some((limit, caller, policy)))
 }
 
 /// The callers of one request.

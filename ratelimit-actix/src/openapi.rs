@@ -26,7 +26,8 @@ use crate::config::RateLimitConfig;
 /// are known at run time only.
 ///
 /// An operation belongs to the handler whose function has the name of the `operationId`, which is the default of
-/// `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the same name apart.
+/// `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the same name apart. An id
+/// that two operations have is an error if a limited handler has that name.
 ///
 /// `#[utoipa::path]` stands above `#[rate_limit]`; in the other order the compiler says so.
 ///

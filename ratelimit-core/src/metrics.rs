@@ -78,8 +78,7 @@ pub const LEASE_HELD: &str = "ratelimit_lease_held_units";
 /// `applied`, or `rejected`, so that those before stay in force.
 pub const OVERRIDES_RELOADS: &str = "ratelimit_overrides_reloads_total";
 
-/// Gauge: 1 while the newest contents of the watched file of overrides are in force, 0 after they were rejected. Set with the
-/// first change of the file.
+/// Gauge: 1 while the newest overrides are in force, 0 after new contents of the watched file were rejected. One for the process.
 pub const OVERRIDES_CURRENT: &str = "ratelimit_overrides_current";
 
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
@@ -150,9 +149,14 @@ pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome], near_limit_rati
 /// Records new contents of a watched file of overrides.
 #[cfg(feature = "overrides")]
 pub(crate) fn overrides_reloaded(is_applied: bool) {
-    let (outcome, is_current) = if is_applied { ("applied", 1.0) } else { ("rejected", 0.0) };
+    let outcome = if is_applied { "applied" } else { "rejected" };
     counter!(OVERRIDES_RELOADS, "outcome" => outcome).increment(1);
-    gauge!(OVERRIDES_CURRENT).set(is_current);
+}
+
+/// Records whether the newest overrides are in force.
+#[cfg(feature = "overrides")]
+pub(crate) fn overrides_current(is_current: bool) {
+    gauge!(OVERRIDES_CURRENT).set(if is_current { 1.0 } else { 0.0 });
 }
 
 /// Whether less than this share of the capacity is left after a charge.

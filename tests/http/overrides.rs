@@ -15,8 +15,10 @@ use ratelimit_actix::{
     Timestamp, declared_limits, rate_limit,
 };
 use tests::answer::{Answer, get as from_client, statuses};
+use tests::log::Log;
 use tests::store::START;
 use tests::{send, service};
+use tracing::Level;
 
 #[rate_limit(max = 2, window = "60s", name = "ov-plain")]
 #[get("/plain")]
@@ -195,6 +197,52 @@ async fn middleware_and_the_handler_inside_see_one_version() {
     );
     assert_eq!(limit_of(&send(&app, from_client("/inner")).await), 2);
     assert_eq!(limiter.in_force(&SCOPE).policy().max(), 50);
+}
+
+fn scoped(overrides: &str, limit: Limit) -> (RateLimiter, RateLimitMiddleware) {
+    let builder = RateLimiter::builder(MemoryStore::new()).policies([&SCOPE]);
+    (builder.overrides(parsed(overrides)).unwrap().build(), RateLimitMiddleware::new(limit))
+}
+
+#[actix_web::test]
+async fn plans_apply_to_middleware() {
+    let (limiter, middleware) = scoped(
+        "[limit.ov-scope.plans]\npro = { max = 1000 }",
+        Limit::new(&SCOPE).plan(|req| plan_of(req).map(str::to_owned)),
+    );
+    let app = App::new().app_data(Data::new(limiter)).wrap(middleware).route("/", web::to(HttpResponse::Ok));
+    let app = init_service(app).await;
+    assert_eq!(limit_of(&send(&app, from_client("/").insert_header(("x-plan", "pro"))).await), 1000);
+    assert_eq!(limit_of(&send(&app, from_client("/").insert_header(("x-plan", "free"))).await), 50);
+    assert_eq!(limit_of(&send(&app, from_client("/")).await), 50);
+}
+
+#[actix_web::test]
+async fn overrides_that_do_nothing_or_deny_all_in_middleware_are_said_once() {
+    let (log, _guard) = Log::of_thread();
+    let text = "[limit.ov-scope]\nmax = 2\n[limit.ov-scope.plans]\npro = { max = 1000 }";
+    let (limiter, middleware) = scoped(text, Limit::new(&SCOPE).cost(3));
+    let app = App::new().app_data(Data::new(limiter)).wrap(middleware).route("/", web::to(HttpResponse::Ok));
+    assert_eq!(statuses(&init_service(app).await, "/", 3).await, [429, 429, 429]);
+    let (warnings, errors) = (log.at(Level::WARN), log.at(Level::ERROR));
+    assert!(warnings.len() == 1 && warnings[0].contains("has no `plan`"), "{warnings:?}");
+    assert!(errors.len() == 1 && errors[0].contains("allow less than one request"), "{errors:?}");
+}
+
+#[actix_web::test]
+async fn two_rows_for_one_caller_are_a_mistake() {
+    let error = |callers: &str| {
+        let text = format!("[limit.ov-plain.callers]\n{callers}");
+        builder().overrides(parsed(&text)).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for (one, other) in [("2001:db8::1", "2001:db8::2"), ("192.0.2.1", "::ffff:192.0.2.1")] {
+        let error = error(&format!("\"{one}\" = {{ max = 5 }}\n\"{other}\" = {{ max = 6 }}"));
+        assert!(error.contains("a caller of limit `ov-plain`: another row, in line "), "{error}");
+        assert!(error.contains("stands for the same caller") && !error.contains(one), "{error}");
+    }
+    assert_eq!(error("\"2001:db8::1/128\" = {}\n\"2001:db8::2/128\" = {}\n1 = {}\n2 = {}"), "");
+    let long = ["::1"; 6].join(" + ");
+    assert!(error(&format!("\"{long}\" = {{}}")).contains("read in more than 64 ways"));
 }
 
 #[actix_web::test]

@@ -2,15 +2,18 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use actix_web::HttpRequest;
 use ratelimit_core::Policy;
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
+use crate::overrides::LimitRules;
+use crate::overrides::plan::{IntoPlan, Plan};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
+type PlanFn = dyn Fn(&HttpRequest) -> Plan + Send + Sync;
 type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
 /// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
@@ -34,9 +37,18 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 pub struct Limit {
     policy: Arc<Policy>,
     by: By,
+    plan: Option<Arc<PlanFn>>,
     cost: u64,
     on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
+    /// What the log has said of this limit.
+    warned: Arc<Warned>,
+}
+
+/// Warnings that a limit gives once.
+struct Warned {
+    no_plan: Once,
+    cost: Once,
 }
 
 #[derive(Clone)]
@@ -52,9 +64,11 @@ impl Limit {
         Self {
             policy: Arc::new(policy.borrow().clone()),
             by: By::Ip,
+            plan: None,
             cost: 1,
             on_missing: OnMissing::Reject,
             skip: None,
+            warned: Arc::new(Warned { no_plan: Once::new(), cost: Once::new() }),
         }
     }
 
@@ -72,6 +86,14 @@ impl Limit {
     /// Counts all callers as one.
     pub fn global(mut self) -> Self {
         self.by = By::Global;
+        self
+    }
+
+    /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the function may return.
+    ///
+    /// Called only while overrides have rows of plans for this limit. As with [`by`](Self::by), only verified data may choose it.
+    pub fn plan<P: IntoPlan>(mut self, plan: impl Fn(&HttpRequest) -> P + Send + Sync + 'static) -> Self {
+        self.plan = Some(Arc::new(move |req| plan(req).into_plan()));
         self
     }
 
@@ -109,6 +131,39 @@ impl Limit {
 
     pub(super) const fn cost_units(&self) -> u64 {
         self.cost
+    }
+
+    /// The plan of a request, if overrides have rows of plans.
+    pub(super) fn plan_of(&self, req: &HttpRequest, rules: &LimitRules) -> Plan {
+        match &self.plan {
+            _ if !rules.has_plans() => Plan::default(),
+            Some(plan) => plan(req),
+            None => {
+                self.warned.no_plan.call_once(|| {
+                    tracing::warn!(
+                        policy = self.policy.name(),
+                        help = "ratelimit_actix::guide::messages#override-without-effect",
+                        "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
+                    );
+                });
+                Plan::default()
+            }
+        }
+    }
+
+    /// Says once that no request passes, because its cost is above what overrides allow.
+    pub(super) fn warn_about_cost(&self, policy: &Policy) {
+        if self.cost > policy.capacity() {
+            self.warned.cost.call_once(|| {
+                tracing::error!(
+                    policy = self.policy.name(),
+                    cost = self.cost,
+                    capacity = policy.capacity(),
+                    help = "ratelimit_actix::guide::messages#override-without-effect",
+                    "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
+                );
+            });
+        }
     }
 
     /// The caller of a request. `None` if the limit does not apply. A lenient limit, such as a shadow limit, rejects nothing.

@@ -30,7 +30,8 @@ pub(super) struct Found<'d> {
 pub(super) fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)]) -> Found<'d> {
     let limits = declared_limits();
     let (mut operations, mut unclear) = (Vec::new(), Vec::new());
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let twice = ids_of_several(document);
     for operation in document.paths.paths.values_mut().flat_map(operations_of) {
         let Some(id) = operation.operation_id.clone() else { continue };
         let assigned = assigned.iter().find(|(of, _)| *of == id).map(|(_, handler)| handler.as_str());
@@ -39,6 +40,14 @@ pub(super) fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)])
             None => function(limit) == id,
         };
         seen.insert(id.clone());
+        if twice.contains(&id) {
+            if limits.iter().any(|limit| belongs(&limit)) && told.insert(id.clone()) {
+                unclear.push(format!(
+                    "several operations have the id `{id}`, so it is not clear which of them is limited; give each an id of its own by `operation_id`"
+                ));
+            }
+            continue;
+        }
         let own: Vec<DeclaredLimit> = limits.iter().filter(belongs).copied().collect();
         let handlers: BTreeSet<String> = own.iter().map(path).collect();
         match (handlers.len(), assigned) {
@@ -61,6 +70,19 @@ pub(super) fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)])
         unclear.push(format!("the document has no operation with the id `{id}`"));
     }
     Found { operations, unclear }
+}
+
+/// The ids that more than one operation has, which no document should have.
+fn ids_of_several(document: &mut OpenApi) -> BTreeSet<String> {
+    let (mut once, mut several) = (BTreeSet::new(), BTreeSet::new());
+    for operation in document.paths.paths.values_mut().flat_map(operations_of) {
+        if let Some(id) = &operation.operation_id
+            && !once.insert(id.clone())
+        {
+            several.insert(id.clone());
+        }
+    }
+    several
 }
 
 /// The operations of a path, one for each method.

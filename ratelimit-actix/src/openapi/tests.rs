@@ -73,6 +73,14 @@ mod handlers {
         "ok"
     }
 
+    pub(super) mod free_twin {
+        #[utoipa::path(get, path = "/free-plain", responses((status = 200, description = "Fine.")))]
+        #[actix_web::get("/free-plain")]
+        pub(in crate::openapi::tests) async fn plain() -> &'static str {
+            "ok"
+        }
+    }
+
     pub(super) mod twin {
         use crate::rate_limit;
 
@@ -211,4 +219,19 @@ fn functions_of_the_same_name_must_be_told_apart() {
         apply(RateLimitResponses::default().operation("twins", "lost::twins").operation("absent", "x"));
     let expected = "no limited handler has the path `lost::twins` of the operation `twins`\nthe document has no operation with the id `absent`";
     assert_eq!(result.unwrap_err(), expected);
+}
+
+#[derive(OpenApi)]
+#[openapi(paths(handlers::plain, handlers::free_twin::plain, handlers::free))]
+struct SameIds;
+
+#[test]
+fn an_id_of_a_limited_and_an_unlimited_operation_is_unclear() {
+    let mut document: Document = SameIds::openapi();
+    let error = RateLimitResponses::default().apply(&mut document).unwrap_err().to_string();
+    assert!(
+        error.starts_with("several operations have the id `plain`") && error.lines().count() == 1,
+        "{error}"
+    );
+    assert!(!serde_json::to_string(&document).unwrap().contains("x-ratelimit"));
 }

@@ -43,6 +43,10 @@ impl LimitRules {
         match *self {}
     }
 
+    pub(crate) const fn has_plans(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) const fn is_off_for_all(&self) -> bool {
         match *self {}
     }

@@ -12,6 +12,10 @@ use super::set::{LimitOverride, Overrides};
 use crate::policy::suggest::nearest;
 use crate::policy::{Mode, Policy};
 
+/// The problem of a row whose parts can each be a text, a number or an address.
+const TOO_MANY_READINGS: &str =
+    "its parts can be read in more than 64 ways; expected fewer parts that are numbers or addresses";
+
 /// The table for requests, or all mistakes.
 pub(super) fn check(overrides: &Overrides, known: &[KnownLimit], owner: u64) -> Result<Rules, Vec<Problem>> {
     let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
@@ -86,9 +90,17 @@ impl Checker {
             }
             for (caller, row) in &given.callers {
                 let of = format!("a caller of limit `{name}`");
-                let mut keys = partitions(caller);
+                let Some(mut keys) = partitions(caller) else {
+                    self.problem(row, format!("{of}: {TOO_MANY_READINGS}"));
+                    continue;
+                };
                 if limit.encodes_callers {
                     keys.remove(0);
+                }
+                if let Some(other) = rules.row_of_same_caller(&keys) {
+                    let place = other.line.map_or_else(String::new, |line| format!(", in line {line}"));
+                    self.problem(row, format!("{of}: another row{place} stands for the same caller"));
+                    continue;
                 }
                 match rules.add_caller(caller, keys, *row) {
                     Ok(rule) => self.fits(limit, rule, row, &of),

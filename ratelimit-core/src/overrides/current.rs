@@ -17,8 +17,7 @@ use crate::policy::Policy;
 /// The overrides in force of one limiter.
 #[derive(Debug)]
 pub(crate) struct Current {
-    /// Whether there have been overrides: all that a request reads if there have not. Stays set, so that a request can tell
-    /// that the newest ones are none.
+    /// Whether there have been overrides. A request reads nothing else if there have not. Stays set.
     is_set: AtomicBool,
     rules: ArcSwapOption<Rules>,
     /// Tells limiters apart.
@@ -33,7 +32,7 @@ pub(crate) struct Current {
 struct Changes {
     /// Policies that were given to the builder.
     policies: Vec<KnownLimit>,
-    /// The watch whose changes count. Another one is over.
+    /// The number of the newest watch. All earlier ones are over.
     watch: u64,
 }
 
@@ -72,7 +71,7 @@ impl Current {
         self.changes.lock().policies.extend(policies.into_iter().map(KnownLimit::of_policy));
     }
 
-    /// Checks overrides, and puts them in force as a whole. Returns the number of the watch of their file; it is the only one.
+    /// Checks overrides, and puts them in force as a whole. Ends the watch before. Returns the number of the watch of their file.
     pub(crate) fn replace(&self, overrides: &Overrides) -> Result<u64, OverridesError> {
         let mut changes = self.changes.lock();
         self.put_in_force(overrides, &changes)?;
@@ -102,6 +101,8 @@ impl Current {
         self.rules.store(Some(Arc::new(rules)));
         self.is_set.store(true, Ordering::Release);
         *self.rejected.lock() = None;
+        #[cfg(feature = "metrics")]
+        crate::metrics::overrides_current(true);
         Ok(size)
     }
 
@@ -110,9 +111,16 @@ impl Current {
         self.changes.lock().watch != watch
     }
 
-    /// Notes that new contents are not in force.
-    pub(super) fn reject(&self, error: Arc<OverridesError>) {
+    /// Notes that new contents are not in force. Returns false, and nothing changes, if the watch is over.
+    pub(super) fn reject_by(&self, watch: u64, error: Arc<OverridesError>) -> bool {
+        let changes = self.changes.lock();
+        if changes.watch != watch {
+            return false;
+        }
         *self.rejected.lock() = Some(error);
+        #[cfg(feature = "metrics")]
+        crate::metrics::overrides_current(false);
+        true
     }
 
     pub(crate) fn rejected(&self) -> Option<Arc<OverridesError>> {

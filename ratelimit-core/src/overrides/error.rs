@@ -7,7 +7,7 @@ const LISTED: usize = 8;
 
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
 ///
-/// The text is one line without the names of callers.
+/// The text is one line, and does not have the names of callers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name} cannot be used: {}", Listed(.problems))]
 pub struct OverridesError {
@@ -23,8 +23,15 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A text on one line: names in a file may have control characters, which are escaped.
     pub(super) fn new(line: Option<usize>, text: impl Into<String>) -> Self {
-        Self { line, text: text.into() }
+        let mut text: String = text.into();
+        if text.contains(char::is_control) {
+            let escaped =
+                |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+            text = text.chars().map(escaped).collect();
+        }
+        Self { line, text }
     }
 
     /// The line in the file or text, from 1 on. `None` if the problem has no line.

@@ -40,8 +40,8 @@ impl KnownLimit {
 pub struct DeclaredLimits {
     /// Lists its limits.
     pub limits: fn() -> Vec<KnownLimit>,
-    /// Adds every partition for which the text of a caller's row can stand.
-    pub callers: fn(&str, &mut Vec<Vec<u8>>),
+    /// Adds every partition for which the text of a caller's row can stand. Returns false if there are too many.
+    pub callers: fn(&str, &mut Vec<Vec<u8>>) -> bool,
 }
 
 inventory::collect!(DeclaredLimits);
@@ -52,11 +52,9 @@ pub(super) fn known_limits(given: &[KnownLimit]) -> Vec<KnownLimit> {
     declared.chain(given.iter().cloned()).collect()
 }
 
-/// The partitions for which the text of a caller's row stands.
-pub(super) fn partitions(text: &str) -> Vec<Vec<u8>> {
+/// The partitions for which the text of a caller's row stands; first the text as it is. `None` if there are too many.
+pub(super) fn partitions(text: &str) -> Option<Vec<Vec<u8>>> {
     let mut partitions = vec![text.as_bytes().to_vec()];
-    for crate_ in inventory::iter::<DeclaredLimits>() {
-        (crate_.callers)(text, &mut partitions);
-    }
-    partitions
+    let mut crates = inventory::iter::<DeclaredLimits>.into_iter();
+    crates.all(|crate_| (crate_.callers)(text, &mut partitions)).then_some(partitions)
 }

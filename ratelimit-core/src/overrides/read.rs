@@ -59,8 +59,15 @@ impl Reader<'_> {
         let mut limits = BTreeMap::new();
         for (key, value) in root {
             if key.get_ref() != "limit" {
-                let text = format!("unknown table `{}`; expected `[limit.NAME]`", key.get_ref());
-                self.problem(key, text);
+                self.problem(
+                    key,
+                    unknown(
+                        "table",
+                        key,
+                        nearest(key.get_ref(), ["limit", "limits"]),
+                        "; expected `[limit.NAME]`",
+                    ),
+                );
                 continue;
             }
             let Some(named) = self.table(value, "a table for each limit, such as `[limit.shop]`") else {
@@ -81,16 +88,16 @@ impl Reader<'_> {
         read.row.line = Some(self.line(name.span().start));
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "plans" => read.plans = self.rows(value, &format!("a plan of {limit}")),
-                "callers" => read.callers = self.rows(value, &format!("a caller of {limit}")),
-                _ => self.field(&mut read.row, key, value, &limit, &TABLES),
+                "plans" => read.plans = self.rows(value, &format!("a plan of {limit}"), Place::Plan),
+                "callers" => read.callers = self.rows(value, &format!("a caller of {limit}"), Place::Caller),
+                _ => self.field(&mut read.row, key, value, &limit, Place::Limit),
             }
         }
         read
     }
 
     /// The rows of plans or callers.
-    fn rows(&mut self, value: &Value<'_>, of: &str) -> BTreeMap<String, Override> {
+    fn rows(&mut self, value: &Value<'_>, of: &str, place: Place) -> BTreeMap<String, Override> {
         let mut rows = BTreeMap::new();
         let expected = format!("a table for {of}, such as `{{ max = 500 }}`");
         let Some(table) = self.table(value, &expected) else { return rows };
@@ -104,7 +111,7 @@ impl Reader<'_> {
             position = (start, position.1 + self.text.get(position.0..start).map_or(0, newlines));
             let mut row = Override { line: Some(position.1), ..Override::new() };
             for (key, value) in fields {
-                self.field(&mut row, key, value, of, &[]);
+                self.field(&mut row, key, value, of, place);
             }
             rows.insert(key.get_ref().to_string(), row);
         }
@@ -120,17 +127,16 @@ impl Reader<'_> {
     }
 
     /// Reads one field into a row.
-    fn field(&mut self, row: &mut Override, key: &Key<'_>, value: &Value<'_>, of: &str, more: &[&str]) {
+    fn field(&mut self, row: &mut Override, key: &Key<'_>, value: &Value<'_>, of: &str, place: Place) {
         let Some(field) = Field::named(key.get_ref()) else {
-            let names = Field::ALL.iter().map(|field| field.as_str()).chain(more.iter().copied());
-            let meant = nearest(key.get_ref(), names.clone())
-                .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-            let text = format!(
-                "unknown field `{}` of {of}, expected one of {}{meant}",
-                key.get_ref(),
-                list(names, '`')
-            );
-            return self.problem(key, text);
+            let tables = if place == Place::Limit { &TABLES[..] } else { &[] };
+            let names = Field::ALL.iter().map(|field| field.as_str()).chain(tables.iter().copied());
+            let meant = nearest(key.get_ref(), names.clone());
+            let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+            // A key without a near match may be the name of a caller, or a part of it.
+            let shown = meant.filter(|_| place != Place::Caller);
+            let expected = format!(" of {of}, expected one of {}{hint}", list(names, '`'));
+            return self.problem(key, unknown("field", key, shown, &expected));
         };
         let read = match field {
             Field::Max => units(value).map(|max| row.max = Some(max)),
@@ -145,6 +151,22 @@ impl Reader<'_> {
         if let Err(fault) = read {
             self.problem(value, format!("`{}` of {of}: {fault}", field.as_str()));
         }
+    }
+}
+
+/// What a table of fields belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Limit,
+    Plan,
+    Caller,
+}
+
+/// An unknown key, which is shown if it is near a known one. Another one may be the name of a caller, which no message has.
+fn unknown(kind: &str, key: &Key<'_>, near: Option<&str>, expected: &str) -> String {
+    match near {
+        Some(_) => format!("unknown {kind} `{}`{expected}", key.get_ref()),
+        None => format!("unknown {kind}{expected}"),
     }
 }
 

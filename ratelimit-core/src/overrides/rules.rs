@@ -118,6 +118,17 @@ impl LimitRules {
         Ok(&self.caller_rows[position].1)
     }
 
+    /// A row of the caller that has one of these partitions.
+    pub(super) fn row_of_same_caller(&self, partitions: &[Vec<u8>]) -> Option<&Override> {
+        let position = partitions.iter().find_map(|partition| self.callers.get(partition))?;
+        self.caller_rows.get(*position).map(|(_, rule)| &rule.rows[0])
+    }
+
+    /// Whether plans have rows.
+    pub fn has_plans(&self) -> bool {
+        !self.plans.is_empty()
+    }
+
     /// The row for all callers.
     pub fn limit(&self) -> &Rule {
         &self.limit
@@ -167,7 +178,7 @@ impl Rules {
         Self { limits: HashTable::new(), owner }
     }
 
-    /// Adds the overrides of a policy. Those of an equal policy are replaced: they are the same.
+    /// Adds the overrides of a policy. Those of an equal policy are replaced; they have the same numbers.
     pub(super) fn insert(&mut self, rules: LimitRules) {
         let id = rules.base.state_id();
         match self.limits.find_mut(id, |other| other.base == rules.base) {

@@ -54,7 +54,7 @@ impl LimitOverride {
         self
     }
 
-    /// Adds the row of a caller. It replaces an earlier row, and plays the part of the caller's plan as well.
+    /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan does not apply.
     ///
     /// The text stands for the partition with these bytes. For limits of `ratelimit-actix` it stands for what `by` returns; see
     /// [`Overrides`].
@@ -114,11 +114,16 @@ impl Overrides {
 
     /// Puts these in force, and begins to watch their file if they are to be watched. Ends the watch before.
     pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
-        let watch = current.replace(&self)?;
-        match self.file {
-            Some((path, text)) if self.is_watched => watch::start(path, text, current, watch),
-            _ => Ok(()),
+        // Before anything changes: a system without room for a thread keeps what it has.
+        let thread = match &self.file {
+            Some((path, text)) if self.is_watched => Some(watch::start(path.clone(), text.clone(), current)?),
+            _ => None,
+        };
+        let number = current.replace(&self)?;
+        if let Some(thread) = thread {
+            thread.begin(number);
         }
+        Ok(())
     }
 
     /// What messages call these overrides.

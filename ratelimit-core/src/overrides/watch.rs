@@ -5,7 +5,7 @@
 //! A file of overrides is small.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -64,6 +64,10 @@ impl Watcher {
                 crate::metrics::overrides_reloaded(true);
             }
             Some(Err(error)) => {
+                let error = Arc::new(error);
+                if !current.reject_by(self.number, Arc::clone(&error)) {
+                    return;
+                }
                 tracing::error!(
                     help = "ratelimit_actix::guide::messages#overrides",
                     %error,
@@ -71,7 +75,6 @@ impl Watcher {
                 );
                 #[cfg(feature = "metrics")]
                 crate::metrics::overrides_reloaded(false);
-                current.reject(Arc::new(error));
             }
         }
     }
@@ -97,17 +100,21 @@ impl Watcher {
     }
 }
 
-/// Watches a file until the limiter is dropped or gets other overrides.
+/// A thread that is going to watch a file. It ends if this is dropped before the watch begins.
+pub(super) struct WatchThread(mpsc::Sender<u64>);
+
+/// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or gets other overrides.
 pub(super) fn start(
     path: PathBuf,
     text: String,
     current: &Arc<Current>,
-    number: u64,
-) -> Result<(), OverridesError> {
+) -> Result<WatchThread, OverridesError> {
     let name = file::name(&path);
-    let mut watcher = Watcher::new(path, text, number);
     let current: Weak<Current> = Arc::downgrade(current);
+    let (sender, number) = mpsc::channel();
     let watch = move || {
+        let Ok(number) = number.recv() else { return };
+        let mut watcher = Watcher::new(path, text, number);
         while let Some(current) = current.upgrade().filter(|current| !current.is_over(number)) {
             watcher.poll(&current);
             drop(current);
@@ -115,9 +122,17 @@ pub(super) fn start(
         }
     };
     match thread::Builder::new().name("ratelimit-overrides".to_owned()).spawn(watch) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(WatchThread(sender)),
         Err(error) => {
             Err(OverridesError::one(&name, format!("cannot start a thread that watches it: {error}")))
         }
+    }
+}
+
+impl WatchThread {
+    /// Begins the watch with this number.
+    pub(super) fn begin(self, number: u64) {
+        // The thread waits for it.
+        let _ = self.0.send(number);
     }
 }

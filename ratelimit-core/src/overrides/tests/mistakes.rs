@@ -16,7 +16,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         ("[limit.shopp]\nmax = 1", "line 1: unknown limit `shopp`"),
         ("[limit.shopp]\nmax = 1", "did you mean `shop`?"),
         ("[limits.shop]\nmax = 1", "line 1: unknown table `limits`; expected `[limit.NAME]`"),
-        ("max = 1", "unknown table `max`"),
+        ("max = 1", "line 1: unknown table; expected `[limit.NAME]`"),
         ("limit = 5", "expected a table for each limit, such as `[limit.shop]`, found a number"),
         ("[limit]\nshop = 5", "line 2: expected a table for a limit"),
         ("[[limit.shop]]\nmax = 1", "found an array"),
@@ -30,9 +30,18 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
             "[limit.shop.plans]\npro = 1000",
             "expected a table for a plan of limit `shop`, such as `{ max = 500 }`",
         ),
-        ("[limit.shop.plans]\npro = { plans = 1 }", "unknown field `plans` of a plan of limit `shop`"),
+        (
+            "[limit.shop.plans]\npro = { plans = 1 }",
+            "unknown field of a plan of limit `shop`, expected one of `max`",
+        ),
+        ("[limit.shop.plans]\npro = { mx = 1 }", "unknown field `mx` of a plan of limit `shop`"),
         ("[limit.shop]\ncallers = ['a']", "expected a table for a caller of limit `shop`"),
-        ("[limit.shop.callers]\na = { mx = 1 }", "line 2: unknown field `mx` of a caller of limit `shop`"),
+        (
+            "[limit.shop.callers]\na = { mx = 1 }",
+            "line 2: unknown field of a caller of limit `shop`, expected one of",
+        ),
+        ("[limit.shop.callers]\na = { mx = 1 }", "did you mean `max`?"),
+        ("[limit.\"a\\nb\"]\nmax = 1", "unknown limit `a\\nb`"),
         ("[limit.shop]\nmax = 0", "line 1: limit `shop`: max must be from 1 to 1000000000000"),
         ("[limit.shop]\nmax = 1000000000001", "max must be from 1"),
         ("[limit.shop]\nmax = -1", "line 2: `max` of limit `shop`: expected a whole number from 1"),
@@ -79,6 +88,16 @@ fn all_mistakes_are_told_at_once_and_callers_are_not() {
     let duplicate =
         "[limit.shop.callers]\n\"secret-name\" = {}\n\"secret-name\" = {}".parse::<Overrides>().unwrap_err();
     assert!(!duplicate.to_string().contains("secret"), "{duplicate}");
+
+    for misplaced in [
+        "[limit.shop]\n\"secret-name\" = { max = 500 }",
+        "[limit.shop.callers]\nsecret.name = { max = 5 }",
+        "[limit.shop.callers]\nsecret.secret = 5",
+        "[secret-name]\nmax = 5",
+    ] {
+        let error = misplaced.parse::<Overrides>().unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+    }
 
     let many: Vec<String> = (0..20).map(|number| format!("field{number} = 1\n")).collect();
     let error = error_of(&format!("[limit.shop]\n{}", many.concat()));

@@ -143,6 +143,27 @@ fn a_watch_is_over_once_there_are_other_overrides() {
     assert_eq!(watched.max_after(3), 5);
 }
 
+#[test]
+fn a_watch_that_is_over_rejects_nothing() {
+    let mut watched = Watched::new();
+    watched.current.replace(&parsed("[limit.shop]\nmax = 5")).unwrap();
+    fs::write(watched.path(), "[limit.shop").unwrap();
+    assert_eq!(watched.max_after(3), 5);
+    assert_eq!(watched.rejected(), "");
+}
+
+#[test]
+fn a_watch_whose_overrides_are_refused_leaves_those_before_and_their_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    fs::write(&path, "[limit.shopp]\nmax = 1").unwrap();
+    let mut watched = Watched::new();
+    let error = Overrides::from_file(&path).unwrap().watch().start(&watched.current).unwrap_err();
+    assert!(error.to_string().contains("did you mean `shop`?"), "{error}");
+    fs::write(watched.path(), max(30)).unwrap();
+    assert_eq!(watched.max_after(2), 30, "the watch before goes on");
+}
+
 /// With the real thread: waits for it, with a deadline.
 #[test]
 fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limiter() {
