@@ -41,7 +41,7 @@ impl RateLimiterBuilder {
     /// assert_eq!(limiter.in_force(&JOBS).policy().max(), 10);
     /// assert_eq!(limiter.in_force_for(&JOBS, None, "tenant-42").policy().max(), 500);
     ///
-    /// let typo: Overrides = "[limit.jbos]\nmax = 5".parse()?;
+    /// let typo: Overrides = "[limit.job]\nmax = 5".parse()?;
     /// let error = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(typo).unwrap_err();
     /// assert!(error.to_string().contains("did you mean `jobs`?"));
     /// # Ok(())
