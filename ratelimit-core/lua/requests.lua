@@ -245,8 +245,8 @@ local function overdraw(first)
     end
   end
   local verdict, err = judge(first + 3, first + 3, false, false, true)
-  local value = values[key]
-  if type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
+  local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
+  if is_charged and type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
     values[key] = 'd' .. string.sub(value, 2) .. pack('<I7', now)
   end
   return verdict, err

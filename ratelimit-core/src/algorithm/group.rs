@@ -255,8 +255,10 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
         let state = &mut states[member.state];
         let (mut unpacked, moved_out) = state.unpack(member.policy, at);
         let dirty = unpacked.step_mut().advance(member.policy, at);
-        if let Some(available) = unpacked.step().available(&member.policy.largest(), at) {
-            unpacked.charge_in_debt(member.policy, at, member.cost.min(available));
+        let available = unpacked.step().available(&member.policy.largest(), at).unwrap_or(0);
+        let units = member.cost.min(available);
+        if units > 0 {
+            unpacked.charge_in_debt(member.policy, at, units);
         } else if !dirty && !moved_out {
             continue;
         }
