@@ -19,6 +19,7 @@ pub(crate) mod into_caller;
 pub(crate) mod on_missing;
 mod path_param;
 pub(crate) mod principal;
+pub(crate) mod reset;
 pub(crate) mod value;
 
 pub use self::client_ip::ip;

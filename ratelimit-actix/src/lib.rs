@@ -127,6 +127,7 @@ pub use crate::caller::client_ip::client_ip;
 pub use crate::caller::into_caller::IntoCaller;
 pub use crate::caller::on_missing::OnMissing;
 pub use crate::caller::principal::Principal;
+pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};

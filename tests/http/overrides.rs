@@ -12,7 +12,7 @@ use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::overrides::{Field, Origin};
 use ratelimit_actix::{
     Limit, MemoryStore, Overrides, Policy, Quotas, RateLimitMiddleware, RateLimiter, RateLimiterBuilder,
-    Timestamp, declared_limits, rate_limit,
+    Timestamp, declared_limits, rate_limit, reset_caller,
 };
 use tests::answer::{Answer, get as from_client, statuses};
 use tests::log::Log;
@@ -210,9 +210,14 @@ async fn plans_apply_to_middleware() {
         "[limit.ov-scope.plans]\npro = { max = 1000 }",
         Limit::new(&SCOPE).plan(|req| plan_of(req).map(str::to_owned)),
     );
-    let app = App::new().app_data(Data::new(limiter)).wrap(middleware).route("/", web::to(HttpResponse::Ok));
-    let app = init_service(app).await;
-    assert_eq!(limit_of(&send(&app, from_client("/").insert_header(("x-plan", "pro"))).await), 1000);
+    let app = App::new().app_data(Data::new(limiter.clone())).wrap(middleware);
+    let app = init_service(app.route("/", web::to(HttpResponse::Ok))).await;
+    let of_pro = async || send(&app, from_client("/").insert_header(("x-plan", "pro"))).await;
+    assert_eq!(limit_of(&of_pro().await), 1000);
+    assert_eq!(of_pro().await.quota().map(|quota| quota.1), Some(998));
+    let client: std::net::IpAddr = [192, 0, 2, 1].into();
+    reset_caller(&limiter, &SCOPE, client).await.unwrap();
+    assert_eq!(of_pro().await.quota().map(|quota| quota.1), Some(999));
     assert_eq!(limit_of(&send(&app, from_client("/").insert_header(("x-plan", "free"))).await), 50);
     assert_eq!(limit_of(&send(&app, from_client("/")).await), 50);
 }
@@ -243,6 +248,32 @@ async fn two_rows_for_one_caller_are_a_mistake() {
     assert_eq!(error("\"2001:db8::1/128\" = {}\n\"2001:db8::2/128\" = {}\n1 = {}\n2 = {}"), "");
     let long = ["::1"; 6].join(" + ");
     assert!(error(&format!("\"{long}\" = {{}}")).contains("read in more than 64 ways"));
+}
+
+#[actix_web::test]
+async fn a_caller_is_reset_under_every_row_that_may_apply() {
+    let text = "[limit.ov-plan]\nmax = 1\n[limit.ov-plan.plans]\npro = { window = '2m' }\n\
+                [limit.ov-plan.callers]\n9 = { window = '3m' }";
+    let limiter = limiter(text);
+    let app = service!(limiter, of_plan);
+    let limit = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
+    for (id, plan) in [(1, "free"), (2, "pro"), (9, "free")] {
+        let status = async || {
+            let req = from_client("/plan").to_request();
+            req.extensions_mut().insert(User { id, plan });
+            actix_web::test::call_service(&app, req).await.status()
+        };
+        assert_eq!(
+            (status().await, status().await),
+            (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS),
+            "{plan}"
+        );
+        limit.reset_caller(&limiter, id + 100).await.unwrap();
+        assert_eq!(status().await, StatusCode::TOO_MANY_REQUESTS, "another caller was reset");
+        limit.reset_caller(&limiter, id).await.unwrap();
+        assert_eq!(status().await, StatusCode::OK, "{plan}");
+    }
+    limit.reset_caller(&limiter, None::<u64>).await.unwrap();
 }
 
 #[actix_web::test]
