@@ -18,7 +18,7 @@ use crate::reservation::Reservation;
 
 /// Keeps counts, and changes them atomically.
 ///
-/// The contract. The [conformance suite](crate::conformance) tests 1, 2, 3 and 5, also of [`try_check`](Self::try_check) and
+/// The contract. The conformance suite of the feature `test-util` tests 1, 2, 3 and 5, also of [`try_check`](Self::try_check) and
 /// [`check_within`](Self::check_within), and of 6 that a denied caller is not dropped:
 ///
 /// 1. **Atomic.** No other decision about the same states comes between a decision and its charge, in any process.

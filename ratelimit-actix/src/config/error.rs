@@ -1,11 +1,13 @@
 //! Errors of [`RateLimitConfigBuilder::build`](crate::RateLimitConfigBuilder::build).
 
+use std::fmt;
+
 use actix_web::http::header::HeaderName;
 
 use crate::response::HeaderStyle;
 
 /// A [`RateLimitConfig`](crate::RateLimitConfig) that cannot be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RateLimitConfigError {
     /// A trusted proxy or an exempt client is neither a network nor an address.
@@ -64,4 +66,11 @@ pub enum RateLimitConfigError {
     /// A custom body and the choice among the built-in ones exclude each other.
     #[error("a body of your own cannot be chosen by Accept; leave out `body_by_accept` or `body_with`")]
     CustomBodyByAccept,
+}
+
+/// As `Display`: this is what a `main` prints that returns the error.
+impl fmt::Debug for RateLimitConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

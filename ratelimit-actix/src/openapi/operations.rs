@@ -1,6 +1,7 @@
 //! Which operation of a document belongs to which handler.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -8,10 +9,17 @@ use utoipa::openapi::path::{Operation, PathItem};
 use crate::handler::registry::{DeclaredLimit, declared_limits};
 
 /// Operations of an OpenAPI document whose handler is not clear. `Display` has a line for each.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, thiserror::Error, PartialEq, Eq)]
 #[error("{}", .lines.join("\n"))]
 pub struct UnclearOperationsError {
     lines: Vec<String>,
+}
+
+/// As `Display`: this is what a `main` prints that returns the error.
+impl fmt::Debug for UnclearOperationsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl UnclearOperationsError {

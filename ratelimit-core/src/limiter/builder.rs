@@ -101,7 +101,7 @@ impl RateLimiter {
     /// [`Store`].
     ///
     /// Create one and clone it. See [`Store`] for the contract of a custom store, the
-    /// [conformance suite](crate::conformance) for its tests, and `examples/custom_store.rs`. [`builder`](Self::builder) has
+    /// conformance suite of the feature `test-util` for its tests, and `examples/custom_store.rs`. [`builder`](Self::builder) has
     /// further settings.
     ///
     /// # Examples

@@ -8,11 +8,18 @@ const LISTED: usize = 8;
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
 ///
 /// The text is one line, and does not have the names of callers.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name} cannot be used: {}", Listed(.problems))]
 pub struct OverridesError {
     source_name: String,
     problems: Vec<Problem>,
+}
+
+/// As `Display`: this is what a `main` prints that returns the error.
+impl fmt::Debug for OverridesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// One mistake in overrides.

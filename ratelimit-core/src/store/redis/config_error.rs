@@ -1,7 +1,10 @@
 //! Errors of building a Redis store.
 
+use std::error::Error;
+use std::fmt;
+
 /// Error of [`RedisStoreBuilder::build`](super::RedisStoreBuilder::build).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisConfigError {
     /// The URL of the Redis server is invalid. The error does not repeat the URL, which may hold a password.
@@ -29,4 +32,12 @@ pub enum RedisConfigError {
     /// The thread of the Redis connection could not be started.
     #[error("cannot start the thread for the Redis connection")]
     Thread(#[source] std::io::Error),
+}
+
+/// As `Display`, with the source: this is what a `main` prints that returns the error.
+impl fmt::Debug for RedisConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
 }
