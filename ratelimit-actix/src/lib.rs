@@ -84,7 +84,7 @@
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document |
-//! | `overrides` | no | [`Overrides`]: other numbers for limits, from a file that is read again when it changes |
+//! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs

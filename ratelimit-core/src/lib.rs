@@ -37,11 +37,11 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `redis` | yes | [`RedisStore`] and [`RateLimiter::redis`] |
+//! | `redis` | yes | `RedisStore` and `RateLimiter::redis` |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
-//! | `overrides` | no | [`Overrides`]: other numbers for limits, from a file that is read again when it changes |
+//! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
 #[doc(hidden)]
