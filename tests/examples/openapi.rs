@@ -54,7 +54,7 @@ fn a_denial_is_as_the_document_describes_it() {
     }
 }
 
-/// What the validator finds wrong. The options leave out what is no mistake in a document: a tag that no operation has, and the like.
+/// What the validator finds wrong. A tag that the document does not describe is no mistake.
 fn faults(document: &Value) -> Vec<String> {
     let spec: Spec = match serde_json::from_value(document.clone()) {
         Ok(spec) => spec,
