@@ -102,7 +102,7 @@ async fn an_office_that_logs_in_at_once_is_not_blocked() {
 #[actix_web::test]
 async fn eleven_attempts_at_once_block_their_account() {
     let app = tests::service!(tests::store::fresh(), login);
-    let statuses = at_once(&app, &["alice".to_owned(); 11].to_vec()).await;
+    let statuses = at_once(&app, &vec!["alice".to_owned(); 11]).await;
     assert_eq!((&statuses[..10], statuses[10]), (&[200; 10][..], 429));
     let again = tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await;
     assert_eq!((again.status, again.header("retry-after")), (429, Some("600")));

@@ -13,7 +13,6 @@ static DELIVERIES: Policy = Policy::builder("deliveries")
     .burst(1)
     .build();
 
-/// Waits until one more delivery to this host may begin.
 async fn permit(limiter: &RateLimiter, host: &str) -> Result<(), StoreError> {
     while let Some(wait) = limiter.check(&DELIVERIES, host).await?.retry_after() {
         actix_web::rt::time::sleep(wait).await;
