@@ -15,7 +15,7 @@ use futures_util::{FutureExt, Stream, stream};
 use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
-/// Ten wrong passwords a minute for an account, of which one more blocks it for ten minutes. Sixty from an address.
+/// Ten wrong passwords a minute for an account; one more blocks it for ten minutes. Sixty a minute from an address.
 #[rate_limit(max = 60, window = "1m", count = "failures", key = "by:{ip}", on_error = "deny")]
 #[rate_limit(max = 10, window = "1m", block = "10m", count = "failures", key = "as:{id}", on_error = "deny")]
 #[post("/login/{id}")]
