@@ -2,7 +2,7 @@
 
 use roas::v3_1::spec::Spec;
 use roas::validation::{Options, Validate};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::client;
 use tests::demo::Demo;
 
@@ -76,25 +76,15 @@ fn a_validator_accepts_the_document() {
 #[test]
 fn the_validator_rejects_a_document_with_a_mistake() {
     let document = document();
-    let denied = "/paths/~1users~1{id}/get/responses/429";
-    assert!(document.pointer(denied).is_some());
-    let breaks: [(&str, &str, fn(&mut Value)); 4] = [
-        ("a response without a description", denied, |response| {
-            response.as_object_mut().unwrap().remove("description").unwrap();
-        }),
-        ("a header field that is a text", denied, |response| {
-            response["headers"]["retry-after"] = "60".into()
-        }),
-        ("a reference to nothing", denied, |response| {
-            *response = serde_json::json!({ "$ref": "#/components/responses/denied" });
-        }),
-        ("a parameter of the path that is not described", "/paths/~1users~1{id}/get", |operation| {
-            operation.as_object_mut().unwrap().remove("parameters").unwrap();
-        }),
+    let breaks = [
+        ("a response without a description", "responses/429", json!({})),
+        ("a header field that is a text", "responses/429/headers/retry-after", json!("60")),
+        ("a reference to nothing", "responses/429", json!({ "$ref": "#/components/responses/denied" })),
+        ("a parameter of the path that is not described", "parameters", json!([])),
     ];
-    for (what, place, change) in breaks {
+    for (what, place, value) in breaks {
         let mut broken = document.clone();
-        change(broken.pointer_mut(place).unwrap());
+        *broken.pointer_mut(&format!("/paths/~1users~1{{id}}/get/{place}")).unwrap() = value;
         assert!(!faults(&broken).is_empty(), "the validator accepts {what}");
     }
 }

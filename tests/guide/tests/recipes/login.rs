@@ -75,7 +75,7 @@ where
             Box::pin(tests::answer::send_raw(app, request))
         })
         .collect();
-    let early: Vec<_> = sent.iter_mut().map(|sent| sent.now_or_never()).collect();
+    let early: Vec<_> = sent.iter_mut().map(FutureExt::now_or_never).collect();
     is_open.set(true);
     let mut statuses = Vec::new();
     for (early, sent) in early.into_iter().zip(sent) {
