@@ -112,7 +112,8 @@ fn messages_of_every_kind_count_and_the_one_too_many_closes_the_connection() {
 
 #[test]
 fn a_close_is_answered() {
-    let mut client = connect(&start(), 1);
+    let service = start();
+    let mut client = connect(&service, 1);
     send(&mut client, CLOSE, &1000_u16.to_be_bytes());
     assert_eq!(receive(&mut client), (CLOSE, 1000_u16.to_be_bytes().to_vec()));
 }
