@@ -5,18 +5,19 @@
 #   tests/release.sh changelog packages    some of them
 #
 # Needs cargo-semver-checks (once there is a tag), cargo-deny, the oldest supported compiler and a nightly one, as docs.rs has it. A
-# missing tool is an error. With RELEASE_ALLOW_MISSING=1 the step is listed as not checked instead.
+# missing tool is an error. With RELEASE_ALLOW_MISSING=1 the step is listed as not checked instead. So is a comparison with an earlier
+# release while there is none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 published=(ratelimit-core ratelimit-macros ratelimit-actix)
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
-missing=()
+unchecked=()
 
 needs() { # needs COMMAND HINT: whether the tool is there
   if eval "$1" >/dev/null 2>&1; then return 0; fi
   if [ "${RELEASE_ALLOW_MISSING:-}" = 1 ]; then
-    missing+=("$step: $2")
+    unchecked+=("$step: $2")
     return 1
   fi
   echo "error: $step needs a tool that is missing: $2" >&2
@@ -30,9 +31,14 @@ clean() {
   [ -z "$changed" ] || { echo "error: these files are not committed:" >&2; echo "$changed" >&2; exit 1; }
 }
 
-# The changelog has a section of the version, and the crates name each other in that version.
+# The changelog has a section of the version with a date, and the crates name each other in that version.
 changelog() {
-  grep -q "^## $version\( \|$\)" CHANGELOG.md || { echo "error: CHANGELOG.md has no section \"## $version\"" >&2; exit 1; }
+  local heading
+  heading=$(grep -m 1 "^## ${version//./\\.}\( \|$\)" CHANGELOG.md || true)
+  grep -qE "^## [^ ]+ - [0-9]{4}-[0-9]{2}-[0-9]{2}$" <<<"$heading" || {
+    echo "error: CHANGELOG.md needs the section \"## $version - YYYY-MM-DD\", found \"${heading:-none}\"; see step 3 of RELEASING.md" >&2
+    exit 1
+  }
   local crate
   for crate in "${published[@]}"; do
     grep -q "^$crate = { version = \"=\?$version\"" Cargo.toml || {
@@ -52,7 +58,7 @@ semver() {
   local last
   last=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
   if [ -z "$last" ]; then
-    echo "there is no earlier release"
+    unchecked+=("semver: there is no earlier release to compare with")
     return
   fi
   needs "cargo semver-checks --version" "cargo install --locked cargo-semver-checks" || return 0
@@ -95,11 +101,11 @@ for step in "${steps[@]}"; do
   "$step"
 done
 echo
-for line in ${missing[@]+"${missing[@]}"}; do
+for line in ${unchecked[@]+"${unchecked[@]}"}; do
   echo "NOT CHECKED: $line"
 done
 passed=()
 for step in "${steps[@]}"; do
-  case " ${missing[*]+${missing[*]%%:*}} " in *" $step "*) ;; *) passed+=("$step") ;; esac
+  case " ${unchecked[*]+${unchecked[*]%%:*}} " in *" $step "*) ;; *) passed+=("$step") ;; esac
 done
 echo "version $version: passed in $SECONDS s: ${passed[*]}"

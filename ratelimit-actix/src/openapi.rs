@@ -21,6 +21,7 @@ use crate::config::RateLimitConfig;
 /// * the header fields of the quota in its other responses;
 /// * the extension `x-ratelimit`: an array with `name`, `algorithm`, `max` in units, `window` in seconds, and where they apply
 ///   `cost` and `burst` in units, `subWindows`, and `block` in seconds. A number that is computed for each request is missing.
+///   The numbers are those of the program: overrides, which change at run time and differ between callers, do not appear.
 ///
 /// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware), since their routes
 /// are known at run time only.

@@ -26,6 +26,9 @@ mod pages {
     #[doc = include_str!("../../docs/operating.md")]
     struct Operating;
 
+    #[doc = include_str!("../../docs/overrides.md")]
+    struct Overrides;
+
     #[doc = include_str!("../../ratelimit-core/README.md")]
     struct Core;
 

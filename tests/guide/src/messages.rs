@@ -27,52 +27,99 @@ pub fn logged() -> Vec<Logged> {
                 let help = literals.iter().find_map(|literal| literal.strip_prefix(PAGE)).map(str::to_owned);
                 let text =
                     literals.into_iter().find(|literal| !literal.starts_with(PAGE)).unwrap_or_default();
-                let fixed = text.split(['{', '}']).step_by(2).map(str::trim).max_by_key(|part| part.len());
-                logged.push(Logged { text: fixed.unwrap_or_default().to_owned(), help });
+                logged.push(Logged { text: fixed(&text).to_owned(), help });
             }
         }
     }
     logged
 }
 
-/// The text of each error, or the longest part of it between two values.
+/// The text of each error that has one by `#[error(..)]`, or the longest part of it between two values.
 pub fn errors() -> Vec<String> {
-    let mut errors = Vec::new();
-    for source in sources() {
-        for attribute in source.split("#[error(").skip(1) {
-            let text = literals(attribute).into_iter().next().unwrap_or_default();
-            errors.extend(
-                text.split(['{', '}'])
-                    .step_by(2)
-                    .map(str::trim)
-                    .max_by_key(|part| part.len())
-                    .map(str::to_owned),
-            );
-        }
-    }
-    errors.retain(|text| text.len() > 12);
-    errors
+    let sources = sources();
+    let attributes = sources.iter().flat_map(|source| source.split("#[error(").skip(1));
+    let texts = attributes.filter_map(|attribute| literals(attribute).into_iter().next());
+    texts.map(|text| fixed(&text).to_owned()).filter(|text| text.len() > 12).collect()
+}
+
+/// Sources that put errors together from parts: each of their texts is part of an error.
+pub const ASSEMBLED: [&str; 5] = [
+    "ratelimit-core/src/overrides",
+    "ratelimit-core/src/policy/error.rs",
+    "ratelimit-core/src/policy/unknown_value.rs",
+    "ratelimit-core/src/policy/window/grammar.rs",
+    "ratelimit-actix/src/openapi/operations.rs",
+];
+
+/// The parts of the errors of a source of [`ASSEMBLED`]: whatever has words between the values of its literals.
+pub fn parts(source: &str) -> Vec<String> {
+    let mut sources = Vec::new();
+    collect(&repository().join(source), &mut sources);
+    let texts = sources.iter().flat_map(|source| literals(&without_attributes(source)));
+    let texts = texts.filter(|text| !text.starts_with(PAGE));
+    let parts = texts.flat_map(|text| fixed_parts(&text).map(str::to_owned).collect::<Vec<_>>());
+    parts.filter(|part| part.len() > 8 && part.contains(' ')).collect()
+}
+
+/// The texts with which a program ends that sets a limit up in a wrong way.
+pub fn panics() -> Vec<String> {
+    let mut sources = Vec::new();
+    collect(&repository().join("ratelimit-actix/src"), &mut sources);
+    let calls = sources.iter().flat_map(|source| source.split(" assert!(").skip(1));
+    calls.flat_map(literals).map(|text| fixed(&text).to_owned()).filter(|text| text.contains(' ')).collect()
+}
+
+/// The longest part of a text between two values.
+fn fixed(text: &str) -> &str {
+    fixed_parts(text).max_by_key(|part| part.len()).unwrap_or_default()
+}
+
+/// The parts of a text between its values.
+fn fixed_parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(['{', '}']).step_by(2).map(str::trim)
 }
 
 /// The source of the crates without their tests.
 fn sources() -> Vec<String> {
-    fn collect(folder: &Path, sources: &mut Vec<String>) {
-        for entry in fs::read_dir(folder).expect("a folder of the repository") {
-            let path = entry.expect("an entry of the folder").path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if path.is_dir() && name != "tests" && name != "conformance" {
-                collect(&path, sources);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
-                let text = fs::read_to_string(&path).expect("a file of the repository");
-                sources.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned());
-            }
-        }
-    }
     let mut sources = Vec::new();
     for folder in ["ratelimit-core/src", "ratelimit-actix/src"] {
         collect(&repository().join(folder), &mut sources);
     }
     sources
+}
+
+/// Adds the source at a path, a file or a folder, without tests, comments, and quotes that begin no text.
+fn collect(path: &Path, sources: &mut Vec<String>) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if path.is_dir() && name != "tests" && name != "conformance" {
+        for entry in fs::read_dir(path).expect("a folder of the repository") {
+            collect(&entry.expect("an entry of the folder").path(), sources);
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
+        let text = fs::read_to_string(path).expect("a file of the repository");
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        sources.push(lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '"));
+    }
+}
+
+/// A source without its attributes, whose texts no program prints.
+fn without_attributes(source: &str) -> String {
+    let mut parts = source.split("#[");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut depth = 1;
+        let end = part.find(|sign| {
+            depth += match sign {
+                '[' => 1,
+                ']' => -1,
+                _ => 0,
+            };
+            depth == 0
+        });
+        text += end.map_or("", |end| &part[end + 1..]);
+    }
+    text
 }
 
 /// The string literals of the call whose arguments begin here, with lines joined.
@@ -108,10 +155,21 @@ fn literals(call: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::literals;
+    use super::{fixed, literals, without_attributes};
 
     #[test]
     fn the_literals_of_a_call_end_with_it() {
         assert_eq!(literals("a = %f(\"x\"), \"b \\\n   c\\\"d\"); g(\"e\")"), ["x", "b c\"d"]);
+    }
+
+    #[test]
+    fn attributes_have_no_texts_for_readers() {
+        assert_eq!(without_attributes("a #[must_use = \"b [c]\"] d #[e] f"), "a  d  f");
+    }
+
+    #[test]
+    fn the_fixed_part_of_a_text_is_its_longest() {
+        assert_eq!(fixed("unknown field `{}` of {of}; one of {}"), "unknown field `");
+        assert_eq!(fixed("no values"), "no values");
     }
 }

@@ -103,8 +103,45 @@ fn every_error_is_on_the_page_of_messages() {
     let page = plain(&read("docs/messages.md"));
     let errors = messages::errors();
     assert!(errors.len() >= 25, "{errors:#?}");
-    let missing: Vec<_> = errors.iter().filter(|text| !page.contains(&plain(text))).collect();
+    let panics = messages::panics();
+    assert!(panics.len() >= 4, "{panics:#?}");
+    let mut missing: Vec<_> =
+        errors.into_iter().chain(panics).filter(|text| !page.contains(&plain(text))).collect();
+    for source in messages::ASSEMBLED {
+        let parts = messages::parts(source);
+        assert!(!parts.is_empty(), "{source} has no texts");
+        missing.extend(parts.into_iter().filter(|text| !page.contains(&plain(text))));
+    }
     assert!(missing.is_empty(), "docs/messages.md lacks {missing:#?}");
+}
+
+/// The tables of features, in the pages of the crates and in their documentation, have the features of the manifests.
+#[test]
+fn the_tables_of_features_agree_with_the_manifests() {
+    for name in ["ratelimit-core", "ratelimit-actix"] {
+        let manifest = read(&format!("{name}/Cargo.toml"));
+        let (_, features) = manifest.split_once("[features]\n").unwrap();
+        let (features, _) = features.split_once("\n[").unwrap();
+        let lines = features.lines().filter_map(|line| line.split_once(" = "));
+        let (default, others): (Vec<_>, Vec<_>) = lines.partition(|(feature, _)| *feature == "default");
+        let is_default = |feature: &str| default[0].1.contains(&format!("\"{feature}\""));
+        let expected: BTreeSet<_> =
+            others.iter().map(|(feature, _)| ((*feature).to_owned(), is_default(feature))).collect();
+        assert!(expected.len() >= 6, "{expected:?}");
+        for page in ["README.md", "src/lib.rs"] {
+            let page = format!("{name}/{page}");
+            let text = read(&page);
+            let lines = text.lines().map(|line| line.trim_start_matches("//! "));
+            let mut rows = lines.skip_while(|line| !line.starts_with("| feature | default |")).skip(2);
+            let mut listed = BTreeSet::new();
+            while let Some(row) = rows.next().filter(|row| row.starts_with('|')) {
+                let cells: Vec<_> = row.split('|').map(str::trim).collect();
+                assert!(["yes", "no"].contains(&cells[2]) && !cells[3].is_empty(), "{page}: {row}");
+                listed.insert((cells[1].trim_matches('`').to_owned(), cells[2] == "yes"));
+            }
+            assert_eq!(listed, expected, "the features in {page}, and whether they are on by default");
+        }
+    }
 }
 
 #[test]

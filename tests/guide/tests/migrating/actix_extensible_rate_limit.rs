@@ -56,3 +56,41 @@ async fn both_admit_five() {
     let ours = actix_web::App::new().app_data(tests::store::fresh()).configure(ours::services);
     assert_eq!(super::passing(&actix_web::test::init_service(ours).await).await, 5);
 }
+
+/// `rollback_server_errors` gives back what answers from 500 on took, and nothing else.
+#[actix_web::test]
+async fn both_count_what_is_no_server_error() {
+    use actix_extensible_rate_limit::RateLimiter;
+    use actix_extensible_rate_limit::backend::SimpleInputFunctionBuilder;
+    use actix_extensible_rate_limit::backend::memory::InMemoryBackend;
+    use actix_web::http::StatusCode;
+    use actix_web::{App, HttpResponse, get, test::init_service, web};
+
+    async fn answer(status: web::Path<u16>) -> HttpResponse {
+        HttpResponse::build(StatusCode::from_u16(*status).unwrap()).finish()
+    }
+
+    #[ratelimit_actix::rate_limit(
+        max = 3,
+        window = "1m",
+        algorithm = "fixed_window",
+        count = |status: StatusCode| !status.is_server_error()
+    )]
+    #[get("/{status}")]
+    async fn limited(status: web::Path<u16>) -> HttpResponse {
+        answer(status).await
+    }
+
+    let requests = ["/500", "/503", "/404", "/500", "/200", "/301", "/500", "/200"];
+    let expected = [500, 503, 404, 500, 200, 301, 429, 429];
+    let backend = InMemoryBackend::builder().with_gc_interval(None).build();
+    let input = SimpleInputFunctionBuilder::new(std::time::Duration::from_secs(60), 3).peer_ip_key().build();
+    let theirs = RateLimiter::builder(backend, input).rollback_server_errors().build();
+    let theirs = App::new().service(web::scope("").wrap(theirs).route("/{status}", web::get().to(answer)));
+    let theirs = init_service(theirs).await;
+    let ours = tests::service!(tests::store::fresh(), limited);
+    for (path, expected) in requests.into_iter().zip(expected) {
+        assert_eq!(tests::send(&theirs, tests::answer::get(path)).await.status, expected, "theirs, {path}");
+        assert_eq!(tests::send(&ours, tests::answer::get(path)).await.status, expected, "ours, {path}");
+    }
+}

@@ -33,14 +33,23 @@ async fn index() -> &'static str {
 
 #[actix_web::test]
 async fn both_keys_of_an_account_share_a_count_and_invented_keys_count_by_address() {
-    let app = actix_web::App::new().app_data(tests::store::fresh()).service(index);
-    let app = actix_web::test::init_service(app.wrap(actix_web::middleware::from_fn(authenticate))).await;
-    let mut statuses = Vec::new();
-    for key in
-        ["alice-key", "alice-second-key", "alice-key", "bob-key", "invented-1", "invented-2", "invented-3"]
-    {
-        let request = tests::answer::get("/").insert_header(("x-api-key", key));
-        statuses.push(tests::send(&app, request).await.status);
-    }
-    assert_eq!(statuses, [200, 200, 429, 200, 200, 200, 429]);
+    crate::on_both_stores(async |limiter| {
+        let app = actix_web::App::new().app_data(limiter).service(index);
+        let app = actix_web::test::init_service(app.wrap(actix_web::middleware::from_fn(authenticate))).await;
+        let mut statuses = Vec::new();
+        for key in [
+            "alice-key",
+            "alice-second-key",
+            "alice-key",
+            "bob-key",
+            "invented-1",
+            "invented-2",
+            "invented-3",
+        ] {
+            let request = tests::answer::get("/").insert_header(("x-api-key", key));
+            statuses.push(tests::send(&app, request).await.status);
+        }
+        assert_eq!(statuses, [200, 200, 429, 200, 200, 200, 429]);
+    })
+    .await;
 }

@@ -1,15 +1,15 @@
 //! Uploads by their size.
 
+use std::io::{Read, Write};
+
 // recipe
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{ContentLength, Header};
 use actix_web::{HttpRequest, put, web};
 use ratelimit_actix::{caller, rate_limit};
 
 /// Megabytes of the body, rounded up. A body of unknown length costs as much as the largest that is accepted.
 fn megabytes(req: &HttpRequest) -> u64 {
-    let length =
-        req.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    length.map_or(25, |bytes| bytes.div_ceil(1_000_000).clamp(1, 25))
+    ContentLength::parse(req).map_or(25, |bytes| bytes.into_inner().div_ceil(1_000_000).clamp(1, 25) as u64)
 }
 
 #[rate_limit(max = 100, window = "1h", cost = with(megabytes), by = caller::principal_or_ip)]
@@ -17,19 +17,59 @@ fn megabytes(req: &HttpRequest) -> u64 {
 async fn upload(name: web::Path<String>, body: web::Bytes) -> String {
     format!("{name}: {} bytes", body.len())
 }
+
+fn services(app: &mut web::ServiceConfig) {
+    app.app_data(web::PayloadConfig::new(25_000_000)).service(upload);
+}
 // end
 
 #[actix_web::test]
 async fn a_megabyte_is_a_unit() {
-    let limiter = tests::store::fresh();
-    let app = tests::service!(limiter, upload);
-    let put = |length: Option<&'static str>| {
-        let request = tests::answer::request(actix_web::http::Method::PUT, "/files/a");
-        length.into_iter().fold(request, |request, length| request.insert_header(("content-length", length)))
-    };
-    let mut left = Vec::new();
-    for length in [Some("0"), Some("1000001"), None] {
-        left.push(tests::send(&app, put(length)).await.quota().unwrap().1);
-    }
-    assert_eq!(left, [99, 97, 72]);
+    crate::on_both_stores(async |limiter| {
+        let app = actix_web::App::new().app_data(web::Data::new(limiter)).configure(services);
+        let app = actix_web::test::init_service(app).await;
+        let put = |body: Vec<u8>, length: Option<usize>| {
+            let request = tests::answer::request(actix_web::http::Method::PUT, "/files/a");
+            let mut request = request.set_payload(body).to_request();
+            request.headers_mut().remove("content-length");
+            if let Some(length) = length {
+                request.headers_mut().insert("content-length".parse().unwrap(), length.into());
+            }
+            request
+        };
+        let mut left = Vec::new();
+        for (size, length) in [(0, Some(0)), (1_000_001, Some(1_000_001)), (7, None)] {
+            let answer = tests::answer::send_raw(&app, put(vec![b'x'; size], length)).await;
+            assert_eq!((answer.status, answer.body.as_str()), (200, &*format!("a: {size} bytes")));
+            left.push(answer.quota().unwrap().1);
+        }
+        assert_eq!(left, [99, 97, 72]);
+        // More than is accepted costs what was accepted at most.
+        let answer = tests::answer::send_raw(&app, put(vec![b'x'; 25_000_001], Some(25_000_001))).await;
+        assert_eq!((answer.status, answer.quota().unwrap().1), (413, 47));
+    })
+    .await;
+}
+
+/// As a client sends it, over a connection.
+#[test]
+fn a_megabyte_arrives() {
+    let limiter = web::Data::new(tests::store::fresh());
+    let service = tests::service::Service::start(move |app| {
+        app.app_data(limiter.clone()).configure(services);
+    });
+    let body = vec![b'x'; 1_000_000];
+    let head = format!(
+        "PUT /files/b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(service.address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.contains("x-ratelimit-remaining: 99\r\n"), "{answer}");
+    assert!(answer.contains("b: 1000000 bytes"), "{answer}");
 }

@@ -14,7 +14,7 @@ use ratelimit_actix::{MemoryStore, RateLimiter, core::clock::FakeClock};
 use std::time::Duration;
 
 #[actix_web::test]
-async fn an_hour_later_the_client_passes_again() {
+async fn two_windows_later_the_client_passes_again() {
     let clock = FakeClock::default();
     let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
     let app = init_service(App::new().app_data(limiter).service(index)).await;

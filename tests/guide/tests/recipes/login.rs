@@ -1,11 +1,22 @@
 //! Wrong passwords, by account and by address.
 
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use actix_http::Request;
+use actix_web::Error;
+use actix_web::body::MessageBody;
+use actix_web::dev::{Payload, Service, ServiceResponse};
+use futures_util::{FutureExt, Stream, stream};
+
 // recipe
 use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
-/// Ten wrong passwords a minute for an account, twenty from an address; one more blocks for ten minutes.
-#[rate_limit(max = 20, window = "1m", block = "10m", count = "failures", key = "by:{ip}", on_error = "deny")]
+/// Ten wrong passwords a minute for an account; one more blocks it for ten minutes. Sixty a minute from an address.
+#[rate_limit(max = 60, window = "1m", count = "failures", key = "by:{ip}", on_error = "deny")]
 #[rate_limit(max = 10, window = "1m", block = "10m", count = "failures", key = "as:{id}", on_error = "deny")]
 #[post("/login/{id}")]
 async fn login(id: web::Path<String>, password: String) -> HttpResponse {
@@ -16,23 +27,83 @@ async fn login(id: web::Path<String>, password: String) -> HttpResponse {
 }
 // end
 
+fn attempt(peer: &str, name: &str, password: &'static str) -> actix_web::test::TestRequest {
+    tests::answer::by(peer, &format!("/login/{name}"))
+        .method(actix_web::http::Method::POST)
+        .set_payload(password)
+}
+
 #[actix_web::test]
 async fn wrong_passwords_block_the_account_and_right_ones_do_not_count() {
-    let limiter = tests::store::fresh();
-    let app = tests::service!(limiter, login);
-    let try_password = |peer: &str, name: &str, password: &'static str| {
-        tests::answer::by(peer, &format!("/login/{name}"))
-            .method(actix_web::http::Method::POST)
-            .set_payload(password)
-    };
+    crate::on_both_stores(async |limiter| {
+        let app = tests::service!(limiter, login);
+        let mut statuses = Vec::new();
+        for password in ["correct horse", "guess"].repeat(11) {
+            statuses.push(tests::send(&app, attempt("192.0.2.1:1", "alice", password)).await.status);
+        }
+        assert_eq!(statuses[..20], [200, 401].repeat(10), "right passwords do not count");
+        assert_eq!(statuses[20..], [429, 429], "after ten wrong ones no attempt is judged");
+        let elsewhere = tests::send(&app, attempt("192.0.2.2:1", "alice", "correct horse")).await;
+        assert_eq!((elsewhere.status, elsewhere.header("retry-after")), (429, Some("600")));
+        let other = tests::send(&app, attempt("192.0.2.1:1", "bob", "correct horse")).await;
+        assert_eq!(other.status, 200);
+    })
+    .await;
+}
+
+/// The status codes of log-ins with right passwords from one address, of which each waits for its body until all were sent.
+async fn at_once<S, B>(app: &S, names: &[String]) -> Vec<u16>
+where
+    S: Service<Request, Response = ServiceResponse<B>, Error = Error>,
+    B: MessageBody,
+{
+    let is_open = Rc::new(Cell::new(false));
+    let mut sent: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let is_open = Rc::clone(&is_open);
+            let mut password = Some(Ok(web::Bytes::from_static(b"correct horse")));
+            let body =
+                stream::poll_fn(
+                    move |_| {
+                        if is_open.get() { Poll::Ready(password.take()) } else { Poll::Pending }
+                    },
+                );
+            let payload: Pin<Box<dyn Stream<Item = _>>> = Box::pin(body);
+            let request = attempt("192.0.2.1:1", name, "").to_request();
+            let (request, _) = request.replace_payload(Payload::Stream { payload });
+            Box::pin(tests::answer::send_raw(app, request))
+        })
+        .collect();
+    let early: Vec<_> = sent.iter_mut().map(FutureExt::now_or_never).collect();
+    is_open.set(true);
     let mut statuses = Vec::new();
-    for password in ["correct horse", "guess"].repeat(11) {
-        statuses.push(tests::send(&app, try_password("192.0.2.1:1", "alice", password)).await.status);
+    for (early, sent) in early.into_iter().zip(sent) {
+        statuses.push(match early {
+            Some(answer) => answer.status,
+            None => sent.await.status,
+        });
     }
-    assert_eq!(statuses[..20], [200, 401].repeat(10), "right passwords do not count");
-    assert_eq!(statuses[20..], [429, 429], "after ten wrong ones no attempt is judged");
-    let elsewhere = tests::send(&app, try_password("192.0.2.2:1", "alice", "correct horse")).await;
-    assert_eq!((elsewhere.status, elsewhere.header("retry-after")), (429, Some("600")));
-    let other = tests::send(&app, try_password("192.0.2.1:1", "bob", "correct horse")).await;
-    assert_eq!(other.status, 200);
+    statuses
+}
+
+#[actix_web::test]
+async fn an_office_that_logs_in_at_once_is_not_blocked() {
+    let app = tests::service!(tests::store::fresh(), login);
+    let names: Vec<_> = (0..61).map(|number| format!("user-{number}")).collect();
+    let statuses = at_once(&app, &names).await;
+    assert_eq!(statuses[..60], [200; 60]);
+    assert_eq!(statuses[60], 429, "sixty are being judged");
+    let again = tests::send(&app, attempt("192.0.2.1:1", &names[60], "correct horse")).await;
+    assert_eq!(again.status, 200, "they do not count any more, and nothing is blocked");
+}
+
+/// What the page warns of: an attempt counts until its answer.
+#[actix_web::test]
+async fn eleven_attempts_at_once_block_their_account() {
+    let app = tests::service!(tests::store::fresh(), login);
+    let statuses = at_once(&app, &vec!["alice".to_owned(); 11]).await;
+    assert_eq!((&statuses[..10], statuses[10]), (&[200; 10][..], 429));
+    let again = tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await;
+    assert_eq!((again.status, again.header("retry-after")), (429, Some("600")));
 }

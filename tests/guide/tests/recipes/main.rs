@@ -6,6 +6,17 @@
     reason = "tests, and handlers that only answer"
 )]
 
+use ratelimit_actix::RateLimiter;
+
+/// Runs a test on both stores, under a clock that stands still: in memory, and on a Redis if there is one.
+async fn on_both_stores(test: impl AsyncFn(RateLimiter)) {
+    let (limiter, clock) = tests::store::clocked();
+    test(limiter).await;
+    if let Some(server) = tests::redis::server() {
+        test(server.limiter_at(&clock)).await;
+    }
+}
+
 mod api_keys;
 mod bytes;
 mod client;

@@ -10,9 +10,9 @@ static DELIVERIES: Policy = Policy::builder("deliveries")
     .max(5)
     .window(Duration::from_secs(1))
     .algorithm(Algorithm::TokenBucket)
+    .burst(1)
     .build();
 
-/// Waits until one more delivery to this host may begin.
 async fn permit(limiter: &RateLimiter, host: &str) -> Result<(), StoreError> {
     while let Some(wait) = limiter.check(&DELIVERIES, host).await?.retry_after() {
         actix_web::rt::time::sleep(wait).await;
@@ -22,14 +22,25 @@ async fn permit(limiter: &RateLimiter, host: &str) -> Result<(), StoreError> {
 // end
 
 #[actix_web::test]
-async fn the_sixth_delivery_of_a_second_waits() {
+async fn a_delivery_begins_200_ms_after_the_one_before() {
     use futures_util::FutureExt;
     let (limiter, clock) = tests::store::clocked();
-    for _ in 0..5 {
-        assert!(permit(&limiter, "a.example").now_or_never().is_some());
+    let begins = |host| permit(&limiter, host).now_or_never().is_some();
+    for _ in 0..7 {
+        assert!(begins("a.example"));
+        assert!(!begins("a.example"));
+        clock.advance(Duration::from_millis(199));
+        assert!(!begins("a.example"));
+        clock.advance(Duration::from_millis(1));
     }
-    assert!(permit(&limiter, "a.example").now_or_never().is_none());
-    assert!(permit(&limiter, "b.example").now_or_never().is_some());
-    clock.advance(Duration::from_millis(200));
-    assert!(permit(&limiter, "a.example").now_or_never().is_some());
+    assert!(begins("b.example"));
+}
+
+#[actix_web::test]
+async fn a_host_that_was_idle_gets_no_burst() {
+    use futures_util::FutureExt;
+    let (limiter, clock) = tests::store::clocked();
+    clock.advance(Duration::from_secs(3600));
+    let begun = (0..10).filter(|_| permit(&limiter, "a.example").now_or_never().is_some());
+    assert_eq!(begun.count(), 1);
 }

@@ -21,13 +21,19 @@ async fn complete(prompt: &str) -> (String, u64) {
 
 #[actix_web::test]
 async fn a_request_costs_the_tokens_that_it_took() {
-    let limiter = tests::store::fresh();
-    let app = tests::service!(limiter, chat);
-    let say = |prompt: &'static str| {
-        tests::answer::request(actix_web::http::Method::POST, "/chat").set_payload(prompt)
-    };
-    assert_eq!(tests::send(&app, say("90000")).await.status, 200);
-    assert_eq!(tests::send(&app, say("9000")).await.status, 200);
-    let denied = tests::send(&app, say("1")).await;
-    assert_eq!((denied.status, denied.header("retry-after")), (429, Some("1")), "the estimate does not fit");
+    crate::on_both_stores(async |limiter| {
+        let app = tests::service!(limiter, chat);
+        let say = |prompt: &'static str| {
+            tests::answer::request(actix_web::http::Method::POST, "/chat").set_payload(prompt)
+        };
+        assert_eq!(tests::send(&app, say("90000")).await.status, 200);
+        assert_eq!(tests::send(&app, say("9000")).await.status, 200);
+        let denied = tests::send(&app, say("1")).await;
+        assert_eq!(
+            (denied.status, denied.header("retry-after")),
+            (429, Some("1")),
+            "the estimate does not fit"
+        );
+    })
+    .await;
 }

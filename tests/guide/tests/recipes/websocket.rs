@@ -4,48 +4,58 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use actix_web::{HttpRequest, HttpResponse, Result, rt, web};
 use futures_util::StreamExt;
 use ratelimit_actix::{Policy, RateLimiter};
 
-static MESSAGES: Policy = Policy::new("messages", 3, Duration::from_secs(3600));
+static MESSAGES: Policy = Policy::new("messages", 4, Duration::from_secs(3600));
 
 // recipe
-use actix_web::{HttpRequest, HttpResponse, Result, rt, web};
-use actix_ws::{CloseCode, Message};
+use actix_ws::{CloseCode, Closed, Message, MessageStream, Session};
 
-async fn chat(req: HttpRequest, body: web::Payload, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
-    let (response, mut session, mut messages) = actix_ws::handle(&req, body)?;
-    let caller = ratelimit_actix::client_ip(&req).map(|ip| ip.to_string()).unwrap_or_default();
-    rt::spawn(async move {
-        while let Some(Ok(Message::Text(text))) = messages.next().await {
-            match limiter.check(&MESSAGES, &caller).await {
-                Ok(outcome) if outcome.is_allowed() => session.text(text).await.unwrap_or_default(),
-                _ => return session.close(Some(CloseCode::Policy.into())).await.unwrap_or_default(),
-            }
+async fn chat(by: u64, limit: RateLimiter, mut to: Session, mut from: MessageStream) -> Result<(), Closed> {
+    while let Some(Ok(message)) = from.next().await {
+        if !limit.check(&MESSAGES, by.to_be_bytes()).await.is_ok_and(|outcome| outcome.is_allowed()) {
+            return to.close(Some(CloseCode::Policy.into())).await;
         }
-    });
-    Ok(response)
+        match message {
+            Message::Text(text) => to.text(text).await?,
+            Message::Ping(payload) => to.pong(&payload).await?,
+            Message::Close(reason) => return to.close(reason).await,
+            _ => {}
+        }
+    }
+    to.close(None).await
 }
 // end
 
-/// A text frame of a client, with a mask of zeros.
-fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0];
-    frame.extend(text.as_bytes());
-    frame
+async fn handshake(
+    req: HttpRequest,
+    body: web::Payload,
+    account: web::Path<u64>,
+    limiter: web::Data<RateLimiter>,
+) -> Result<HttpResponse> {
+    let (response, session, messages) = actix_ws::handle(&req, body)?;
+    rt::spawn(chat(*account, limiter.get_ref().clone(), session, messages));
+    Ok(response)
 }
 
-#[test]
-fn the_fourth_message_closes_the_connection() {
-    let limiter = web::Data::new(tests::store::fresh());
-    let service = tests::service::Service::start(move |app| {
-        app.app_data(limiter.clone()).route("/chat", web::get().to(chat));
-    });
+/// The kinds of frames, as the first byte of a frame that is the last of its message.
+const TEXT: u8 = 0x81;
+const BINARY: u8 = 0x82;
+const CLOSE: u8 = 0x88;
+const PING: u8 = 0x89;
+const PONG: u8 = 0x8a;
+
+/// A client of an account, connected.
+fn connect(service: &tests::service::Service, account: u64) -> TcpStream {
     let mut client = TcpStream::connect(service.address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let handshake = "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    client.write_all(handshake.as_bytes()).unwrap();
+    let head = format!(
+        "GET /chat/{account} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -53,12 +63,57 @@ fn the_fourth_message_closes_the_connection() {
         head.push(byte[0]);
     }
     assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
-    for _ in 0..4 {
-        client.write_all(&frame("hi")).unwrap();
-    }
-    // Three echoes, and a close frame with the code 1008.
-    let mut answer = [0; 3 * 4 + 4];
-    client.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[..12], b"\x81\x02hi".repeat(3));
-    assert_eq!(answer[12..], [0x88, 0x02, 0x03, 0xf0]);
+    client
+}
+
+/// Sends a frame, with a mask of zeros as clients need one.
+fn send(client: &mut TcpStream, kind: u8, payload: &[u8]) {
+    let mut frame = vec![kind, 0x80 | u8::try_from(payload.len()).unwrap(), 0, 0, 0, 0];
+    frame.extend(payload);
+    client.write_all(&frame).unwrap();
+}
+
+/// The next frame of the server: its kind and its payload.
+fn receive(client: &mut TcpStream) -> (u8, Vec<u8>) {
+    let mut head = [0; 2];
+    client.read_exact(&mut head).unwrap();
+    let mut payload = vec![0; head[1].into()];
+    client.read_exact(&mut payload).unwrap();
+    (head[0], payload)
+}
+
+fn start() -> tests::service::Service {
+    let limiter = web::Data::new(tests::store::fresh());
+    tests::service::Service::start(move |app| {
+        app.app_data(limiter.clone()).route("/chat/{account}", web::get().to(handshake));
+    })
+}
+
+#[test]
+fn messages_of_every_kind_count_and_the_one_too_many_closes_the_connection() {
+    let service = start();
+    let mut client = connect(&service, 1);
+    send(&mut client, PING, b"?");
+    assert_eq!(receive(&mut client), (PONG, b"?".to_vec()));
+    send(&mut client, BINARY, b"\x00\x01");
+    send(&mut client, PONG, b"");
+    send(&mut client, TEXT, b"hi");
+    assert_eq!(receive(&mut client), (TEXT, b"hi".to_vec()), "neither a ping nor data ended it");
+    send(&mut client, TEXT, b"hi");
+    assert_eq!(receive(&mut client), (CLOSE, 1008_u16.to_be_bytes().to_vec()));
+
+    let mut again = connect(&service, 1);
+    send(&mut again, TEXT, b"hi");
+    assert_eq!(receive(&mut again).0, CLOSE, "a new connection is no new quota");
+    let mut other = connect(&service, 2);
+    send(&mut other, TEXT, b"hi");
+    assert_eq!(receive(&mut other), (TEXT, b"hi".to_vec()));
+}
+
+#[test]
+fn a_close_is_answered() {
+    let service = start();
+    let mut client = connect(&service, 1);
+    send(&mut client, CLOSE, &1000_u16.to_be_bytes());
+    assert_eq!(receive(&mut client), (CLOSE, 1000_u16.to_be_bytes().to_vec()));
 }
