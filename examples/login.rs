@@ -18,14 +18,15 @@ use ratelimit_actix::{RateLimiter, rate_limit};
 /// The accounts and their passwords. A real service keeps a slow hash of each password.
 const PASSWORDS: [(&str, &str); 2] = [("alice", "correct horse"), ("bob", "battery staple")];
 
-/// 60 wrong passwords per minute from an address, and 10 for an account; the next attempt blocks the account for ten minutes. A right
-/// one counts until it is answered. The limit by address has no block, since many users behind one address may log in at once.
+/// 60 wrong passwords per minute from an address, and 10 in ten minutes for an account; the next attempt blocks the account for ten
+/// minutes. A right one counts until it is answered. The limit by address has no block, since many users behind one address may log
+/// in at once.
 ///
 /// With Redis, no log-in succeeds during an outage: otherwise an outage would be the time to guess.
 #[rate_limit(max = 60, window = "1m", count = "failures", key = "login-from:{ip}", on_error = "deny")]
 #[rate_limit(
     max = 10,
-    window = "1m",
+    window = "10m",
     block = "10m",
     count = "failures",
     key = "login-as:{name}",

@@ -71,7 +71,7 @@ impl Watcher {
                 tracing::error!(
                     help = "ratelimit_actix::guide::messages#overrides",
                     %error,
-                    "the overrides were read again; those before stay in force"
+                    "the new overrides are rejected; those before stay in force"
                 );
                 #[cfg(feature = "metrics")]
                 crate::metrics::overrides_reloaded(false);

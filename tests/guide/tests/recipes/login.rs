@@ -15,9 +15,16 @@ use futures_util::{FutureExt, Stream, stream};
 use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
-/// Ten wrong passwords a minute for an account; one more blocks it for ten minutes. Sixty a minute from an address.
-#[rate_limit(max = 60, window = "1m", count = "failures", key = "by:{ip}", on_error = "deny")]
-#[rate_limit(max = 10, window = "1m", block = "10m", count = "failures", key = "as:{id}", on_error = "deny")]
+/// Ten wrong passwords in ten minutes for an account; one more blocks it for ten minutes. Sixty a minute from an address.
+#[rate_limit(max = 60, window = "1m", count = "failures", key = "login-from:{ip}", on_error = "deny")]
+#[rate_limit(
+    max = 10,
+    window = "10m",
+    block = "10m",
+    count = "failures",
+    key = "login-as:{id}",
+    on_error = "deny"
+)]
 #[post("/login/{id}")]
 async fn login(id: web::Path<String>, password: String) -> HttpResponse {
     match password.as_str() {
@@ -106,4 +113,26 @@ async fn eleven_attempts_at_once_block_their_account() {
     assert_eq!((&statuses[..10], statuses[10]), (&[200; 10][..], 429));
     let again = tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await;
     assert_eq!((again.status, again.header("retry-after")), (429, Some("600")));
+}
+
+/// What the page says of unlocking an account.
+#[actix_web::test]
+async fn the_owner_of_a_blocked_account_gets_it_back() {
+    crate::on_both_stores(async |limiter| {
+        let app = tests::service!(limiter, login);
+        for _ in 0..11 {
+            tests::send(&app, attempt("192.0.2.1:1", "alice", "guess")).await;
+        }
+        let status =
+            async || tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await.status;
+        assert_eq!(status().await, 429);
+        let limits = ratelimit_actix::declared_limits();
+        let of_account = limits.iter().filter(|limit| limit.key() == "login-as:{id}");
+        assert_eq!(of_account.clone().count(), 1);
+        for limit in of_account {
+            limit.reset_caller(&limiter, "alice").await.unwrap();
+        }
+        assert_eq!(status().await, 200);
+    })
+    .await;
 }

@@ -23,6 +23,7 @@ mod client;
 mod fake_clock;
 mod graphql;
 mod login;
+mod login_form;
 mod outgoing;
 mod own_networks;
 mod plans;

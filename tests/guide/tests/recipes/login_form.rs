@@ -1,0 +1,64 @@
+//! Wrong passwords by account, where the name is in the body.
+
+use std::time::Duration;
+
+use actix_web::http::header::CONTENT_TYPE;
+use serde::Deserialize;
+
+// recipe
+use actix_web::{HttpResponse, Result, error::ErrorServiceUnavailable, post, web};
+use ratelimit_actix::{Decision, OnError, Policy, RateLimiter};
+
+#[post("/session")]
+async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
+    let checked = limiter.check(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
+    if let Decision::Denied { retry_after } = checked.decision() {
+        let seconds = retry_after.unwrap_or_default().as_secs_f64().ceil();
+        return Ok(HttpResponse::TooManyRequests()
+            .insert_header(("retry-after", seconds.to_string()))
+            .finish());
+    } else if form.password != "correct horse" {
+        return Ok(HttpResponse::Unauthorized().body("wrong name or password"));
+    }
+    limiter.reset(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
+    Ok(HttpResponse::Ok().body("welcome"))
+}
+// end
+
+/// Ten wrong passwords in ten minutes, then a block of ten minutes.
+static WRONG: Policy = Policy::builder("wrong-passwords")
+    .max(10)
+    .window(Duration::from_secs(600))
+    .block(Duration::from_secs(600))
+    .on_error(OnError::Deny)
+    .build();
+
+#[derive(Deserialize)]
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+#[actix_web::test]
+async fn ten_wrong_passwords_in_a_form_block_the_account() {
+    crate::on_both_stores(async |limiter| {
+        let app = tests::service!(limiter, session);
+        let attempt = async |name: &str, password: &str| {
+            let form = tests::answer::by("192.0.2.1:1", "/session")
+                .method(actix_web::http::Method::POST)
+                .insert_header((CONTENT_TYPE, "application/x-www-form-urlencoded"))
+                .set_payload(format!("name={name}&password={password}"));
+            tests::send(&app, form).await
+        };
+        for _ in 0..12 {
+            assert_eq!(attempt("alice", "correct+horse").await.status, 200, "a right one starts anew");
+        }
+        for _ in 0..10 {
+            assert_eq!(attempt("alice", "guess").await.status, 401);
+        }
+        let denied = attempt("alice", "correct+horse").await;
+        assert_eq!((denied.status, denied.header("retry-after")), (429, Some("600")));
+        assert_eq!(attempt("bob", "correct+horse").await.status, 200);
+    })
+    .await;
+}
