@@ -13,6 +13,9 @@
 //! | [`DENIAL_CACHE_HITS`] | counter | |
 //! | [`CONNECTED`] | gauge | |
 //! | [`CONNECTIONS`] | counter | |
+//! | [`OPEN_SLOT_RANGES`] | gauge | |
+//! | [`ROUND_TRIP_SECONDS`] | histogram | |
+//! | [`BATCH_REQUESTS`] | histogram | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
 //! | [`LEASED_UNITS`] | counter | |
 //! | [`LEASE_UNITS`] | counter | `end` |
@@ -29,6 +32,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
+use crate::report::is_near_limit;
 
 /// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed`, `denied`, or `would_deny` of a
 /// shadow limit. Each limit of a group counts with an outcome of its own.
@@ -60,6 +64,15 @@ pub const CONNECTED: &str = "ratelimit_redis_connected";
 /// Counter of connections made to Redis; above 1 after a reconnect.
 pub const CONNECTIONS: &str = "ratelimit_redis_connections_total";
 
+/// Gauge of the slot ranges whose circuit breaker is open: of 64 in a cluster, and of 1 for a single server.
+pub const OPEN_SLOT_RANGES: &str = "ratelimit_redis_open_slot_ranges";
+
+/// Histogram of the time of a call that decides, from sending to the reply, in seconds. A call decides one or more requests.
+pub const ROUND_TRIP_SECONDS: &str = "ratelimit_redis_round_trip_seconds";
+
+/// Histogram of the number of requests in a call; 0 for a call that only fetches leases.
+pub const BATCH_REQUESTS: &str = "ratelimit_redis_batch_requests";
+
 /// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
 pub const FALLBACK_CALLERS: &str = "ratelimit_fallback_callers";
 
@@ -82,6 +95,9 @@ pub fn describe() {
     describe_counter!(DENIAL_CACHE_HITS, Unit::Count, "Requests denied by the denial cache");
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
+    describe_gauge!(OPEN_SLOT_RANGES, Unit::Count, "Slot ranges whose circuit breaker is open");
+    describe_histogram!(ROUND_TRIP_SECONDS, Unit::Seconds, "Time of a call to Redis");
+    describe_histogram!(BATCH_REQUESTS, Unit::Count, "Requests in a call to Redis");
     describe_counter!(LEASED_UNITS, Unit::Count, "Units charged ahead by leases");
     describe_counter!(LEASE_UNITS, Unit::Count, "Units of leases that ended");
     describe_gauge!(LEASE_HELD, Unit::Count, "Units held by leases");
@@ -133,13 +149,6 @@ pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome], near_limit_rati
             counter!(NEAR_LIMIT, "policy" => name(check.policy())).increment(1);
         }
     }
-}
-
-/// Whether less than this share of the capacity is left after a charge.
-fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
-    let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
-    outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit
 }
 
 /// Records an error of the store.
@@ -200,6 +209,26 @@ pub(crate) fn connected() {
 #[cfg(feature = "redis")]
 pub(crate) fn disconnected() {
     gauge!(CONNECTED).set(0.0);
+}
+
+/// Records the slot ranges whose circuit breaker is open.
+#[cfg(feature = "redis")]
+pub(crate) fn open_ranges(ranges: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "at most 64")]
+    gauge!(OPEN_SLOT_RANGES).set(ranges as f64);
+}
+
+/// Records the time of a call.
+#[cfg(feature = "redis")]
+pub(crate) fn round_trip(time: std::time::Duration) {
+    histogram!(ROUND_TRIP_SECONDS).record(time);
+}
+
+/// Records the number of requests in a call.
+#[cfg(feature = "redis")]
+pub(crate) fn batch(requests: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+    histogram!(BATCH_REQUESTS).record(requests as f64);
 }
 
 /// Records a lease that was granted.
