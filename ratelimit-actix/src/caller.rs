@@ -14,6 +14,8 @@
 pub(crate) mod client_ip;
 mod composite;
 pub(crate) mod into_caller;
+#[cfg(feature = "admin")]
+pub(crate) mod notation;
 pub(crate) mod on_missing;
 mod path_param;
 pub(crate) mod principal;

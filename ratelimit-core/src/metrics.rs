@@ -85,6 +85,26 @@ pub const LEASE_UNITS: &str = "ratelimit_lease_ended_units_total";
 /// Gauge of units that this process holds.
 pub const LEASE_HELD: &str = "ratelimit_lease_held_units";
 
+/// The names of all metrics, for tests of dashboards and alerts. Exporters add `_bucket`, `_sum` and `_count` to those of
+/// histograms.
+pub const ALL: &[&str] = &[
+    DECISIONS,
+    NEAR_LIMIT,
+    DEGRADED,
+    STORE_SECONDS,
+    STORE_FAILURES,
+    DENIAL_CACHE_HITS,
+    CONNECTED,
+    CONNECTIONS,
+    OPEN_SLOT_RANGES,
+    ROUND_TRIP_SECONDS,
+    BATCH_REQUESTS,
+    FALLBACK_CALLERS,
+    LEASED_UNITS,
+    LEASE_UNITS,
+    LEASE_HELD,
+];
+
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
     describe_counter!(DECISIONS, Unit::Count, "Limits decided");
@@ -266,6 +286,58 @@ mod tests {
     use crate::limiter::RateLimiter;
     use crate::policy::Mode;
     use crate::store::memory::MemoryStore;
+
+    /// The names that were described.
+    #[derive(Default)]
+    struct Names(Mutex<Vec<String>>);
+
+    impl Names {
+        fn add(&self, name: &KeyName) {
+            self.0.lock().unwrap().push(name.as_str().to_owned());
+        }
+    }
+
+    impl Recorder for Names {
+        fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn every_metric_is_listed_described_and_documented() {
+        let names = Names::default();
+        metrics::with_local_recorder(&names, describe);
+        let (mut described, mut listed) = (names.0.into_inner().unwrap(), ALL.to_vec());
+        described.sort();
+        listed.sort_unstable();
+        assert_eq!(described, listed);
+        let source = include_str!("metrics.rs");
+        let constants =
+            source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
+        let mut constants: Vec<_> = constants.map(|(_, value)| value.trim_matches(['"', ';'])).collect();
+        constants.sort_unstable();
+        assert_eq!(constants, listed);
+    }
 
     /// The counters that were incremented, by name and labels.
     #[derive(Clone, Default)]

@@ -11,6 +11,7 @@ mod table;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub(crate) use self::counts::Counted;
 pub use self::counts::Totals;
@@ -22,7 +23,7 @@ pub use self::recent::Bar;
 pub use self::recent::{BAR_SECONDS, BARS};
 use self::table::LimitTable;
 use crate::check::Check;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::policy::Policy;
 
 /// What a limiter has decided in this process since it was built.
@@ -48,6 +49,7 @@ pub struct Stats {
     limits: LimitTable,
     denied: DeniedCallers,
     clock: SystemClock,
+    started: Timestamp,
     /// Number of the last bar that was begun, since the epoch.
     last_bar: AtomicU64,
 }
@@ -63,10 +65,12 @@ pub struct LimitStats {
 
 impl Stats {
     pub(crate) fn new() -> Self {
+        let clock = SystemClock::new();
         Self {
             limits: LimitTable::new(),
             denied: DeniedCallers::new(),
-            clock: SystemClock::new(),
+            clock,
+            started: clock.now(),
             last_bar: AtomicU64::new(0),
         }
     }
@@ -132,6 +136,11 @@ impl Stats {
         self.denied.digest_of(partition)
     }
 
+    /// Time since the limiter was built, in whole microseconds.
+    pub fn uptime(&self) -> Duration {
+        Duration::from_micros(self.clock.now().as_micros().saturating_sub(self.started.as_micros()))
+    }
+
     /// Ends the bars of the [recent decisions](LimitStats::recent) whose time is over. Call it at least once per
     /// [`BAR_SECONDS`]; further calls do nothing. Without it all decisions are in the last bar.
     pub fn sample(&self) {
@@ -176,8 +185,6 @@ pub(crate) type Limit = Arc<counts::LimitCounts>;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::error::StoreError;
     use crate::limiter::RateLimiter;

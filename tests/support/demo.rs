@@ -11,8 +11,17 @@ use ratelimit_actix::core::clock::{Clock, SystemClock};
 use crate::within;
 
 /// The variables that the examples read; what the shell has set for itself must not reach a test.
-const VARIABLES: [&str; 8] =
-    ["REDIS_URL", "ALGORITHM", "BIND", "PORT", "RUST_LOG", "TRUSTED_PROXIES", "HEADER_STYLE", "BODY_STYLE"];
+const VARIABLES: [&str; 9] = [
+    "ADMIN_TOKEN",
+    "REDIS_URL",
+    "ALGORITHM",
+    "BIND",
+    "PORT",
+    "RUST_LOG",
+    "TRUSTED_PROXIES",
+    "HEADER_STYLE",
+    "BODY_STYLE",
+];
 
 /// A running service; it ends with this value.
 #[derive(Debug)]

@@ -20,6 +20,9 @@ mod pages {
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 
+    #[doc = include_str!("../../docs/operating.md")]
+    struct Operating;
+
     #[doc = include_str!("../../ratelimit-core/README.md")]
     struct Core;
 

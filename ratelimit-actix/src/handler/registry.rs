@@ -128,7 +128,8 @@ impl DeclaredLimit {
         self.limit
     }
 
-    const fn policy(&self) -> &'static Policy {
+    /// The policy. Its `max` means nothing if [`max`](Self::max) is `None`.
+    pub(crate) const fn policy(&self) -> &'static Policy {
         self.limit.policy()
     }
 }
