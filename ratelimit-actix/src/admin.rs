@@ -175,17 +175,19 @@ impl Endpoint {
 const CALLERS_IN_JSON: usize = 100;
 
 /// Fields of every response. Scripts, styles and forms are those of the scope, and nothing is inline.
-const HEADERS: [(HeaderName, &str); 5] = [
-    (
-        CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+fn headers() -> [(HeaderName, &'static str); 5] {
+    [
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
          base-uri 'none'; frame-ancestors 'none'",
-    ),
-    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (X_FRAME_OPTIONS, "DENY"),
-    (REFERRER_POLICY, "same-origin"),
-    (CACHE_CONTROL, "no-store"),
-];
+        ),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+    ]
+}
 
 impl State {
     async fn serve(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
@@ -203,7 +205,7 @@ impl State {
             let allowed = if endpoint.takes_form() { "POST" } else { "GET, HEAD" };
             HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
         };
-        for (name, value) in HEADERS {
+        for (name, value) in headers() {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response

@@ -5,6 +5,7 @@
 
 mod counts;
 mod denied;
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only calls to a server are measured"))]
 mod histogram;
 mod recent;
 mod table;
@@ -17,6 +18,7 @@ pub(crate) use self::counts::Counted;
 pub use self::counts::Totals;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
+#[cfg(feature = "redis")]
 pub(crate) use self::histogram::Histogram;
 pub use self::histogram::Percentiles;
 pub use self::recent::Bar;

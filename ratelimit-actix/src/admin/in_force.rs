@@ -1,9 +1,10 @@
 //! The numbers by which a limit is decided, and where they come from.
 
+use std::time::Duration;
+
 use ratelimit_core::{Mode, Policy};
 use serde::Serialize;
 
-use super::view::micros;
 use crate::handler::registry::DeclaredLimit;
 
 /// The numbers of one limit.
@@ -98,4 +99,9 @@ impl InForce {
             place: None,
         }
     }
+}
+
+/// Whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

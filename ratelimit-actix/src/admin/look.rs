@@ -2,11 +2,11 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::stats::CallerDigest;
+use ratelimit_core::stats::{CallerDigest, LimitStats};
 use ratelimit_core::{Algorithm, Policy, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::view::micros;
+use super::in_force::micros;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::config::RateLimitConfig;
@@ -195,7 +195,7 @@ impl Subject {
 /// The policies with this name that do not share their counts: those that were decided, then those that are declared.
 fn policies(name: &str, limiter: &RateLimiter) -> Vec<NamedCount> {
     let stats = limiter.stats().limits();
-    let seen = stats.iter().filter(|limit| limit.name() == name).flat_map(|limit| limit.policies());
+    let seen = stats.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
     let mut found: Vec<NamedCount> =
         seen.map(|policy| NamedCount { policy: policy.clone(), has_max: true }).collect();
     for declared in declared_limits().into_iter().filter(|declared| declared.name() == name) {

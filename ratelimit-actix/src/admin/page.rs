@@ -15,7 +15,7 @@ use super::look::{LookError, LookView};
 use super::view::{CallersView, LimitView, StoreView};
 
 /// Number of limits on one page, so that it stays below 50 KiB.
-pub(super) const LIMITS_PER_PAGE: usize = 25;
+pub(super) const LIMITS_PER_PAGE: usize = 15;
 
 /// Number of callers on the page.
 pub(super) const CALLERS_ON_PAGE: usize = 20;

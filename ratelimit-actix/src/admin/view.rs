@@ -1,14 +1,13 @@
 //! What the page and the JSON show: every limit, the store, and the callers that were denied most.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ratelimit_core::RateLimiter;
 use ratelimit_core::stats::{BAR_SECONDS, Bar, LimitStats, Totals};
 use ratelimit_core::store::{ConnectionStatus, StoreStatus};
 use serde::Serialize;
 
-use super::in_force::InForce;
+use super::in_force::{InForce, micros};
 use crate::caller::notation::notation;
 use crate::handler::registry::declared_limits;
 
@@ -194,9 +193,4 @@ impl From<&ConnectionStatus> for RedisView {
             lease_expired: leases.expired,
         }
     }
-}
-
-/// Whole microseconds.
-pub(super) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -18,25 +18,23 @@ pub(super) fn picture(limit: &LimitView) -> Markup {
     let denied = |column: &BarView| column.denied + column.would_deny;
     let highest = columns.iter().map(|column| column.admitted + denied(column)).max().unwrap_or_default();
     let sum = columns.iter().fold(BarView::default(), add);
-    let (mut admitted_path, mut denied_path) = (String::new(), String::new());
-    for (index, column) in columns.iter().enumerate().filter(|_| highest > 0) {
-        let x = SIZE.0 - 1 - index;
-        let admitted = height(column.admitted, highest);
-        bar(&mut admitted_path, x, 0, admitted);
-        bar(
-            &mut denied_path,
-            x,
-            admitted,
-            height(denied(column), highest).min(SIZE.1 - admitted.min(SIZE.1 - 1)),
-        );
-    }
+    // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
+    let whole = |column: &BarView| height(column.admitted + denied(column), highest);
+    let admitted = |column: &BarView| {
+        let free = u64::from(denied(column) > 0);
+        height(column.admitted, highest).min(whole(column).saturating_sub(free))
+    };
+    let outline =
+        |height: &dyn Fn(&BarView) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
     let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, denied(&sum));
+    let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
     html! {
-        svg viewBox=(format_args!("0 0 {} {}", SIZE.0, SIZE.1)) width="120" height="24" preserveAspectRatio="none" role="img"
-            aria-label=(label) {
+        svg viewBox=(view_box) width="120" height="24" preserveAspectRatio="none" role="img" {
             title { (label) }
-            @if !admitted_path.is_empty() { path class="admitted" d=(admitted_path) {} }
-            @if !denied_path.is_empty() { path class="denied" d=(denied_path) {} }
+            @if highest > 0 {
+                path class="denied" d=(outline(&whole)) {}
+                path class="admitted" d=(outline(&admitted)) {}
+            }
         }
     }
 }
@@ -55,12 +53,15 @@ fn height(count: u64, highest: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(SIZE.1).max(u64::from(count > 0))
 }
 
-/// A bar of this height, above another.
-fn bar(path: &mut String, x: usize, above: u64, height: u64) {
-    if height > 0 {
+/// The outline of columns up to the right edge, neighbours of one height as one.
+fn outline(heights: &[u64]) -> String {
+    let mut path = format!("M{} {}", SIZE.0 - heights.len().min(SIZE.0), SIZE.1);
+    for columns in heights.chunk_by(|one, other| one == other) {
         // Writing to a text cannot fail.
-        let _ = write!(path, "M{x} {}v-{height}h1v{height}z", SIZE.1 - above);
+        let _ = write!(path, "V{}h{}", SIZE.1 - columns[0], columns.len());
     }
+    let _ = write!(path, "V{}z", SIZE.1);
+    path
 }
 
 #[cfg(test)]
@@ -79,9 +80,16 @@ mod tests {
     fn the_present_is_on_the_right_and_the_highest_bar_fills_the_picture() {
         let drawn = picture(&limit(vec![bar(1, 0), bar(8, 0), bar(4, 4)])).into_string();
         // The last two bars are one column: 12 admitted and 4 denied. The one before has a sixteenth.
-        assert!(drawn.contains(r#"class="admitted" d="M59 24v-18h1v18zM58 24v-1h1v1z""#), "{drawn}");
-        assert!(drawn.contains(r#"class="denied" d="M59 6v-6h1v6z""#), "{drawn}");
+        assert!(drawn.contains(r#"class="denied" d="M58 24V23h1V0h1V24z""#), "{drawn}");
+        assert!(drawn.contains(r#"class="admitted" d="M58 24V23h1V6h1V24z""#), "{drawn}");
         assert!(drawn.contains("last ten minutes: 13 admitted, 4 denied"), "{drawn}");
+    }
+
+    #[test]
+    fn a_few_denials_are_seen_among_many_admitted_requests() {
+        let drawn = picture(&limit(vec![bar(1_000, 1)])).into_string();
+        assert!(drawn.contains(r#"class="denied" d="M59 24V0h1V24z""#), "{drawn}");
+        assert!(drawn.contains(r#"class="admitted" d="M59 24V1h1V24z""#), "{drawn}");
     }
 
     #[test]
@@ -92,9 +100,12 @@ mod tests {
 
     #[test]
     fn a_picture_is_small_whatever_it_shows() {
+        let busy =
+            (0..ratelimit_core::stats::BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
+        let drawn = picture(&limit(busy.collect())).into_string();
+        assert!(drawn.len() < 1_000, "{}", drawn.len());
         let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); ratelimit_core::stats::BARS];
         let drawn = picture(&limit(full)).into_string();
-        assert!(drawn.len() < 3_000, "{}", drawn.len());
-        assert!(!drawn.contains("M-"), "{drawn}");
+        assert!(drawn.contains(r#"class="denied" d="M0 24V0h60V24z""#), "{drawn}");
     }
 }
