@@ -20,8 +20,8 @@ use actix_web::http::header::{AUTHORIZATION, COOKIE, LOCATION, SET_COOKIE};
 use actix_web::middleware::Logger;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Responder, Route, get, post, web};
 use ratelimit_actix::{
-    Algorithm, Caller, IntoCaller, MemoryStore, Overrides, RateLimiter, RateLimiterBuilder, admin,
-    caller, rate_limit,
+    Algorithm, Caller, IntoCaller, MemoryStore, Overrides, RateLimiter, RateLimiterBuilder, admin, caller,
+    rate_limit,
 };
 
 // ---- Endpoints --------------------------------------------------------------------------------------------------

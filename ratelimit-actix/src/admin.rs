@@ -1,8 +1,11 @@
 //! The operator's scope: a page and JSON about every limit of this process.
 
+mod counts;
 mod in_force;
 mod look;
 mod page;
+#[cfg_attr(not(feature = "overrides"), path = "admin/rows/absent.rs")]
+mod rows;
 mod sampler;
 mod token;
 mod view;
@@ -33,6 +36,7 @@ use self::sampler::Sampler;
 /// |---|---|
 /// | `GET /` | the page: every limit, the store, the callers that were denied most |
 /// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
+/// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
 /// | `GET /store.json` | the state of the store: connection, circuit breaker, round trips, denial cache, leases |
 /// | `GET /callers.json` | the 100 callers that were denied most |
 /// | `GET /token` | the token that the next two want, as text |
@@ -123,6 +127,7 @@ enum Endpoint {
     Style,
     Script,
     Limits,
+    Overrides,
     Store,
     Callers,
     Token,
@@ -133,12 +138,13 @@ enum Endpoint {
 }
 
 impl Endpoint {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Scope,
         Self::Page,
         Self::Style,
         Self::Script,
         Self::Limits,
+        Self::Overrides,
         Self::Store,
         Self::Callers,
         Self::Token,
@@ -155,6 +161,7 @@ impl Endpoint {
             Self::Style => "/style.css",
             Self::Script => "/live.js",
             Self::Limits => "/limits.json",
+            Self::Overrides => "/overrides.json",
             Self::Store => "/store.json",
             Self::Callers => "/callers.json",
             Self::Token => "/token",
@@ -212,16 +219,17 @@ impl State {
     }
 
     async fn answer(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
-        let limiter = &self.admin.limiter;
+        let Admin { limiter, show_callers, .. } = &self.admin;
         match endpoint {
             Endpoint::Scope => to_page(req),
             Endpoint::Page => html(StatusCode::OK, self.page(req)),
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
-            Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter)),
+            Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
+            Endpoint::Overrides => json(StatusCode::OK, &view::overrides(limiter)),
             Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
             Endpoint::Callers => {
-                json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, self.admin.show_callers))
+                json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
             }
             Endpoint::Token => asset("text/plain; charset=utf-8", token::token()),
             Endpoint::Look | Endpoint::Reset => self.caller_page(endpoint, req, payload).await,
@@ -236,13 +244,14 @@ impl State {
     }
 
     fn page(&self, req: &HttpRequest) -> Markup {
-        let limiter = &self.admin.limiter;
+        let Admin { limiter, show_callers, .. } = &self.admin;
         page::overview(&page::Overview {
-            limits: &view::limits(limiter),
+            limits: &view::limits(limiter, *show_callers),
+            overrides: view::overrides(limiter).as_ref(),
             page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
             store: &view::store(limiter),
-            callers: &view::callers(limiter, page::CALLERS_ON_PAGE, self.admin.show_callers),
-            show_callers: self.admin.show_callers,
+            callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),
+            show_callers: *show_callers,
         })
     }
 

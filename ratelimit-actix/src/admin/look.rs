@@ -1,17 +1,22 @@
 //! One caller under one limit: what is left, and forgetting it.
 
+use std::collections::HashSet;
+
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::stats::{CallerDigest, LimitStats};
-use ratelimit_core::{Algorithm, Policy, RateLimiter, StoreError};
+use ratelimit_core::stats::CallerDigest;
+use ratelimit_core::{Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::in_force::micros;
+use super::counts::{Count, counts_of, is_known};
+use super::in_force::{Numbers, Origin, micros};
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::config::RateLimitConfig;
-use crate::handler::registry::declared_limits;
-use crate::quotas::share_count;
+use crate::quotas::count_id;
+
+/// Largest number of rows that are shown for one caller.
+const MAX_COUNTS: usize = 20;
 
 /// Longest text of a caller that is read, in bytes.
 const MAX_CALLER: usize = 4096;
@@ -50,25 +55,35 @@ pub(super) struct LookView {
     pub(super) caller: Option<String>,
     /// Whether the counts were forgotten just now.
     pub(super) is_reset: bool,
-    /// One for each count of the limit: policies with this name may count apart.
+    /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
     pub(super) counts: Vec<CountView>,
 }
 
-/// The count of a caller. Times are in microseconds.
+/// The count of a caller by one row. Times are in microseconds.
 #[derive(Debug, Serialize)]
 pub(super) struct CountView {
-    pub(super) key: String,
-    pub(super) algorithm: &'static str,
-    pub(super) window_us: u64,
-    /// Whether a request of one unit passes now.
-    pub(super) passes: bool,
-    /// Units that can pass at one instant. `None` if `max` is computed for each request, and none was seen.
+    /// Where the numbers come from.
+    pub(super) origin: Origin,
+    /// The plan for whose requests they are.
+    pub(super) plan: Option<String>,
+    #[serde(flatten)]
+    pub(super) numbers: Numbers,
+    /// `None` for a limit that is off.
+    pub(super) counted: Option<CountedView>,
+}
+
+/// What is counted, and what is left. Times are in microseconds.
+#[derive(Debug, Serialize)]
+pub(super) struct CountedView {
+    /// Units that are counted. `None` if `max` is computed for each request and the caller is blocked.
+    pub(super) units: Option<u64>,
+    /// Units that can pass at one instant. `None` if `max` is computed for each request.
     pub(super) limit: Option<u64>,
     /// How many requests of one unit pass now.
     pub(super) remaining: Option<u64>,
-    /// The limit less what remains.
-    pub(super) counted: u64,
-    /// Time until a request of one unit passes; `None` if it passes now.
+    /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
+    pub(super) passes: Option<bool>,
+    /// Time until a request of one unit passes; `None` if it passes now, or depends on the `max` of the request.
     pub(super) retry_after_us: Option<u64>,
     /// Time until the full quota is back.
     pub(super) reset_after_us: u64,
@@ -79,15 +94,8 @@ pub(super) struct CountView {
 /// The caller and the limit that the fields name.
 pub(super) struct Subject {
     limit: String,
-    policies: Vec<NamedCount>,
     partition: Vec<u8>,
     digest: CallerDigest,
-}
-
-/// A policy, and whether its `max` means something.
-struct NamedCount {
-    policy: Policy,
-    has_max: bool,
 }
 
 /// Why a request about a caller has no answer.
@@ -124,8 +132,7 @@ impl Subject {
     /// Finds the limit and the caller.
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
         let (digest, limit) = (fields.digest(), fields.limit());
-        let policies = policies(limit, limiter);
-        if policies.is_empty() {
+        if !is_known(limit, limiter) {
             return Err(LookError::UnknownLimit);
         }
         let stats = limiter.stats();
@@ -141,7 +148,7 @@ impl Subject {
             stats.partition_of(digest).ok_or(LookError::UnknownDigest)?
         };
         let digest = stats.digest_of(&partition);
-        Ok(Self { limit: limit.to_owned(), policies, partition, digest })
+        Ok(Self { limit: limit.to_owned(), partition, digest })
     }
 
     /// What is left to the caller.
@@ -150,22 +157,17 @@ impl Subject {
         limiter: &RateLimiter,
         show_callers: bool,
     ) -> Result<LookView, LookError> {
-        let mut counts = Vec::with_capacity(self.policies.len());
-        for NamedCount { policy, has_max } in &self.policies {
-            let outcome = limiter.peek(policy, &self.partition).await?;
-            let passes = outcome.is_allowed() && !outcome.would_deny();
-            counts.push(CountView {
-                key: policy.key().to_owned(),
-                algorithm: policy.algorithm().as_str(),
-                window_us: micros(policy.window()),
-                passes,
-                limit: has_max.then(|| outcome.limit()),
-                remaining: has_max.then(|| outcome.remaining()),
-                counted: outcome.limit().saturating_sub(outcome.remaining()),
-                retry_after_us: (!passes).then(|| outcome.available_after()).map(micros),
-                reset_after_us: micros(outcome.reset_after()),
-                is_degraded: outcome.is_degraded(),
-            });
+        let mut counts = Vec::new();
+        for count in counts_of(&self.limit, &self.partition, limiter).into_iter().take(MAX_COUNTS) {
+            let numbers = Numbers::of(&count.row, count.is_computed, limiter.is_shadow());
+            let counted = if count.row.is_off {
+                None
+            } else {
+                let outcome = limiter.peek(&count.policy, &self.partition).await?;
+                Some(CountedView::new(&outcome, &numbers))
+            };
+            let plan = count.row.name.filter(|_| count.row.origin == Origin::Plan);
+            counts.push(CountView { origin: count.row.origin, plan, numbers, counted });
         }
         Ok(LookView {
             limit: self.limit.clone(),
@@ -178,33 +180,52 @@ impl Subject {
 
     /// Forgets what is counted for the caller.
     pub(super) async fn reset(&self, limiter: &RateLimiter) -> Result<(), LookError> {
-        for NamedCount { policy, .. } in &self.policies {
-            let result = limiter.reset(policy, &self.partition).await;
-            let (limit, caller) = (&*self.limit, self.digest.to_string());
-            match &result {
-                // A warning, because it changes what limits admit, and has to be found later.
-                Ok(()) => tracing::warn!(limit, caller, "an operator reset a caller"),
-                Err(error) => tracing::warn!(limit, caller, %error, "an operator failed to reset a caller"),
+        let (limit, caller) = (&*self.limit, self.digest.to_string());
+        let result = self.reset_all(limiter).await;
+        // Warnings, because a reset changes what limits admit, and has to be found later.
+        match &result {
+            Ok(()) => tracing::warn!(
+                limit,
+                caller,
+                help = "ratelimit_actix::guide::messages#caller-reset",
+                "an operator reset a caller"
+            ),
+            Err(error) => tracing::warn!(
+                limit,
+                caller,
+                %error,
+                help = "ratelimit_actix::guide::messages#caller-not-reset",
+                "an operator could not reset a caller"
+            ),
+        }
+        Ok(result?)
+    }
+
+    async fn reset_all(&self, limiter: &RateLimiter) -> Result<(), StoreError> {
+        let mut done = HashSet::new();
+        for Count { policy, .. } in counts_of(&self.limit, &self.partition, limiter) {
+            if done.insert(count_id(&policy)) {
+                limiter.reset(&policy, &self.partition).await?;
             }
-            result?;
         }
         Ok(())
     }
 }
 
-/// The policies with this name that do not share their counts: those that were decided, then those that are declared.
-fn policies(name: &str, limiter: &RateLimiter) -> Vec<NamedCount> {
-    let stats = limiter.stats().limits();
-    let seen = stats.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
-    let mut found: Vec<NamedCount> =
-        seen.map(|policy| NamedCount { policy: policy.clone(), has_max: true }).collect();
-    for declared in declared_limits().into_iter().filter(|declared| declared.name() == name) {
-        let (policy, has_max) = (declared.policy(), declared.max().is_some());
-        // The counts of a bucket depend on its `max`.
-        let is_countable = has_max || policy.algorithm() != Algorithm::TokenBucket;
-        if is_countable && !found.iter().any(|other| share_count(&other.policy, policy)) {
-            found.push(NamedCount { policy: policy.clone(), has_max });
+impl CountedView {
+    fn new(outcome: &Outcome, numbers: &Numbers) -> Self {
+        let has_max = numbers.max.is_some();
+        let fits = outcome.is_allowed() && !outcome.would_deny();
+        // Without a `max` the peek was made by the largest one, which only a block exceeds.
+        let passes = (has_max || !fits).then_some(fits);
+        Self {
+            units: (has_max || fits).then(|| outcome.limit().saturating_sub(outcome.remaining())),
+            limit: has_max.then(|| outcome.limit()),
+            remaining: has_max.then(|| outcome.remaining()),
+            passes,
+            retry_after_us: (passes == Some(false)).then(|| micros(outcome.available_after())),
+            reset_after_us: micros(outcome.reset_after()),
+            is_degraded: outcome.is_degraded(),
         }
     }
-    found
 }

@@ -2,6 +2,7 @@
 
 mod callers;
 mod limits;
+mod overrides;
 mod picture;
 mod store;
 
@@ -12,7 +13,7 @@ use ratelimit_core::policy::Window;
 
 pub(super) use self::callers::Subject;
 use super::look::{LookError, LookView};
-use super::view::{CallersView, LimitView, StoreView};
+use super::view::{CallersView, LimitView, OverridesView, StoreView};
 
 /// Number of limits on one page, so that it stays below 50 KiB.
 pub(super) const LIMITS_PER_PAGE: usize = 15;
@@ -25,6 +26,8 @@ pub(super) struct Overview<'a> {
     pub(super) limits: &'a [LimitView],
     /// The number of this page, from 1.
     pub(super) page: usize,
+    /// `None` if there have not been any.
+    pub(super) overrides: Option<&'a OverridesView>,
     pub(super) store: &'a StoreView,
     pub(super) callers: &'a CallersView,
     pub(super) show_callers: bool,
@@ -35,10 +38,11 @@ pub(super) fn overview(view: &Overview<'_>) -> Markup {
     let pages = view.limits.len().div_ceil(LIMITS_PER_PAGE).max(1);
     let page = view.page.clamp(1, pages);
     let shown = view.limits.chunks(LIMITS_PER_PAGE).nth(page - 1).unwrap_or_default();
-    document(html! {
+    document(&html! {
         p id="process" data-live { "This process counts since " (time(Duration::from_secs(view.store.uptime))) ". " }
         p { button id="pause" type="button" hidden { "Pause" } }
         (limits::section(shown, view.limits.len(), page, pages))
+        @if let Some(overrides) = view.overrides { (overrides::section(overrides)) }
         (store::section(view.store))
         (callers::section(view.callers, view.show_callers))
         (callers::form(shown))
@@ -47,7 +51,7 @@ pub(super) fn overview(view: &Overview<'_>) -> Markup {
 
 /// The page about one caller.
 pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
-    document(html! {
+    document(&html! {
         p { a href="./" { "All limits" } }
         (callers::look(view, subject))
     })
@@ -55,13 +59,13 @@ pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
 
 /// The page about a request that has no answer.
 pub(super) fn error(error: &LookError) -> Markup {
-    document(html! {
+    document(&html! {
         p { a href="./" { "All limits" } }
         p role="alert" { "Not done: " (error) "." }
     })
 }
 
-fn document(content: Markup) -> Markup {
+fn document(content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -7,7 +7,8 @@ use ratelimit_core::stats::{BAR_SECONDS, Bar, LimitStats, Totals};
 use ratelimit_core::store::{ConnectionStatus, StoreStatus};
 use serde::Serialize;
 
-use super::in_force::{InForce, micros};
+use super::in_force::{LimitNumbers, micros};
+use super::rows;
 use crate::caller::notation::notation;
 use crate::handler::registry::declared_limits;
 
@@ -16,7 +17,7 @@ use crate::handler::registry::declared_limits;
 pub(super) struct LimitView {
     pub(super) name: String,
     /// The numbers of each policy or attribute with this name.
-    pub(super) numbers: Vec<InForce>,
+    pub(super) numbers: Vec<LimitNumbers>,
     pub(super) admitted: u64,
     pub(super) denied: u64,
     pub(super) would_deny: u64,
@@ -53,6 +54,18 @@ pub(super) struct CallersView {
     pub(super) callers: Vec<CallerView>,
     /// Denials whose callers were not counted.
     pub(super) not_counted: u64,
+}
+
+/// The overrides as a whole.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OverridesView {
+    /// The name of their file.
+    pub(super) source: String,
+    /// Numbers of limits with overrides, and of rows.
+    pub(super) limits: usize,
+    pub(super) rows: usize,
+    /// Why the newest contents of the file are not in force. `None` if they are.
+    pub(super) rejected: Option<String>,
 }
 
 /// The state of the store.
@@ -92,19 +105,33 @@ pub(super) struct RedisView {
     pub(super) lease_expired: u64,
 }
 
-/// Every limit: those that are declared by attributes, and those that were decided, in the order of their names.
-pub(super) fn limits(limiter: &RateLimiter) -> Vec<LimitView> {
+/// Every limit: those that are declared by attributes, those that overrides may name, and those that were decided, in the order of
+/// their names.
+pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView> {
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
-    let is_shadow = limiter.is_shadow();
     for declared in declared_limits() {
         let view = views.entry(declared.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
-        view.numbers.push(InForce::declared(&declared, is_shadow));
+        view.numbers.push(LimitNumbers::declared(&declared, limiter, show_callers));
+    }
+    for policy in rows::given_policies(limiter) {
+        let view = views.entry(policy.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
+        view.numbers.push(LimitNumbers::policy(&policy, limiter, show_callers));
     }
     for stats in limiter.stats().limits() {
         let view = views.entry(stats.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
-        view.count(&stats, is_shadow);
+        view.count(&stats);
+        // A limit of middleware or of code: what it was decided with.
+        if view.numbers.is_empty() {
+            let numbers = |policy| LimitNumbers::policy(policy, limiter, show_callers);
+            view.numbers = stats.policies().iter().map(numbers).collect();
+        }
     }
     views.into_values().collect()
+}
+
+/// The overrides as a whole. `None` if there have not been any.
+pub(super) fn overrides(limiter: &RateLimiter) -> Option<OverridesView> {
+    rows::overview(limiter)
 }
 
 impl LimitView {
@@ -122,15 +149,11 @@ impl LimitView {
         }
     }
 
-    fn count(&mut self, stats: &LimitStats, is_shadow: bool) {
+    fn count(&mut self, stats: &LimitStats) {
         let Totals { admitted, denied, would_deny, near_limit, degraded, .. } = stats.totals();
         (self.admitted, self.denied, self.would_deny) = (admitted, denied, would_deny);
         (self.near_limit, self.degraded) = (near_limit, degraded);
         self.recent = stats.recent().iter().map(BarView::from).collect();
-        // A limit of middleware or of code: what it was decided with.
-        if self.numbers.is_empty() {
-            self.numbers = stats.policies().iter().map(|policy| InForce::policy(policy, is_shadow)).collect();
-        }
     }
 }
 

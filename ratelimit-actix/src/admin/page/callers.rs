@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::{wait, window};
-use crate::admin::look::{CountView, LookView};
+use super::limits::text;
+use super::wait;
+use crate::admin::in_force::Origin;
+use crate::admin::look::{CountView, CountedView, LookView};
 use crate::admin::token::token;
 use crate::admin::view::{CallersView, LimitView};
 
@@ -94,7 +96,8 @@ pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
             h2 id="look-title" { "Caller " code { (view.digest) } " under " (view.limit) }
             @if let Some(name) = &view.caller { p class="name" { (name) } }
             @if view.is_reset { p role="status" { "What was counted for this caller is forgotten." } }
-            @for count in &view.counts { (counted(count)) }
+            @for one in &view.counts { (count(one)) }
+            @if view.counts.is_empty() { p { "Nothing was counted so far." } }
             form method="post" action="reset" {
                 input type="hidden" name="token" value=(token());
                 input type="hidden" name="limit" value=(view.limit);
@@ -106,24 +109,51 @@ pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
     }
 }
 
-fn counted(count: &CountView) -> Markup {
+fn count(count: &CountView) -> Markup {
+    let numbers = &count.numbers;
     html! {
         dl {
-            div { dt { "Key" } dd { (count.key) ", " (count.algorithm) " per " (window(count.window_us)) } }
-            div { dt { "Counted" } dd {
-                (count.counted)
-                @if let Some(limit) = count.limit { " of " (limit) }
+            div { dt { "Numbers" } dd {
+                (text(numbers)) ", " (numbers.algorithm) ", key " (numbers.key) ", " (numbers.mode)
+                div class="place" { (origin(count)) }
             } }
-            @if let Some(remaining) = count.remaining { div { dt { "Remaining" } dd { (remaining) } } }
-            div { dt { "A request of one unit" } dd {
-                @match count.retry_after_us {
-                    None => { "passes now" },
-                    Some(0) => { "does not pass" },
-                    Some(micros) => { "passes in " (wait(micros)) },
-                }
-            } }
-            div { dt { "Full quota" } dd { "in " (wait(count.reset_after_us)) } }
-            @if count.is_degraded { div { dt { "Outage" } dd { "counted in this process only" } } }
+            @if let Some(counted) = &count.counted { (self::counted(counted)) }
         }
+    }
+}
+
+/// Where the numbers come from.
+fn origin(count: &CountView) -> Markup {
+    html! {
+        @match (count.origin, &count.plan) {
+            (Origin::Caller, _) => { "from the row of this caller in the overrides" },
+            (Origin::Plan, Some(plan)) => { "for requests of the plan " (plan) ", from the overrides" },
+            (Origin::Limit | Origin::Plan, _) => { "from the overrides of the limit" },
+            (Origin::Decision, _) => { "of an earlier decision, and no longer declared" },
+            (Origin::Program, _) => { "from the program" },
+        }
+    }
+}
+
+fn counted(count: &CountedView) -> Markup {
+    html! {
+        div { dt { "Counted" } dd {
+            @match (count.units, count.limit) {
+                (Some(units), Some(limit)) => { (units) " of " (limit) },
+                (Some(units), None) => { (units) },
+                (None, _) => { "blocked" },
+            }
+        } }
+        @if let Some(remaining) = count.remaining { div { dt { "Remaining" } dd { (remaining) } } }
+        div { dt { "A request of one unit" } dd {
+            @match (count.passes, count.retry_after_us) {
+                (None, _) => { "passes if its max is larger than the count" },
+                (Some(true), _) => { "passes now" },
+                (_, None | Some(0)) => { "does not pass" },
+                (_, Some(micros)) => { "passes in " (wait(micros)) },
+            }
+        } }
+        div { dt { "Full quota" } dd { "in " (wait(count.reset_after_us)) } }
+        @if count.is_degraded { div { dt { "Outage" } dd { "counted in this process only" } } }
     }
 }

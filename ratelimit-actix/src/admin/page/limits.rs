@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::picture::picture;
 use super::window;
-use crate::admin::in_force::InForce;
+use crate::admin::in_force::{LimitNumbers, Numbers, Origin, RowView};
 use crate::admin::view::LimitView;
 
 /// The limits of one page.
@@ -75,13 +75,16 @@ fn row(limit: &LimitView) -> Markup {
 /// Number of places and of numbers that are shown of one limit.
 const MAX_PLACES: usize = 4;
 
-fn place(numbers: &InForce) -> Markup {
+/// Number of rows of plans and callers that are shown of one limit.
+const MAX_ROWS: usize = 3;
+
+fn place(numbers: &LimitNumbers) -> Markup {
     html! {
         @match &numbers.place {
             Some(place) => div class="place" {
                 (place.handler) " by " (short(place.by)) ", " (place.file) ":" (place.line)
             },
-            None => div class="place" { "key " (numbers.key) },
+            None => div class="place" { "key " (numbers.in_force.key) },
         }
     }
 }
@@ -95,7 +98,32 @@ fn short(text: &str) -> String {
     text.chars().take(MAX).chain(['…']).collect()
 }
 
-fn in_force(numbers: &InForce) -> Markup {
+fn in_force(limit: &LimitNumbers) -> Markup {
+    let numbers = &limit.in_force;
+    let overridden: Vec<_> = numbers.overridden.keys().copied().collect();
+    html! {
+        (text(numbers)) ", " (numbers.algorithm)
+        div class="place" {
+            @match &limit.program {
+                None => { "from the " (limit.source.as_str()) },
+                Some(program) => {
+                    (overridden.join(", ")) " from the overrides; the " (limit.source.as_str()) " has " (text(program))
+                },
+            }
+            ", " (numbers.on_error) " in an outage"
+        }
+        @for row in limit.rows.iter().take(MAX_ROWS) { div class="row" { (named(row)) } }
+        @let more = (limit.plan_rows + limit.caller_rows).saturating_sub(limit.rows.len().min(MAX_ROWS));
+        @if more > 0 {
+            div class="row" {
+                @if limit.rows.len() < MAX_ROWS { "callers with rows of their own: " (more) } @else { "further rows: " (more) }
+            }
+        }
+    }
+}
+
+/// The numbers as a phrase.
+pub(super) fn text(numbers: &Numbers) -> Markup {
     html! {
         @match numbers.max {
             Some(max) => { (max) },
@@ -104,16 +132,23 @@ fn in_force(numbers: &InForce) -> Markup {
         " per " (window(numbers.window_us))
         @if let Some(burst) = numbers.burst { ", burst " (burst) }
         @if let Some(block) = numbers.block_us { ", blocks for " (window(block)) }
-        ", " (numbers.algorithm)
-        div class="place" { "from the " (numbers.source.as_str()) ", " (numbers.on_error) " in an outage" }
+    }
+}
+
+/// The row of a plan or a caller.
+fn named(row: &RowView) -> Markup {
+    let kind = if row.origin == Origin::Plan { "plan" } else { "caller" };
+    html! {
+        (kind) " " (short(&row.name)) ": " (text(&row.numbers))
+        @if row.numbers.overridden.contains_key("mode") { ", " (row.numbers.mode) }
     }
 }
 
 /// The numbers that differ in what is shown.
-fn distinct(numbers: &[InForce]) -> Vec<&InForce> {
-    let mut distinct: Vec<&InForce> = Vec::new();
+fn distinct(numbers: &[LimitNumbers]) -> Vec<&LimitNumbers> {
+    let mut distinct: Vec<&LimitNumbers> = Vec::new();
     for one in numbers {
-        let is_shown = |other: &&InForce| in_force(other).into_string() == in_force(one).into_string();
+        let is_shown = |other: &&LimitNumbers| in_force(other).into_string() == in_force(one).into_string();
         if distinct.len() < MAX_PLACES && !distinct.iter().any(is_shown) {
             distinct.push(one);
         }
@@ -121,8 +156,8 @@ fn distinct(numbers: &[InForce]) -> Vec<&InForce> {
     distinct
 }
 
-fn modes(numbers: &[InForce]) -> Vec<&'static str> {
-    let mut modes: Vec<_> = numbers.iter().map(|numbers| numbers.mode).collect();
+fn modes(numbers: &[LimitNumbers]) -> Vec<&'static str> {
+    let mut modes: Vec<_> = numbers.iter().map(|numbers| numbers.in_force.mode).collect();
     modes.sort_unstable();
     modes.dedup();
     modes

@@ -10,17 +10,17 @@ pub(super) fn section(store: &StoreView) -> Markup {
         section aria-labelledby="store-title" {
             h2 id="store-title" { "Store" }
             dl id="store" data-live {
-                (term("Kind", html! { (store.kind) }))
-                (term("State", html! { (state(store)) }))
-                @if let Some(callers) = store.callers { (term("Callers in memory", html! { (callers) })) }
-                (term("Callers of an outage", html! { (store.fallback_callers) " counted in this process" }))
+                (term("Kind", &html! { (store.kind) }))
+                (term("State", &html! { (state(store)) }))
+                @if let Some(callers) = store.callers { (term("Callers in memory", &html! { (callers) })) }
+                (term("Callers of an outage", &html! { (store.fallback_callers) " counted in this process" }))
                 @if let Some(redis) = &store.redis { (connection(redis)) }
             }
         }
     }
 }
 
-fn term(name: &str, description: Markup) -> Markup {
+fn term(name: &str, description: &Markup) -> Markup {
     html! { div { dt { (name) } dd { (description) } } }
 }
 
@@ -34,22 +34,22 @@ fn state(store: &StoreView) -> &'static str {
 
 fn connection(redis: &RedisView) -> Markup {
     html! {
-        (term("Connections", html! { (redis.connections) " made so far" }))
-        (term("Circuit breaker", html! { (breaker(redis)) }))
-        (term("Round trip", html! {
+        (term("Connections", &html! { (redis.connections) " made so far" }))
+        (term("Circuit breaker", &html! { (breaker(redis)) }))
+        (term("Round trip", &html! {
             @if redis.calls == 0 { "no call in the last minute" } @else {
                 "p50 " (millis(redis.round_trip_p50_us)) ", p99 " (millis(redis.round_trip_p99_us)) ", at most "
                 (millis(redis.round_trip_max_us)) ", of " (redis.calls) " calls in the last one to two minutes; deadline "
                 (millis(redis.deadline_us))
             }
         }))
-        (term("Requests per call", html! {
+        (term("Requests per call", &html! {
             (redis.batch_mean) " on average, p99 " (redis.batch_p99) ", at most " (redis.batch_max)
         }))
-        (term("Denial cache", html! {
+        (term("Denial cache", &html! {
             (redis.cached_denials) " denials, " (redis.denial_cache_hits) " requests denied without a round trip"
         }))
-        (term("Leases", html! {
+        (term("Leases", &html! {
             (redis.lease_held) " units held for " (redis.lease_callers) " callers; so far " (redis.leased) " leased, "
             (redis.lease_used) " used, " (redis.lease_returned) " given back, " (redis.lease_expired) " expired"
         }))
