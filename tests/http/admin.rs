@@ -1,11 +1,14 @@
 //! The operator's scope: who may see it, what it shows, and what it changes.
 
+mod figures;
+mod overrides;
+
 use std::time::Duration;
 
 use actix_http::Request;
 use actix_web::dev::{Service, ServiceResponse};
+use actix_web::http::Method;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
-use actix_web::http::{Method, header};
 use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
@@ -30,12 +33,13 @@ async fn parts() -> &'static str {
     "parts"
 }
 
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "/_limits",
     "/_limits/",
     "/_limits/style.css",
     "/_limits/live.js",
     "/_limits/limits.json",
+    "/_limits/overrides.json",
     "/_limits/store.json",
     "/_limits/callers.json",
     "/_limits/token",
@@ -225,22 +229,26 @@ async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
     for _ in 0..3 {
         let look: Value =
             serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
-        let count = &look["counts"][0];
+        let (count, counted) = (&look["counts"][0], &look["counts"][0]["counted"]);
         assert_eq!(
-            (&count["counted"], &count["limit"], &count["passes"]),
+            (&counted["units"], &counted["limit"], &counted["passes"]),
             (&2.into(), &2.into(), &false.into())
         );
-        assert!(count["retry_after_us"].as_u64() > Some(0), "{look}");
+        assert!(counted["retry_after_us"].as_u64() > Some(0), "{look}");
+        assert_eq!((&count["origin"], &count["max"]), (&Value::from("program"), &Value::from(2)));
         assert_eq!((&look["is_reset"], &look["caller"]), (&Value::from(false), &Value::Null));
     }
     let free: Value = serde_json::from_str(
         &post(&app, "/_limits/look.json", &[("limit", "!admin-orders"), ("caller", "192.0.2.2")]).await.body,
     )
     .unwrap();
-    assert_eq!(free["counts"][0]["remaining"], 2);
+    assert_eq!(free["counts"][0]["counted"]["remaining"], 2);
     let (log, _guard) = Log::of_thread();
     let reset: Value = serde_json::from_str(&post(&app, "/_limits/reset.json", &fields).await.body).unwrap();
-    assert_eq!((&reset["is_reset"], &reset["counts"][0]["counted"]), (&Value::from(true), &Value::from(0)));
+    assert_eq!(
+        (&reset["is_reset"], &reset["counts"][0]["counted"]["units"]),
+        (&Value::from(true), &Value::from(0))
+    );
     let lines = log.at(Level::WARN);
     assert!(lines.len() == 1 && lines[0].contains("an operator reset a caller"), "{lines:?}");
     assert!(lines[0].contains("!admin-orders") && lines[0].contains(reset["digest"].as_str().unwrap()));
@@ -400,6 +408,6 @@ async fn the_store_in_memory_has_callers_and_no_connection() {
     assert_eq!((&store["callers"], &store["redis"]), (&Value::from(1), &Value::Null));
     let head = send(&app, operator("/_limits/store.json").method(Method::HEAD)).await;
     assert_eq!(head.status, 200);
-    let page = send(&app, operator("/_limits/").insert_header((header::ACCEPT, "text/html"))).await.body;
+    let page = send(&app, operator("/_limits/").insert_header((ACCEPT, "text/html"))).await.body;
     assert!(page.contains("<dt>Kind</dt><dd>memory</dd>"), "{page}");
 }
