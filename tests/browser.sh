@@ -2,7 +2,7 @@
 # Tests the operator's page in a headless Chromium, and installs Debian's if there is none.
 #
 #   tests/browser.sh                     the tests
-#   tests/browser.sh docs/operating.png  the tests, and a picture of the page in this file
+#   tests/browser.sh docs/operating.png  the tests, and a picture of the page in this file: three minutes
 #
 # CHROMEDRIVER names another driver than the one in PATH.
 set -euo pipefail
@@ -30,7 +30,7 @@ if [ -n "$picture" ]; then
   export SCREENSHOT
   trap 'rm -f "$SCREENSHOT"' EXIT
 fi
-BROWSER_REQUIRED=1 cargo test -p tests --all-features --test browser -- --nocapture
+BROWSER_REQUIRED=1 cargo test -p tests --all-features --test browser -- --nocapture --test-threads=1
 if [ -n "$picture" ]; then
   base64 -d <"$SCREENSHOT" >"$picture"
   echo "wrote $picture"

@@ -81,6 +81,13 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": keys }] }));
     }
 
+    /// Lets pages see this preference: `light` or `dark`.
+    pub(super) fn prefer_color_scheme(&mut self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        let command = json!({ "cmd": "Emulation.setEmulatedMedia", "params": { "features": features } });
+        self.post("/goog/cdp/execute", &command);
+    }
+
     /// The page as a picture, in Base64.
     pub(super) fn screenshot(&mut self) -> Value {
         self.call("GET", &format!("{}/screenshot", self.session), &Value::Null)
@@ -103,13 +110,26 @@ impl Browser {
         );
         connection.write_all(head.as_bytes()).unwrap();
         connection.write_all(body.as_bytes()).unwrap();
-        let mut text = String::new();
-        connection.read_to_string(&mut text).unwrap();
-        let reply = client::parse(&text);
+        let reply = client::parse(&read_reply(connection));
         let mut answer: Value = serde_json::from_str(&reply.body).expect(&reply.body);
         assert_eq!(reply.status, 200, "{method} {path}: {answer}");
         answer["value"].take()
     }
+}
+
+/// Reads one answer by its length: the driver keeps connections open, whatever the request says.
+fn read_reply(connection: TcpStream) -> String {
+    let mut connection = BufReader::new(connection);
+    let mut text = String::new();
+    while !text.ends_with("\r\n\r\n") {
+        assert_ne!(connection.read_line(&mut text).unwrap(), 0, "the driver closed the connection: {text}");
+    }
+    let length = text
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let mut body = vec![0; length.expect("a content-length")];
+    connection.read_exact(&mut body).unwrap();
+    text + &String::from_utf8(body).unwrap()
 }
 
 impl Drop for Browser {

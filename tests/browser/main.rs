@@ -6,25 +6,30 @@ mod driver;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use actix_web::{HttpResponse, get, web};
+use actix_web::{HttpRequest, HttpResponse, get, web};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use ratelimit_actix::{RateLimiter, admin, rate_limit};
+use ratelimit_actix::{MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, admin, rate_limit};
 use serde_json::Value;
 use tests::load::Load;
 use tests::service::Service;
-use tests::{client, within};
+use tests::{client, redis, within};
 
 use self::driver::Browser;
 
 /// Longest wait for something that takes about a second: a limit for the test, not a measure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-#[rate_limit(max = 200, window = "1s", key = "orders", by = ip)]
+#[rate_limit(max = 100, window = "1s", key = "orders", by = ip, plan = plan)]
 #[get("/orders")]
 async fn orders() -> &'static str {
     "orders"
+}
+
+fn plan(req: &HttpRequest) -> Option<&str> {
+    req.headers().get("x-plan")?.to_str().ok()
 }
 
 #[rate_limit(max = 20, window = "1m", key = "search", mode = "shadow")]
@@ -44,9 +49,18 @@ async fn scrape(prometheus: web::Data<PrometheusHandle>) -> String {
     prometheus.render()
 }
 
-fn service() -> Service {
-    let prometheus = PrometheusBuilder::new().install_recorder().unwrap();
-    let limiter = RateLimiter::in_memory();
+/// The recorder of the metrics, which a process has once.
+fn recorder() -> PrometheusHandle {
+    static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+    RECORDER.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap()).clone()
+}
+
+const OVERRIDES: &str = "[limit.orders]\nmax = 200\n[limit.orders.plans]\npro = { max = 2000 }\n\
+                         [limit.orders.callers]\n'203.0.113.7' = { max = 500 }\n";
+
+fn service(builder: RateLimiterBuilder) -> Service {
+    let prometheus = recorder();
+    let limiter = builder.overrides(OVERRIDES.parse().unwrap()).unwrap().build();
     Service::start(move |config| {
         // The test's browser is the operator.
         let operators =
@@ -84,7 +98,7 @@ fn shown(browser: &Browser) -> Option<(u64, u64)> {
 #[test]
 fn the_page_shows_the_figures_of_the_metrics_within_a_second() {
     let Some(mut browser) = Browser::start() else { return };
-    let service = service();
+    let service = service(RateLimiter::builder(MemoryStore::new()));
     let page = format!("http://{}/_limits/", service.address);
     browser.open(&page);
     let load = Load::start(service.address, "/orders", 400);
@@ -125,8 +139,8 @@ fn the_page_shows_the_figures_of_the_metrics_within_a_second() {
     }
     nothing_is_blocked_and_the_keyboard_reaches_everything(&mut browser, &page);
     a_caller_is_reset_by_the_page(&mut browser, &page, service.address);
+    texts_are_readable_in_both_color_schemes(&mut browser, &page);
     without_scripts_the_page_is_read(&page);
-    screenshot(&mut browser, &page);
 }
 
 fn nothing_is_blocked_and_the_keyboard_reaches_everything(browser: &mut Browser, page: &str) {
@@ -169,17 +183,53 @@ fn a_caller_is_reset_by_the_page(browser: &mut Browser, page: &str, server: Sock
     assert_eq!(client::get(server, "/log-in", &[]).status, 200);
 }
 
+/// The contrast is that of the accessibility guidelines (WCAG 2): at least 4.5 for text.
+fn texts_are_readable_in_both_color_schemes(browser: &mut Browser, page: &str) {
+    let contrasts = "const light = color => { const [r, g, b] = color.match(/[0-9.]+/g).map(part => part / 255) \
+         .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4); \
+         return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; \
+         const ground = light(getComputedStyle(document.body).backgroundColor); \
+         const contrast = color => { const both = [light(color), ground].sort((one, other) => other - one); \
+         return (both[0] + 0.05) / (both[1] + 0.05); }; \
+         const of = (selector, property) => contrast(getComputedStyle(document.querySelector(selector))[property]); \
+         return [ground, of('body', 'color'), of('.place', 'color'), of('caption', 'color'), of('path.denied', 'fill')];";
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer_color_scheme(scheme);
+        browser.open(page);
+        let found = browser.run(contrasts);
+        let found: Vec<f64> = found.as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
+        grounds.push(found[0]);
+        assert!(found[1..].iter().all(|contrast| *contrast >= 4.5), "{scheme}: {found:?}");
+    }
+    browser.prefer_color_scheme("light");
+    assert!(grounds[0] > 0.9 && grounds[1] < 0.1, "{grounds:?}");
+}
+
 fn without_scripts_the_page_is_read(page: &str) {
     let Some(mut browser) = Browser::start_without_scripts() else { return };
     browser.open(page);
     let row = browser.text_of("tr[data-limit=orders]");
-    assert!(row.contains("200 per 1s") && row.contains("enforce"), "{row}");
+    assert!(row.contains("200 per 1s") && row.contains("the attribute has 100 per 1s"), "{row}");
+    assert!(row.contains("plan pro: 2000 per 1s") && row.contains("enforce"), "{row}");
 }
 
-/// Writes pictures of the page for the documentation, as Base64, if a file is named.
-fn screenshot(browser: &mut Browser, page: &str) {
+/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes three minutes, so that the pictures of
+/// the last minutes have something to show.
+#[test]
+fn a_picture_for_the_documentation() {
     let Some(file) = std::env::var_os("SCREENSHOT") else { return };
-    browser.open(page);
+    let Some(mut browser) = Browser::start() else { return };
+    let server = redis::server().unwrap();
+    let service = service(RateLimiter::builder(RedisStore::builder(&server.url()).build().unwrap()));
+    for rate in [60, 150, 230, 260, 180, 240, 300, 120, 80] {
+        let loads =
+            [("/orders", rate), ("/search", 20)].map(|(path, rate)| Load::start(service.address, path, rate));
+        std::thread::sleep(Duration::from_secs(20));
+        (0..3).for_each(|_| _ = client::get(service.address, "/log-in", &[]));
+        loads.into_iter().for_each(|load| drop(load.stop()));
+    }
+    browser.open(&format!("http://{}/_limits/", service.address));
     let picture: Value = browser.screenshot();
     std::fs::write(file, picture.as_str().unwrap()).unwrap();
 }

@@ -39,7 +39,7 @@ pub(super) fn overview(view: &Overview<'_>) -> Markup {
     let page = view.page.clamp(1, pages);
     let shown = view.limits.chunks(LIMITS_PER_PAGE).nth(page - 1).unwrap_or_default();
     document(&html! {
-        p id="process" data-live { "This process counts since " (time(Duration::from_secs(view.store.uptime))) ". " }
+        p id="process" data-live { "This process has counted for " (time(Duration::from_secs(view.store.uptime))) "." }
         p { button id="pause" type="button" hidden { "Pause" } }
         (limits::section(shown, view.limits.len(), page, pages))
         @if let Some(overrides) = view.overrides { (overrides::section(overrides)) }

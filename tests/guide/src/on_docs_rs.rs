@@ -80,6 +80,10 @@ fn with_links(line: &str, page: &str, made: &BTreeMap<String, String>) -> String
     };
     let (start, text) = before.split_at(begin);
     if let Some(start) = start.strip_suffix('!') {
+        // A photograph of a screen would be most of the crate's size: its description stands for it.
+        if target.ends_with(".png") {
+            return format!("{start}*{}*{after}", &text[1..]);
+        }
         return format!("{start}!{text}]({}){after}", picture(target, page, made));
     }
     match module_link(target, page) {
@@ -130,5 +134,6 @@ mod tests {
         let line = with_links("![x](pictures/lease.svg)", "docs/choosing.md", &BTreeMap::new());
         assert!(line.starts_with("![x](data:image/svg+xml,%3Csvg%20"), "{line}");
         assert!(line.ends_with("%3C/svg%3E)"), "{line}");
+        assert_eq!(with_links("![a page](operating.png)", "docs/operating.md", &BTreeMap::new()), "*a page*");
     }
 }

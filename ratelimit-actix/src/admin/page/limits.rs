@@ -65,7 +65,7 @@ fn row(limit: &LimitView) -> Markup {
                 }
             }
             td { @for numbers in distinct(&limit.numbers) { div { (in_force(numbers)) } } }
-            td { @for mode in modes(&limit.numbers) { div class=(mode) { (mode) } } }
+            td class="mode" { @for mode in modes(&limit.numbers) { div class=(mode) { (mode) } } }
             @for (name, figure) in figures { td class="figure" data-figure=(name) { (figure) } }
             td { (picture(limit)) }
         }
