@@ -67,6 +67,17 @@ fn the_board_is_complete() {
     }
 }
 
+#[test]
+fn the_page_has_every_alert() {
+    let listed = |text: &'static str, before: &'static str, after: &'static str| -> BTreeSet<&str> {
+        text.lines().filter_map(|line| line.trim_start().strip_prefix(before)?.split(after).next()).collect()
+    };
+    let (alerts, described) = (listed(ALERTS, "- alert: ", " "), listed(PAGES[0], "| `RateLimit", "`"));
+    let described: BTreeSet<String> = described.into_iter().map(|name| format!("RateLimit{name}")).collect();
+    assert!(alerts.len() >= 9, "{alerts:?}");
+    assert_eq!(alerts, described.iter().map(String::as_str).collect());
+}
+
 /// The labels that the documentation of the metrics lists.
 #[test]
 fn queries_use_labels_that_exist() {
