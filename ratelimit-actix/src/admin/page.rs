@@ -6,6 +6,7 @@ mod overrides;
 mod picture;
 mod store;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
@@ -85,6 +86,14 @@ fn document(content: &Markup) -> Markup {
     }
 }
 
+/// A text of at most `max` characters, and a sign that more was there.
+fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
 /// A time in words: its two largest units.
 fn time(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -116,6 +125,11 @@ fn window(micros: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!([cut("ab", 2), cut("aöü", 2), cut("", 0), cut("ö", 0)], ["ab", "aö…", "", "…"]);
+    }
 
     #[test]
     fn times_have_their_two_largest_units() {

@@ -260,7 +260,8 @@ async fn newer_contents_that_are_not_in_force_are_told() {
     let app = app!(limiter, false);
     let before = get_json(&app, "/_limits/overrides.json").await;
     assert_eq!((&before["rejected"], &before["limits"]), (&Value::Null, &Value::from(1)));
-    std::fs::write(&path, "[limit.'<i>']\nmax = 4\n").unwrap();
+    let mistakes = format!("[limit.'<i>']\nmax = 4\n[limit.'{}']\nmax = 4\n", "x".repeat(100_000));
+    std::fs::write(&path, mistakes).unwrap();
     assert!(tests::within(Duration::from_secs(20), || limiter.rejected_overrides().is_some()));
     let after = get_json(&app, "/_limits/overrides.json").await;
     assert!(after["rejected"].as_str().unwrap().contains("unknown limit `<i>`"), "{after}");
@@ -269,6 +270,7 @@ async fn newer_contents_that_are_not_in_force_are_told() {
     assert!(page.contains("Newer contents are not in force: "), "{page}");
     assert!(page.contains("unknown limit `&lt;i&gt;`") && page.contains("&lt;b&gt;limits.toml"), "{page}");
     assert!(!page.contains("<b>") && !page.contains("<i>"), "{page}");
+    assert!(page.len() < 40 * 1024, "{}", page.len());
 }
 
 #[actix_web::test]

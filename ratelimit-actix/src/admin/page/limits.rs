@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::picture::picture;
-use super::window;
+use super::{cut, window};
 use crate::admin::in_force::{LimitNumbers, Numbers, Origin, RowView};
 use crate::admin::view::LimitView;
 
@@ -75,6 +75,9 @@ fn row(limit: &LimitView) -> Markup {
 /// Number of places and of numbers that are shown of one limit.
 const MAX_PLACES: usize = 4;
 
+/// Longest text of a closure or of a row's name that is shown, in characters.
+const MAX_TEXT: usize = 60;
+
 /// Number of rows of plans and callers that are shown of one limit.
 const MAX_ROWS: usize = 3;
 
@@ -82,20 +85,11 @@ fn place(numbers: &LimitNumbers) -> Markup {
     html! {
         @match &numbers.place {
             Some(place) => div class="place" {
-                (place.handler) " by " (short(place.by)) ", " (place.file) ":" (place.line)
+                (place.handler) " by " (cut(place.by, MAX_TEXT)) ", " (place.file) ":" (place.line)
             },
             None => div class="place" { "key " (numbers.in_force.key) },
         }
     }
-}
-
-/// Code of a closure, cut.
-fn short(text: &str) -> String {
-    const MAX: usize = 60;
-    if text.chars().count() <= MAX {
-        return text.to_owned();
-    }
-    text.chars().take(MAX).chain(['…']).collect()
 }
 
 fn in_force(limit: &LimitNumbers) -> Markup {
@@ -139,7 +133,7 @@ pub(super) fn text(numbers: &Numbers) -> Markup {
 fn named(row: &RowView) -> Markup {
     let kind = if row.origin == Origin::Plan { "plan" } else { "caller" };
     html! {
-        (kind) " " (short(&row.name)) ": " (text(&row.numbers))
+        (kind) " " (cut(&row.name, MAX_TEXT)) ": " (text(&row.numbers))
         @if row.numbers.overridden.contains_key("mode") { ", " (row.numbers.mode) }
     }
 }
