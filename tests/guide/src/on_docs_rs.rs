@@ -1,6 +1,7 @@
 //! The pages as modules of `ratelimit_actix::guide`: pictures inside, links to modules instead of files.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -81,7 +82,7 @@ fn with_links(line: &str, page: &str, made: &BTreeMap<String, String>) -> String
     let (start, text) = before.split_at(begin);
     if let Some(start) = start.strip_suffix('!') {
         // A photograph of a screen would be most of the crate's size: its description stands for it.
-        if target.ends_with(".png") {
+        if Path::new(target).extension().is_some_and(|extension| extension == "png") {
             return format!("{start}*{}*{after}", &text[1..]);
         }
         return format!("{start}!{text}]({}){after}", picture(target, page, made));
