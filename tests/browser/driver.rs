@@ -1,4 +1,4 @@
-//! A browser, driven by the WebDriver protocol of `chromedriver`: JSON over HTTP.
+//! A browser, driven by the `WebDriver` protocol of `chromedriver`: JSON over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
