@@ -208,7 +208,7 @@ fn the_page_for_operators_needs_the_token() {
         assert!(page.body.contains("100 per 1m") && page.body.contains("api.rs:"), "{}", page.body);
     }
     assert_eq!(status(&demo, "GET", "/operator", &[]), 200);
-    assert_eq!(status(&demo, "POST", "/operator", &[]), 400, "without a form");
+    assert_eq!(status(&demo, "POST", "/operator", &[]), 415, "without a form");
 }
 
 #[test]
