@@ -55,7 +55,7 @@ macro_rules! app {
 
 /// The row of a limit on the page.
 fn row<'p>(page: &'p str, name: &str) -> &'p str {
-    page.split(&format!("<tr data-limit=\"{name}\">")).nth(1).expect(name).split("</tr>").next().unwrap()
+    page.split(&format!("<tr data-limit=\"{name}\">")).nth(1).unwrap().split("</tr>").next().unwrap()
 }
 
 async fn looked<S, B>(app: &S, limit: &str, caller: &str) -> Vec<Value>
@@ -65,7 +65,7 @@ where
 {
     let answer = post(app, "/_limits/look.json", &[("limit", limit), ("caller", caller)]).await;
     let mut look: Value = serde_json::from_str(&answer.body).unwrap();
-    look["counts"].as_array_mut().expect(&answer.body).drain(..).collect()
+    look["counts"].as_array_mut().unwrap().drain(..).collect()
 }
 
 #[actix_web::test]
