@@ -78,6 +78,8 @@ impl Report {
         }
         #[cfg(not(any(feature = "metrics", feature = "stats")))]
         let _ = group;
+        #[cfg(not(feature = "stats"))]
+        let _ = self;
         #[cfg(not(feature = "metrics"))]
         let _ = decided;
     }

@@ -166,6 +166,8 @@ impl Link {
         crate::metrics::round_trip(time);
         #[cfg(feature = "stats")]
         self.call_stats.record_round_trip(time);
+        #[cfg(not(feature = "stats"))]
+        let _ = self;
         #[cfg(not(any(feature = "metrics", feature = "stats")))]
         let _ = time;
     }
@@ -176,6 +178,8 @@ impl Link {
         crate::metrics::batch(requests);
         #[cfg(feature = "stats")]
         self.call_stats.record_batch(requests);
+        #[cfg(not(feature = "stats"))]
+        let _ = self;
         #[cfg(not(any(feature = "metrics", feature = "stats")))]
         let _ = requests;
     }
@@ -184,6 +188,8 @@ impl Link {
     pub(super) fn report_open_ranges(&self) {
         #[cfg(feature = "metrics")]
         crate::metrics::open_ranges(self.open_ranges().count());
+        #[cfg(not(feature = "metrics"))]
+        let _ = self;
     }
 
     /// Records that a call got its reply.
