@@ -76,6 +76,10 @@ features:
 mutants *areas:
     tests/mutants.sh "$@"
 
+# Tests the operator's page in a headless Chromium: `just browser docs/operating.png` also takes a picture of it.
+browser *picture:
+    tests/browser.sh "$@"
+
 # Tests the crates as they are published, without this repository around them.
 packages:
     tests/packages.sh

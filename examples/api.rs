@@ -3,6 +3,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `REDIS_URL` | counts are shared through this Redis | counted in this process |
+//! | `ADMIN_TOKEN` | operators with this token see the page at `/_limits/`; browsers enter it at `/operator` | no page |
 //! | `ALGORITHM` | algorithm of `/api/public` | `sliding_window_counter` |
 //! | `LIMITS_FILE` | file with other numbers for the limits, read again when it changes; see `limits.toml` | none |
 //! | `BIND` | address to listen on | `127.0.0.1` |
@@ -15,10 +16,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::{env, fmt};
 
+use actix_web::http::header::{AUTHORIZATION, COOKIE, LOCATION, SET_COOKIE};
 use actix_web::middleware::Logger;
-use actix_web::{App, HttpRequest, HttpServer, Responder, Route, get, post, web};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Responder, Route, get, post, web};
 use ratelimit_actix::{
-    Algorithm, Caller, IntoCaller, MemoryStore, Overrides, RateLimiter, RateLimiterBuilder, caller,
+    Algorithm, Caller, IntoCaller, MemoryStore, Overrides, RateLimiter, RateLimiterBuilder, admin, caller,
     rate_limit,
 };
 
@@ -112,6 +114,58 @@ fn public(algorithm: Algorithm) -> Option<fn() -> Route> {
     })
 }
 
+// ---- Operators --------------------------------------------------------------------------------------------------
+
+/// Whether a request has the token, in `Authorization: Bearer TOKEN` or in the cookie of the form below. A real service asks its
+/// sessions.
+fn is_operator(req: &HttpRequest, token: &str) -> bool {
+    let bearer =
+        req.headers().get(AUTHORIZATION).and_then(|sent| sent.to_str().ok()?.strip_prefix("Bearer "));
+    let cookies = req.headers().get_all(COOKIE).filter_map(|line| line.to_str().ok());
+    let mut cookies =
+        cookies.flat_map(|line| line.split("; ")).filter_map(|cookie| cookie.strip_prefix("operator="));
+    bearer == Some(token) || cookies.any(|sent| sent == token)
+}
+
+#[derive(Clone)]
+struct AdminToken(String);
+
+/// Where a browser gets the cookie.
+#[get("/operator")]
+async fn log_in_form() -> impl Responder {
+    let form = "<!DOCTYPE html><html lang=en><title>Operator</title><form method=post>\
+                <label>Token <input type=password name=token autofocus></label> <button>Log in</button></form>";
+    web::Html::new(form)
+}
+
+/// Few attempts, so that the token cannot be guessed.
+#[rate_limit(max = 5, window = "60s", on_error = "deny")]
+#[post("/operator")]
+async fn log_in(sent: web::Form<Vec<(String, String)>>, token: web::Data<AdminToken>) -> impl Responder {
+    if !sent.iter().any(|(name, value)| name == "token" && *value == token.0) {
+        return HttpResponse::NotFound().finish();
+    }
+    let cookie = format!("operator={}; Path=/_limits; HttpOnly; SameSite=Strict", token.0);
+    HttpResponse::SeeOther()
+        .insert_header((SET_COOKIE, cookie))
+        .insert_header((LOCATION, "/_limits/"))
+        .finish()
+}
+
+/// Mounts the page, if there is a token.
+fn operators(config: &mut web::ServiceConfig, limiter: &RateLimiter, token: Option<&AdminToken>) {
+    if let Some(AdminToken(token)) = token.cloned() {
+        let services = admin(limiter.clone(), {
+            let token = token.clone();
+            move |req: &HttpRequest| is_operator(req, &token)
+        });
+        config
+            .app_data(web::Data::new(AdminToken(token)))
+            .service((log_in_form, log_in))
+            .service(web::scope("/_limits").service(services));
+    }
+}
+
 /// The default log filter: warnings, and the end of an outage of the store.
 const LOG: &str = "warn,ratelimit_core=info";
 
@@ -139,6 +193,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     let limiter = limiter()?;
     let public = algorithm()?;
     let address = address()?;
+    let token = admin_token()?;
     let store = limiter.store_kind();
 
     // Create the limiter once, outside the closure, which runs once per worker.
@@ -148,6 +203,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
             .app_data(web::Data::new(limiter.clone()))
             .route("/api/public", public())
             .service((data, expensive_operation, user, login, protected, status))
+            .configure(|config| operators(config, &limiter, token.as_ref()))
     });
     let server = server.bind(address).map_err(|source| Fault {
         what: format!("cannot listen on {address}"),
@@ -205,6 +261,16 @@ fn algorithm() -> Result<fn() -> Route, Fault> {
         parsed("ALGORITHM", "the name of an algorithm")?.unwrap_or(Algorithm::SlidingWindowCounter);
     public(algorithm)
         .ok_or_else(|| Fault { what: format!("this service has no handler for {algorithm}"), source: None })
+}
+
+fn admin_token() -> Result<Option<AdminToken>, Fault> {
+    let Some(token) = variable("ADMIN_TOKEN")? else { return Ok(None) };
+    let is_sendable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if token.is_empty() || !token.bytes().all(is_sendable) {
+        let what = "ADMIN_TOKEN must be letters, digits, `-` and `_`".to_owned();
+        return Err(Fault { what, source: None });
+    }
+    Ok(Some(AdminToken(token)))
 }
 
 fn address() -> Result<SocketAddr, Fault> {

@@ -16,6 +16,8 @@ mod composite;
 #[cfg(feature = "overrides")]
 pub(crate) mod from_text;
 pub(crate) mod into_caller;
+#[cfg(feature = "admin")]
+pub(crate) mod notation;
 pub(crate) mod on_missing;
 mod path_param;
 pub(crate) mod principal;

@@ -6,7 +6,7 @@
 //! | [recipes] | log-ins, API keys, tokens, uploads, WebSockets and more, in at most 15 lines each |
 //! | [migrating] | what changes from five other rate limiters |
 //! | [reference](mod@self::reference) | arguments, settings of responses, middleware, stores, costs that are known late |
-//! | [operating] | shadow first, alerts, one customer's limit, a list before production |
+//! | [operating] | shadow first, the operator's page, alerts, one customer's limit, a list before production |
 //! | [overrides] | other numbers for limits without a deploy |
 //! | [messages] | every error, warning and line of the log, and what to do |
 //! | [who_is_the_client] | which address counts, behind proxies and with IPv6 |

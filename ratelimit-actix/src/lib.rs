@@ -82,6 +82,7 @@
 //! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
+//! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `core::stats` |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
@@ -93,6 +94,8 @@
 #[path = "private.rs"]
 pub mod __private_0_1;
 mod address;
+#[cfg(feature = "admin")]
+mod admin;
 pub mod caller;
 mod config;
 mod decision;
@@ -123,6 +126,8 @@ pub use ratelimit_macros::no_rate_limit;
 pub use ratelimit_macros::rate_limit;
 
 pub use crate::address::ForwardedHeader;
+#[cfg(feature = "admin")]
+pub use crate::admin::{Admin, admin};
 pub use crate::caller::client_ip::client_ip;
 pub use crate::caller::into_caller::IntoCaller;
 pub use crate::caller::on_missing::OnMissing;

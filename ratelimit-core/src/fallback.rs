@@ -58,9 +58,9 @@ impl Fallback {
         {
             report.decided(group, outcome.outcomes());
         }
-        #[cfg(feature = "metrics")]
         if operation.charges() && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
-            crate::metrics::degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
+            report.degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
+            #[cfg(feature = "metrics")]
             if self.outage.size_metric.may_log() {
                 crate::metrics::fallback_callers(self.local.len());
             }
@@ -105,6 +105,18 @@ impl Fallback {
             outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });
         Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
+    }
+
+    /// Number of callers counted in this process.
+    #[cfg(feature = "stats")]
+    pub(crate) fn callers(&self) -> usize {
+        self.local.len()
+    }
+
+    /// Whether an outage is on.
+    #[cfg(feature = "stats")]
+    pub(crate) fn is_out(&self) -> bool {
+        self.outage.is_out()
     }
 
     /// Refunds charges of this process, made during an outage.

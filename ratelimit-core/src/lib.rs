@@ -40,6 +40,7 @@
 //! | `redis` | yes | `RedisStore` and `RateLimiter::redis` |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
+//! | `stats` | no | [`RateLimiter::stats`] and [`RateLimiter::store_status`]: what each limit decided, who was denied most, how the store is |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
@@ -64,6 +65,8 @@ pub mod overrides;
 pub mod policy;
 mod report;
 mod reservation;
+#[cfg(feature = "stats")]
+pub mod stats;
 pub mod store;
 
 pub use check::{Check, MAX_GROUP};

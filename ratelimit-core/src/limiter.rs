@@ -87,6 +87,26 @@ impl RateLimiter {
         self.inner.store.as_dyn().is_ready()
     }
 
+    /// What this limiter has decided in this process since it was built: a count for each limit, and the callers that were denied
+    /// most.
+    #[cfg(feature = "stats")]
+    pub fn stats(&self) -> &crate::stats::Stats {
+        &self.inner.report.stats
+    }
+
+    /// State of the store: its connection, circuit breaker, calls, denial cache and leases. For a page or a log line, not for
+    /// every request: it takes locks.
+    #[cfg(feature = "stats")]
+    pub fn store_status(&self) -> crate::store::StoreStatus {
+        let Inner { store, fallback, .. } = &*self.inner;
+        let status = store.as_dyn().status();
+        crate::store::StoreStatus {
+            fallback_callers: fallback.callers(),
+            is_out: fallback.is_out(),
+            ..status
+        }
+    }
+
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
     ///
     /// For work with several calls and one deadline in total. It applies to every store with a

@@ -13,6 +13,9 @@
 //! | [`DENIAL_CACHE_HITS`] | counter | |
 //! | [`CONNECTED`] | gauge | |
 //! | [`CONNECTIONS`] | counter | |
+//! | [`OPEN_SLOT_RANGES`] | gauge | |
+//! | [`ROUND_TRIP_SECONDS`] | histogram | |
+//! | [`BATCH_REQUESTS`] | histogram | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
 //! | [`LEASED_UNITS`] | counter | |
 //! | [`LEASE_UNITS`] | counter | `end` |
@@ -31,6 +34,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
+use crate::report::is_near_limit;
 
 /// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed`, `denied`, or `would_deny` of a
 /// shadow limit. Each limit of a group counts with an outcome of its own.
@@ -62,6 +66,15 @@ pub const CONNECTED: &str = "ratelimit_redis_connected";
 /// Counter of connections made to Redis; above 1 after a reconnect.
 pub const CONNECTIONS: &str = "ratelimit_redis_connections_total";
 
+/// Gauge of the slot ranges whose circuit breaker is open: of 64 in a cluster, and of 1 for a single server.
+pub const OPEN_SLOT_RANGES: &str = "ratelimit_redis_open_slot_ranges";
+
+/// Histogram of the time of a call that decides, from sending to the reply, in seconds. A call decides one or more requests.
+pub const ROUND_TRIP_SECONDS: &str = "ratelimit_redis_round_trip_seconds";
+
+/// Histogram of the number of requests in a call; 0 for a call that only fetches leases.
+pub const BATCH_REQUESTS: &str = "ratelimit_redis_batch_requests";
+
 /// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
 pub const FALLBACK_CALLERS: &str = "ratelimit_fallback_callers";
 
@@ -81,6 +94,28 @@ pub const OVERRIDES_RELOADS: &str = "ratelimit_overrides_reloads_total";
 /// Gauge: 1 while the newest overrides are in force, 0 after new contents of the watched file were rejected. One for the process.
 pub const OVERRIDES_CURRENT: &str = "ratelimit_overrides_current";
 
+/// The names of all metrics, for tests of dashboards and alerts. Exporters add `_bucket`, `_sum` and `_count` to those of
+/// histograms.
+pub const ALL: &[&str] = &[
+    DECISIONS,
+    NEAR_LIMIT,
+    DEGRADED,
+    STORE_SECONDS,
+    STORE_FAILURES,
+    DENIAL_CACHE_HITS,
+    CONNECTED,
+    CONNECTIONS,
+    OPEN_SLOT_RANGES,
+    ROUND_TRIP_SECONDS,
+    BATCH_REQUESTS,
+    FALLBACK_CALLERS,
+    LEASED_UNITS,
+    LEASE_UNITS,
+    LEASE_HELD,
+    OVERRIDES_RELOADS,
+    OVERRIDES_CURRENT,
+];
+
 /// Registers the descriptions of all metrics. Call it once, after installing the recorder.
 pub fn describe() {
     describe_counter!(DECISIONS, Unit::Count, "Limits decided");
@@ -91,6 +126,9 @@ pub fn describe() {
     describe_counter!(DENIAL_CACHE_HITS, Unit::Count, "Requests denied by the denial cache");
     describe_gauge!(CONNECTED, Unit::Count, "1 while there is a connection to Redis that serves");
     describe_counter!(CONNECTIONS, Unit::Count, "Connections to Redis made so far");
+    describe_gauge!(OPEN_SLOT_RANGES, Unit::Count, "Slot ranges whose circuit breaker is open");
+    describe_histogram!(ROUND_TRIP_SECONDS, Unit::Seconds, "Time of a call to Redis");
+    describe_histogram!(BATCH_REQUESTS, Unit::Count, "Requests in a call to Redis");
     describe_counter!(LEASED_UNITS, Unit::Count, "Units charged ahead by leases");
     describe_counter!(LEASE_UNITS, Unit::Count, "Units of leases that ended");
     describe_gauge!(LEASE_HELD, Unit::Count, "Units held by leases");
@@ -159,13 +197,6 @@ pub(crate) fn overrides_current(is_current: bool) {
     gauge!(OVERRIDES_CURRENT).set(if is_current { 1.0 } else { 0.0 });
 }
 
-/// Whether less than this share of the capacity is left after a charge.
-fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
-    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
-    let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
-    outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit
-}
-
 /// Records an error of the store.
 pub(crate) fn failed(error: &StoreError) {
     let class = match error {
@@ -227,6 +258,26 @@ pub(crate) fn disconnected() {
     gauge!(CONNECTED).set(0.0);
 }
 
+/// Records the slot ranges whose circuit breaker is open.
+#[cfg(feature = "redis")]
+pub(crate) fn open_ranges(ranges: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "at most 64")]
+    gauge!(OPEN_SLOT_RANGES).set(ranges as f64);
+}
+
+/// Records the time of a call.
+#[cfg(feature = "redis")]
+pub(crate) fn round_trip(time: std::time::Duration) {
+    histogram!(ROUND_TRIP_SECONDS).record(time);
+}
+
+/// Records the number of requests in a call.
+#[cfg(feature = "redis")]
+pub(crate) fn batch(requests: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+    histogram!(BATCH_REQUESTS).record(requests as f64);
+}
+
 /// Records a lease that was granted.
 #[cfg(feature = "redis")]
 pub(crate) fn leased(units: u64) {
@@ -262,6 +313,58 @@ mod tests {
     use crate::limiter::RateLimiter;
     use crate::policy::Mode;
     use crate::store::memory::MemoryStore;
+
+    /// The names that were described.
+    #[derive(Default)]
+    struct Names(Mutex<Vec<String>>);
+
+    impl Names {
+        fn add(&self, name: &KeyName) {
+            self.0.lock().unwrap().push(name.as_str().to_owned());
+        }
+    }
+
+    impl Recorder for Names {
+        fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+            self.add(&name);
+        }
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn every_metric_is_listed_described_and_documented() {
+        let names = Names::default();
+        metrics::with_local_recorder(&names, describe);
+        let (mut described, mut listed) = (names.0.into_inner().unwrap(), ALL.to_vec());
+        described.sort();
+        listed.sort_unstable();
+        assert_eq!(described, listed);
+        let source = include_str!("metrics.rs");
+        let constants =
+            source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
+        let mut constants: Vec<_> = constants.map(|(_, value)| value.trim_matches(['"', ';'])).collect();
+        constants.sort_unstable();
+        assert_eq!(constants, listed);
+    }
 
     /// The counters that were incremented, by name and labels.
     #[derive(Clone, Default)]

@@ -8,3 +8,9 @@ pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
 pub use crate::overrides::rules::{LimitRules, Rule};
 pub use crate::policy::name::is_name_byte;
 pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};
+
+/// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
+#[cfg(feature = "stats")]
+pub fn largest(policy: &crate::policy::Policy) -> crate::policy::Policy {
+    policy.largest()
+}

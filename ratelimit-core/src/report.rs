@@ -1,4 +1,4 @@
-//! What a limiter records about its decisions: metrics, and a log line for shadow limits.
+//! What a limiter records about its decisions: metrics, statistics, and a log line for shadow limits.
 
 use std::collections::HashMap;
 
@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::outcome::Outcome;
+#[cfg(feature = "stats")]
+use crate::stats::{Counted, Stats};
 
 /// Minimum time between two log lines about one shadow limit, in microseconds.
 const INTERVAL_US: u64 = 60_000_000;
@@ -21,17 +23,21 @@ pub(crate) struct Report {
     /// Instant of the last line about each shadow limit, by its name.
     last_lines: Mutex<HashMap<String, Timestamp>>,
     /// Share of the capacity below which an admitted request is near the limit.
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
+    #[cfg(feature = "stats")]
+    pub(crate) stats: Stats,
 }
 
 impl Report {
-    pub(crate) fn new(#[cfg(feature = "metrics")] near_limit_ratio: f64) -> Self {
+    pub(crate) fn new(#[cfg(any(feature = "metrics", feature = "stats"))] near_limit_ratio: f64) -> Self {
         Self {
             clock: SystemClock::new(),
             last_lines: Mutex::default(),
-            #[cfg(feature = "metrics")]
+            #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio,
+            #[cfg(feature = "stats")]
+            stats: Stats::new(),
         }
     }
 
@@ -40,9 +46,42 @@ impl Report {
     pub(crate) fn decided(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
         #[cfg(feature = "metrics")]
         crate::metrics::decided(group, outcomes, self.near_limit_ratio);
+        #[cfg(feature = "stats")]
+        self.count(group, outcomes);
         if outcomes.iter().any(Outcome::would_deny) {
             self.log_shadow_denials(group, outcomes);
         }
+    }
+
+    #[cfg(feature = "stats")]
+    #[inline]
+    fn count(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
+        let are_allowed = outcomes.iter().all(Outcome::is_allowed);
+        for (check, outcome) in group.iter().zip(outcomes) {
+            let decided = match outcome.is_allowed() {
+                true if outcome.would_deny() => Counted::WouldDeny,
+                true => Counted::Admitted,
+                false => Counted::Denied,
+            };
+            let is_near_limit = are_allowed && is_near_limit(outcome, self.near_limit_ratio);
+            self.stats.record(check, decided, is_near_limit);
+        }
+    }
+
+    /// Records a decision without the store; `None` if a limit of the group failed closed.
+    pub(crate) fn degraded(&self, group: &[Check<'_>], decided: Option<&[Outcome]>) {
+        #[cfg(feature = "metrics")]
+        crate::metrics::degraded(group, decided);
+        #[cfg(feature = "stats")]
+        for check in group {
+            self.stats.record_degraded(check.policy());
+        }
+        #[cfg(not(any(feature = "metrics", feature = "stats")))]
+        let _ = group;
+        #[cfg(not(feature = "stats"))]
+        let _ = self;
+        #[cfg(not(feature = "metrics"))]
+        let _ = decided;
     }
 
     /// Logs each shadow limit that would deny, at most once a minute and without the caller.
@@ -83,13 +122,22 @@ impl Report {
     }
 }
 
+/// Whether less than this share of the capacity is left after a charge.
+#[cfg(any(feature = "metrics", feature = "stats"))]
+#[inline]
+pub(crate) fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
+    outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn report() -> Report {
         Report::new(
-            #[cfg(feature = "metrics")]
+            #[cfg(any(feature = "metrics", feature = "stats"))]
             0.1,
         )
     }

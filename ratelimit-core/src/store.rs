@@ -3,6 +3,8 @@
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "stats")]
+mod status;
 pub mod toolkit;
 mod up_to;
 
@@ -11,6 +13,8 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+#[cfg(feature = "stats")]
+pub use self::status::{ConnectionStatus, LeaseStatus, StoreStatus};
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -98,6 +102,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Kind of the store in one word, for [`RateLimiter::store_kind`](crate::RateLimiter::store_kind); by default `custom`.
     fn kind(&self) -> &'static str {
         "custom"
+    }
+
+    /// State of the store, for [`RateLimiter::store_status`](crate::RateLimiter::store_status); by default nothing is told.
+    #[cfg(feature = "stats")]
+    fn status(&self) -> StoreStatus {
+        StoreStatus::new()
     }
 
     /// Longest time that a call waits; `None`, the default, for a store that never waits or has no deadline.

@@ -16,6 +16,7 @@ mod concurrency;
 mod conformance;
 mod differential;
 mod failure_policies;
+mod operating;
 mod oracle;
 mod overrides;
 mod reservations;

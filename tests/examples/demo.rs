@@ -191,6 +191,27 @@ fn a_denied_upload_is_answered_without_waiting_for_it() {
 }
 
 #[test]
+fn the_page_for_operators_needs_the_token() {
+    let without = Demo::start(DEMO, &[]);
+    for path in ["/_limits/", "/operator"] {
+        assert_eq!(status(&without, "GET", path, &["Authorization: Bearer "]), 404);
+    }
+    let demo = Demo::start(DEMO, &[("ADMIN_TOKEN", "s3cret")]);
+    for wrong in ["Accept: */*", "Authorization: Bearer s3cre", "Authorization: s3cret", "Cookie: operator="]
+    {
+        assert_eq!(status(&demo, "GET", "/_limits/", &[wrong]), 404, "{wrong}");
+    }
+    assert_eq!(status(&demo, "GET", "/api/data", &[]), 200);
+    for right in ["Authorization: Bearer s3cret", "Cookie: a=b; operator=s3cret"] {
+        let page = client::get(demo.address, "/_limits/", &[right]);
+        assert_eq!(page.status, 200, "{right}");
+        assert!(page.body.contains("100 per 1m") && page.body.contains("api.rs:"), "{}", page.body);
+    }
+    assert_eq!(status(&demo, "GET", "/operator", &[]), 200);
+    assert_eq!(status(&demo, "POST", "/operator", &[]), 415, "without a form");
+}
+
+#[test]
 fn the_demo_prints_its_address_and_its_store() {
     let demo = Demo::start(DEMO, &[("BIND", "127.0.0.1")]);
     let expected = format!("Listening on http://{}, store: memory. Try:", demo.address);
@@ -206,6 +227,7 @@ fn an_invalid_setting_is_named_and_a_url_is_not_shown() {
             "65536",
             "error: PORT must be a number from 0 to 65535: number too large to fit in target type\n",
         ),
+        ("ADMIN_TOKEN", "a b", "error: ADMIN_TOKEN must be letters, digits, `-` and `_`\n"),
         ("BIND", "localhost", "error: BIND must be an IP address: invalid IP address syntax\n"),
         (
             "ALGORITHM",

@@ -4,3 +4,4 @@
 mod demo;
 mod openapi;
 mod readme;
+mod reload;

@@ -11,6 +11,7 @@ mod leases;
 mod log_bounds;
 mod scripts;
 mod settlements;
+mod status;
 mod tampered;
 
 use std::time::{Duration, Instant};

@@ -43,6 +43,12 @@ impl Outage {
         self.clock.now().as_micros()
     }
 
+    /// Whether an outage is on. Without requests it does not end.
+    #[cfg(feature = "stats")]
+    pub(super) fn is_out(&self) -> bool {
+        self.is_out.load(Ordering::Relaxed)
+    }
+
     /// Records that the store replied.
     pub(super) fn record_reply(&self) {
         // Read first: this runs for every request, and a write would take the cache line from all other threads.

@@ -63,6 +63,8 @@ pub(super) struct CallContext<'a> {
 pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn kind(&self) -> &'static str;
     fn is_ready(&self) -> bool;
+    #[cfg(feature = "stats")]
+    fn status(&self) -> crate::store::StoreStatus;
     fn set_instances(&self, instances: NonZeroU32);
     fn deadline(&self) -> Option<Duration>;
     /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
@@ -93,6 +95,11 @@ impl<S: Store> DynStore for S {
 
     fn is_ready(&self) -> bool {
         Store::is_ready(self)
+    }
+
+    #[cfg(feature = "stats")]
+    fn status(&self) -> crate::store::StoreStatus {
+        Store::status(self)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

@@ -19,7 +19,7 @@ pub struct RateLimiterBuilder {
     instances: NonZeroU32,
     fallback_callers: usize,
     shadow: bool,
-    #[cfg(feature = "metrics")]
+    #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
     #[cfg(feature = "overrides")]
     pub(super) overrides: Arc<crate::overrides::Current>,
@@ -67,9 +67,9 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Sets the share of a limit below which an admitted request counts as near the limit, in
-    /// [`NEAR_LIMIT`](crate::metrics::NEAR_LIMIT); by default 0.1. With 0 none does.
-    #[cfg(feature = "metrics")]
+    /// Sets the share of a limit below which an admitted request counts as near the limit, in the metric
+    /// `ratelimit_near_limit_total` and in the statistics; by default 0.1. With 0 none does.
+    #[cfg(any(feature = "metrics", feature = "stats"))]
     pub fn near_limit_ratio(mut self, ratio: f64) -> Self {
         self.near_limit_ratio = ratio;
         self
@@ -81,7 +81,7 @@ impl RateLimiterBuilder {
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(
-            #[cfg(feature = "metrics")]
+            #[cfg(any(feature = "metrics", feature = "stats"))]
             self.near_limit_ratio,
         );
         let inner = Inner {
@@ -137,7 +137,7 @@ impl RateLimiter {
             instances: NonZeroU32::MIN,
             fallback_callers: DEFAULT_MAX_CALLERS,
             shadow: false,
-            #[cfg(feature = "metrics")]
+            #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio: 0.1,
             #[cfg(feature = "overrides")]
             overrides: Arc::default(),

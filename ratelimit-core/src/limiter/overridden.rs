@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::RateLimiter;
 use super::builder::RateLimiterBuilder;
 use crate::overrides::current::{OverridesGuard, Snapshot};
-use crate::overrides::rules::LimitRules;
 use crate::overrides::{InForce, Overrides, OverridesError};
 use crate::policy::Policy;
 
@@ -115,7 +114,7 @@ impl RateLimiter {
     pub fn override_rows(&self, policy: &Policy) -> Vec<(String, InForce<'static>)> {
         let rules = self.inner.overrides.guard();
         let limit = rules.as_ref().and_then(|rules| rules.limit(policy));
-        limit.map(LimitRules::named_rows).unwrap_or_default()
+        limit.map(|rules| rules.named_rows(usize::MAX)).unwrap_or_default()
     }
 
     /// Why the newest contents of a [watched](Overrides::watch) file are not in force. `None` if they are.
@@ -135,6 +134,13 @@ impl RateLimiter {
     #[inline]
     pub fn overrides_snapshot(&self) -> Option<Snapshot> {
         self.inner.overrides.snapshot()
+    }
+
+    /// The policies that the builder was given. For the page of an operator.
+    #[cfg(feature = "stats")]
+    #[doc(hidden)]
+    pub fn given_policies(&self) -> Vec<Policy> {
+        self.inner.overrides.given_policies()
     }
 
     /// Whether a snapshot is of this limiter.

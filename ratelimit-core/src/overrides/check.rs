@@ -98,7 +98,7 @@ impl Checker {
                     keys.remove(0);
                 }
                 if let Some(other) = rules.row_of_same_caller(&keys) {
-                    let place = other.line.map_or_else(String::new, |line| format!(", in line {line}"));
+                    let place = other.line.map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }

@@ -95,8 +95,10 @@ impl Current {
         changes: &Changes,
     ) -> Result<(usize, usize), OverridesError> {
         let known = known_limits(&changes.policies);
-        let rules = check(overrides, &known, self.id)
-            .map_err(|problems| OverridesError::new(&overrides.source_name(), problems))?;
+        let source = overrides.source_name();
+        let mut rules =
+            check(overrides, &known, self.id).map_err(|problems| OverridesError::new(&source, problems))?;
+        rules.source = source;
         let size = rules.size();
         self.rules.store(Some(Arc::new(rules)));
         self.is_set.store(true, Ordering::Release);
@@ -149,6 +151,12 @@ impl Current {
         if self.is_set() { self.rules.load_full().map(Snapshot) } else { None }
     }
 
+    /// The policies that were given to the builder.
+    #[cfg(feature = "stats")]
+    pub(crate) fn given_policies(&self) -> Vec<Policy> {
+        self.changes.lock().policies.iter().map(|known| known.policy.clone()).collect()
+    }
+
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
@@ -159,6 +167,11 @@ impl Snapshot {
     #[inline]
     pub fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
         self.0.limit(policy)
+    }
+
+    /// What messages call these overrides, and how many policies and rows they have.
+    pub fn summary(&self) -> (&str, (usize, usize)) {
+        (self.0.source(), self.0.size())
     }
 
     /// The limiter whose overrides these are.

@@ -16,6 +16,8 @@ pub(crate) struct Rules {
     limits: HashTable<LimitRules>,
     /// The limiter whose overrides these are.
     pub(super) owner: u64,
+    /// What messages call these overrides.
+    pub(super) source: String,
 }
 
 /// The overrides of one policy of the program.
@@ -160,12 +162,18 @@ impl LimitRules {
         std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
     }
 
-    /// The rows of plans and callers, with their names.
-    pub(crate) fn named_rows<'p>(&self) -> Vec<(String, InForce<'p>)> {
+    /// The rows of plans and callers, with their names: plans first, at most `max` rows.
+    pub fn named_rows<'p>(&self, max: usize) -> Vec<(String, InForce<'p>)> {
         let mut plans: Vec<_> = self.plans.iter().collect();
         plans.sort_by_key(|(name, _)| *name);
         let callers = self.caller_rows.iter().map(|(name, rule)| (name, rule));
-        plans.into_iter().chain(callers).map(|(name, rule)| (name.to_string(), rule.in_force())).collect()
+        let rows = plans.into_iter().chain(callers).take(max);
+        rows.map(|(name, rule)| (name.to_string(), rule.in_force())).collect()
+    }
+
+    /// The number of rows of plans, and of callers.
+    pub fn row_counts(&self) -> (usize, usize) {
+        (self.plans.len(), self.caller_rows.len())
     }
 
     pub(crate) fn in_force<'p>(&self, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
@@ -175,7 +183,7 @@ impl LimitRules {
 
 impl Rules {
     pub(super) fn new(owner: u64) -> Self {
-        Self { limits: HashTable::new(), owner }
+        Self { limits: HashTable::new(), owner, source: String::new() }
     }
 
     /// Adds the overrides of a policy. Those of an equal policy are replaced; they have the same numbers.
@@ -202,8 +210,13 @@ impl Rules {
         self.limits.is_empty()
     }
 
+    /// What messages call these overrides: the name of their file.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
     /// The number of policies with overrides, and of rows.
-    pub(super) fn size(&self) -> (usize, usize) {
+    pub(crate) fn size(&self) -> (usize, usize) {
         (self.limits.len(), self.iter().map(|rules| rules.rules().count()).sum())
     }
 }

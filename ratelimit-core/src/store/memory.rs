@@ -230,6 +230,11 @@ impl Store for MemoryStore {
         Some(self.decide(group, Operation::Check))
     }
 
+    #[cfg(feature = "stats")]
+    fn status(&self) -> super::StoreStatus {
+        super::StoreStatus { callers: Some(self.len()), ..super::StoreStatus::new() }
+    }
+
     fn kind(&self) -> &'static str {
         "memory"
     }

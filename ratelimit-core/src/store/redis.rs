@@ -2,6 +2,8 @@
 
 mod breaker;
 mod builder;
+#[cfg(feature = "stats")]
+mod call_stats;
 mod client;
 mod cluster_group;
 mod command;
@@ -106,6 +108,8 @@ impl Store for RedisStore {
         let denial = self.groups.denials.get(group)?;
         #[cfg(feature = "metrics")]
         crate::metrics::denial_cache_hit();
+        #[cfg(feature = "stats")]
+        self.groups.denials.hits.add(1);
         Some(denial)
     }
 
@@ -119,6 +123,17 @@ impl Store for RedisStore {
 
     fn kind(&self) -> &'static str {
         "redis"
+    }
+
+    #[cfg(feature = "stats")]
+    fn status(&self) -> super::StoreStatus {
+        let connection = super::ConnectionStatus {
+            cached_denials: self.groups.denials.len(),
+            denial_cache_hits: self.groups.denials.hits.get(),
+            leases: self.groups.leases.status(),
+            ..self.groups.client.status()
+        };
+        super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }
 
     fn deadline(&self) -> Option<Duration> {

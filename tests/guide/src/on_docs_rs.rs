@@ -1,6 +1,7 @@
 //! The pages as modules of `ratelimit_actix::guide`: pictures inside, links to modules instead of files.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -80,6 +81,10 @@ fn with_links(line: &str, page: &str, made: &BTreeMap<String, String>) -> String
     };
     let (start, text) = before.split_at(begin);
     if let Some(start) = start.strip_suffix('!') {
+        // A photograph of a screen would be most of the crate's size: its description stands for it.
+        if Path::new(target).extension().is_some_and(|extension| extension == "png") {
+            return format!("{start}*{}*{after}", &text[1..]);
+        }
         return format!("{start}!{text}]({}){after}", picture(target, page, made));
     }
     match module_link(target, page) {
@@ -130,5 +135,6 @@ mod tests {
         let line = with_links("![x](pictures/lease.svg)", "docs/choosing.md", &BTreeMap::new());
         assert!(line.starts_with("![x](data:image/svg+xml,%3Csvg%20"), "{line}");
         assert!(line.ends_with("%3C/svg%3E)"), "{line}");
+        assert_eq!(with_links("![a page](operating.png)", "docs/operating.md", &BTreeMap::new()), "*a page*");
     }
 }

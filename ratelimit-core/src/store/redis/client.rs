@@ -21,8 +21,12 @@ use super::protocol::{Encoder, Request};
 use super::queue::{PendingReply, Queues};
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
+#[cfg(feature = "stats")]
+use super::topology::SLOT_RANGES;
 use super::topology::{Topology, key_in_each_range};
 use crate::error::StoreError;
+#[cfg(feature = "stats")]
+use crate::store::ConnectionStatus;
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
@@ -81,6 +85,22 @@ impl Client {
     /// Longest time for a decision.
     pub(super) fn deadline(&self) -> Duration {
         self.link.deadline()
+    }
+
+    /// State of the connection, and of the calls over it.
+    #[cfg(feature = "stats")]
+    pub(super) fn status(&self) -> ConnectionStatus {
+        let Link { call_stats, .. } = &*self.link;
+        ConnectionStatus {
+            is_connected: self.is_up(),
+            connections: self.link.present_generation(),
+            deadline: self.deadline(),
+            slot_ranges: if self.is_cluster() { SLOT_RANGES } else { 1 },
+            open_slot_ranges: self.link.open_ranges().collect(),
+            round_trip_us: call_stats.round_trips(),
+            batch: call_stats.batches(),
+            ..ConnectionStatus::default()
+        }
     }
 
     /// Queues a group whose keys are on one node.

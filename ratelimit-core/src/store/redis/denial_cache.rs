@@ -54,6 +54,9 @@ pub(super) struct DenialCache {
     any: AtomicBool,
     /// For each bucket of callers; finding a bucket takes no digest.
     changes: Box<[ChangeCounters]>,
+    /// Denials that were repeated.
+    #[cfg(feature = "stats")]
+    pub(super) hits: super::call_stats::Tally,
 }
 
 /// Number of changes that this process made to states of a bucket.
@@ -115,7 +118,22 @@ impl DenialCache {
     pub(super) fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..CHANGE_BUCKETS).map(|_| ChangeCounters::default()).collect();
-        Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
+        Self {
+            clock,
+            ttl,
+            key: random_key(),
+            shards,
+            any: AtomicBool::new(false),
+            changes,
+            #[cfg(feature = "stats")]
+            hits: super::call_stats::Tally::default(),
+        }
+    }
+
+    /// Number of entries, also of those that have expired since.
+    #[cfg(feature = "stats")]
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
     fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {

@@ -76,6 +76,7 @@ impl Link {
             for (range, failures) in self.failures.iter().enumerate() {
                 self.breaker.reset(failures, ranges.contains(&range));
             }
+            self.report_open_ranges();
             self.is_down.store(false, Ordering::Relaxed);
             if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
                 nodes.start_over(cluster.client_connection());

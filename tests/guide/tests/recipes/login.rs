@@ -16,15 +16,8 @@ use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
 /// Ten wrong passwords in ten minutes for an account; one more blocks it for ten minutes. Sixty a minute from an address.
-#[rate_limit(max = 60, window = "1m", count = "failures", key = "login-from:{ip}", on_error = "deny")]
-#[rate_limit(
-    max = 10,
-    window = "10m",
-    block = "10m",
-    count = "failures",
-    key = "login-as:{id}",
-    on_error = "deny"
-)]
+#[rate_limit(max = 60, window = "1m", count = "failures", key = "login-ip:{ip}", on_error = "deny")]
+#[rate_limit(max = 10, window = "10m", block = "10m", count = "failures", key = "login:{id}")]
 #[post("/login/{id}")]
 async fn login(id: web::Path<String>, password: String) -> HttpResponse {
     match password.as_str() {
@@ -127,7 +120,7 @@ async fn the_owner_of_a_blocked_account_gets_it_back() {
             async || tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await.status;
         assert_eq!(status().await, 429);
         let limits = ratelimit_actix::declared_limits();
-        let of_account = limits.iter().filter(|limit| limit.key() == "login-as:{id}");
+        let of_account = limits.iter().filter(|limit| limit.key() == "login:<id>");
         assert_eq!(of_account.clone().count(), 1);
         for limit in of_account {
             limit.reset_caller(&limiter, "alice").await.unwrap();

@@ -13,10 +13,8 @@ use ratelimit_actix::{Decision, OnError, Policy, RateLimiter};
 async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
     let checked = limiter.check(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
     if let Decision::Denied { retry_after } = checked.decision() {
-        let seconds = retry_after.unwrap_or_default().as_secs_f64().ceil();
-        return Ok(HttpResponse::TooManyRequests()
-            .insert_header(("retry-after", seconds.to_string()))
-            .finish());
+        let wait = retry_after.unwrap_or_default().as_secs_f64().ceil().to_string();
+        return Ok(HttpResponse::TooManyRequests().insert_header(("retry-after", wait)).finish());
     } else if form.password != "correct horse" {
         return Ok(HttpResponse::Unauthorized().body("wrong name or password"));
     }

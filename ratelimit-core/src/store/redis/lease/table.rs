@@ -21,6 +21,10 @@ use crate::error::StoreError;
 use crate::log_limit::LogLimit;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::{Algorithm, Policy};
+#[cfg(feature = "stats")]
+use crate::store::LeaseStatus;
+#[cfg(feature = "stats")]
+use crate::store::redis::call_stats::Tally;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{ConnectionId, Lanes};
@@ -50,6 +54,9 @@ pub(in crate::store::redis) struct Leases {
     /// One bit per hash of a policy about which a line was logged.
     logged: [AtomicU64; 16],
     odd_answers: LogLimit,
+    /// Units that were charged ahead.
+    #[cfg(feature = "stats")]
+    leased: Tally,
 }
 
 /// A limit of a queued request whose answer is of use for leases.
@@ -98,6 +105,8 @@ impl Leases {
             has_count: Notify::new(),
             logged: Default::default(),
             odd_answers: LogLimit::new(),
+            #[cfg(feature = "stats")]
+            leased: Tally::default(),
         }
     }
 
@@ -180,6 +189,21 @@ impl Leases {
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (digest >> 96) as usize;
         self.shards[bits % SHARDS].lock()
+    }
+
+    /// The leases of this process.
+    #[cfg(feature = "stats")]
+    pub(in crate::store::redis) fn status(&self) -> LeaseStatus {
+        let mut status = self.give_backs.ended.status();
+        status.leased = self.leased.get();
+        for shard in &self.shards {
+            for slot in shard.lock().table.iter().filter_map(|entry| entry.slot.as_ref()) {
+                let held = slot.count.held();
+                status.held += held;
+                status.callers += usize::from(held > 0);
+            }
+        }
+        status
     }
 
     /// The connection that serves a count whose leases are from `lane`.
@@ -311,6 +335,10 @@ impl Leases {
         #[cfg(feature = "metrics")]
         if let Some((request, true)) = lease {
             crate::metrics::leased(request.units);
+        }
+        #[cfg(feature = "stats")]
+        if let Some((request, true)) = lease {
+            self.leased.add(request.units);
         }
         if is_new || lease.is_some() {
             self.has_count.notify_one();

@@ -70,6 +70,7 @@ impl Call {
         if to_encode.is_empty() {
             return None;
         }
+        context.link.record_batch(in_flight.len());
         let (call, batch) = context.encoder.encode(to_encode);
         Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
     }
@@ -189,7 +190,7 @@ async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &Ro
             // All requests hit their deadline. The end of the call still shows how the server is.
             match timeout_at(start + link.deadline(), sending).await {
                 Ok(Ok(reply)) => {
-                    round_trip.record(start.elapsed());
+                    record_round_trip(link, round_trip, start);
                     call.finish(Ok(reply));
                 }
                 Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
@@ -205,7 +206,7 @@ async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &Ro
         call.expire(next);
     };
     if result.is_ok() {
-        round_trip.record(start.elapsed());
+        record_round_trip(link, round_trip, start);
     }
     call.finish(result);
 }
@@ -242,7 +243,7 @@ async fn send_pipeline(
         let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
             match timeout_at(start + link.deadline(), sending).await {
                 Ok(Ok(replies)) => {
-                    round_trip.record(start.elapsed());
+                    record_round_trip(link, round_trip, start);
                     // All requests hit their deadline, but leases are still of use.
                     for (call, reply) in sent.into_iter().zip(replies) {
                         call.finish(reply.extract_error().map_err(|error| link.call_error(error)));
@@ -262,9 +263,16 @@ async fn send_pipeline(
         }
     };
     if replies.is_ok() {
-        round_trip.record(start.elapsed());
+        record_round_trip(link, round_trip, start);
     }
     finish_pipeline(link, node, sent, replies, generation)
+}
+
+/// Records the time of a call that got its reply.
+fn record_round_trip(link: &Link, round_trip: &RoundTripEstimate, start: Instant) {
+    let time = start.elapsed();
+    round_trip.record(time);
+    link.record_round_trip(time);
 }
 
 /// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.

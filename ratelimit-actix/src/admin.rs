@@ -1,0 +1,328 @@
+//! The operator's scope: a page and JSON about every limit of this process.
+
+mod counts;
+mod in_force;
+mod look;
+mod page;
+#[cfg_attr(not(feature = "overrides"), path = "admin/rows/absent.rs")]
+mod rows;
+mod sampler;
+mod token;
+mod view;
+
+use std::fmt;
+use std::rc::Rc;
+
+use actix_web::dev::{AppService, HttpServiceFactory, Payload};
+use actix_web::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use actix_web::http::{Method, StatusCode};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use maud::Markup;
+use ratelimit_core::RateLimiter;
+use serde::{Deserialize, Serialize};
+
+use self::look::{Fields, LookError, LookView, Subject};
+use self::sampler::Sampler;
+
+/// Makes the services of the operator's scope: a page and JSON about every limit.
+///
+/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets 404, as if the scope were
+/// not there.
+///
+/// | path | answer |
+/// |---|---|
+/// | `GET /` | the page: every limit, the store, the callers that were denied most |
+/// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
+/// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
+/// | `GET /store.json` | the state of the store: connection, circuit breaker, round trips, denial cache, leases |
+/// | `GET /callers.json` | the 100 callers that were denied most |
+/// | `GET /token` | the token that the next two want, as text |
+/// | `POST /look`, `POST /look.json` | what is left to one caller under one limit; charges nothing |
+/// | `POST /reset`, `POST /reset.json` | forgets what is counted for one caller under one limit; logs a warning |
+///
+/// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
+/// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple. They
+/// reach every count of the limits with this name, in the store, so also those of other processes.
+///
+/// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
+///
+/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and all values are escaped.
+/// Callers are shown as digests; see [`show_callers`](Admin::show_callers).
+///
+/// # Examples
+///
+/// ```
+/// use actix_web::http::header::AUTHORIZATION;
+/// use actix_web::{App, HttpRequest, web};
+/// use ratelimit_actix::{RateLimiter, admin};
+///
+/// fn is_operator(req: &HttpRequest) -> bool {
+///     // A real service checks a session or a certificate.
+///     req.headers().get(AUTHORIZATION).is_some_and(|sent| sent == "Bearer correct-horse-battery-staple")
+/// }
+///
+/// let limiter = RateLimiter::in_memory();
+/// let app = App::new()
+///     .app_data(web::Data::new(limiter.clone()))
+///     .service(web::scope("/_limits").service(admin(limiter, |req: &HttpRequest| is_operator(req))));
+/// ```
+pub fn admin(limiter: RateLimiter, is_operator: impl Fn(&HttpRequest) -> bool + 'static) -> Admin {
+    Admin { limiter, is_operator: Rc::new(is_operator), show_callers: false }
+}
+
+/// The services of the operator's scope, made by [`admin`].
+#[must_use = "the services do nothing until a scope has them"]
+pub struct Admin {
+    limiter: RateLimiter,
+    is_operator: Rc<dyn Fn(&HttpRequest) -> bool>,
+    show_callers: bool,
+}
+
+impl Admin {
+    /// Shows the callers that were denied most by their addresses, texts and numbers instead of digests only; by default
+    /// `false`. Check before that operators may see them.
+    pub fn show_callers(mut self, show_callers: bool) -> Self {
+        self.show_callers = show_callers;
+        self
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").field("show_callers", &self.show_callers).finish_non_exhaustive()
+    }
+}
+
+impl HttpServiceFactory for Admin {
+    fn register(self, config: &mut AppService) {
+        let sampler = Sampler::start(&self.limiter);
+        let state = Rc::new(State { admin: self, _sampler: sampler });
+        for endpoint in Endpoint::ALL {
+            let state = Rc::clone(&state);
+            let serve = move |req: HttpRequest, payload: web::Payload| {
+                let state = Rc::clone(&state);
+                async move { state.serve(endpoint, &req, payload.into_inner()).await }
+            };
+            web::resource(endpoint.path()).to(serve).register(config);
+        }
+    }
+}
+
+/// What the services of one worker share.
+struct State {
+    admin: Admin,
+    /// Ends with the services.
+    _sampler: Sampler,
+}
+
+/// A path below the scope.
+#[derive(Clone, Copy, Debug)]
+enum Endpoint {
+    /// The scope without a slash at its end.
+    Scope,
+    Page,
+    Style,
+    Script,
+    Limits,
+    Overrides,
+    Store,
+    Callers,
+    Token,
+    Look,
+    LookJson,
+    Reset,
+    ResetJson,
+}
+
+impl Endpoint {
+    const ALL: [Self; 13] = [
+        Self::Scope,
+        Self::Page,
+        Self::Style,
+        Self::Script,
+        Self::Limits,
+        Self::Overrides,
+        Self::Store,
+        Self::Callers,
+        Self::Token,
+        Self::Look,
+        Self::LookJson,
+        Self::Reset,
+        Self::ResetJson,
+    ];
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Scope => "",
+            Self::Page => "/",
+            Self::Style => "/style.css",
+            Self::Script => "/live.js",
+            Self::Limits => "/limits.json",
+            Self::Overrides => "/overrides.json",
+            Self::Store => "/store.json",
+            Self::Callers => "/callers.json",
+            Self::Token => "/token",
+            Self::Look => "/look",
+            Self::LookJson => "/look.json",
+            Self::Reset => "/reset",
+            Self::ResetJson => "/reset.json",
+        }
+    }
+
+    /// Whether the request names a caller, in a form.
+    const fn takes_form(self) -> bool {
+        matches!(self, Self::Look | Self::LookJson | Self::Reset | Self::ResetJson)
+    }
+}
+
+/// Number of callers in JSON.
+const CALLERS_IN_JSON: usize = 100;
+
+/// Fields of every response. Scripts, styles and forms are those of the scope, and nothing is inline.
+fn headers() -> [(HeaderName, &'static str); 5] {
+    [
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+         base-uri 'none'; frame-ancestors 'none'",
+        ),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+    ]
+}
+
+impl State {
+    async fn serve(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
+        if !(self.admin.is_operator)(req) {
+            return HttpResponse::NotFound().finish();
+        }
+        let is_allowed = match *req.method() {
+            Method::GET | Method::HEAD => !endpoint.takes_form(),
+            Method::POST => endpoint.takes_form(),
+            _ => false,
+        };
+        let mut response = if is_allowed {
+            self.answer(endpoint, req, payload).await
+        } else {
+            let allowed = if endpoint.takes_form() { "POST" } else { "GET, HEAD" };
+            HttpResponse::MethodNotAllowed().insert_header((ALLOW, allowed)).finish()
+        };
+        for (name, value) in headers() {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    async fn answer(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
+        let Admin { limiter, show_callers, .. } = &self.admin;
+        match endpoint {
+            Endpoint::Scope => to_page(req),
+            Endpoint::Page => html(StatusCode::OK, self.page(req)),
+            Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
+            Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
+            Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
+            Endpoint::Overrides => json(StatusCode::OK, &view::overrides(limiter)),
+            Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
+            Endpoint::Callers => {
+                json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
+            }
+            Endpoint::Token => asset("text/plain; charset=utf-8", token::token()),
+            Endpoint::Look | Endpoint::Reset => self.caller_page(endpoint, req, payload).await,
+            Endpoint::LookJson | Endpoint::ResetJson => match fields(req, payload).await {
+                Ok(fields) => match self.caller(endpoint, req, &fields).await {
+                    Ok(view) => json(StatusCode::OK, &view),
+                    Err(error) => json_error(&error),
+                },
+                Err(error) => json_error(&error),
+            },
+        }
+    }
+
+    fn page(&self, req: &HttpRequest) -> Markup {
+        let Admin { limiter, show_callers, .. } = &self.admin;
+        page::overview(&page::Overview {
+            limits: &view::limits(limiter, *show_callers),
+            overrides: view::overrides(limiter).as_ref(),
+            page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
+            store: &view::store(limiter),
+            callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),
+            show_callers: *show_callers,
+        })
+    }
+
+    async fn caller_page(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
+        let fields = match fields(req, payload).await {
+            Ok(fields) => fields,
+            Err(error) => return html(error.status(), page::error(&error)),
+        };
+        match self.caller(endpoint, req, &fields).await {
+            Ok(view) => {
+                let subject = page::Subject { digest: fields.digest(), caller: &fields.caller };
+                html(StatusCode::OK, page::look(&view, &subject))
+            }
+            Err(error) => html(error.status(), page::error(&error)),
+        }
+    }
+
+    /// Looks at the caller that the fields name, and resets it first if the endpoint says so.
+    async fn caller(
+        &self,
+        endpoint: Endpoint,
+        req: &HttpRequest,
+        fields: &Fields,
+    ) -> Result<LookView, LookError> {
+        if !token::is_same_site(req, fields.token.as_deref()) {
+            return Err(LookError::Token);
+        }
+        let limiter = &self.admin.limiter;
+        let subject = Subject::find(req, fields, limiter)?;
+        let is_reset = matches!(endpoint, Endpoint::Reset | Endpoint::ResetJson);
+        if is_reset {
+            subject.reset(limiter).await?;
+        }
+        let view = subject.look(limiter, self.admin.show_callers).await?;
+        Ok(LookView { is_reset, ..view })
+    }
+}
+
+/// The query of the page.
+#[derive(Deserialize)]
+struct PageQuery {
+    page: usize,
+}
+
+async fn fields(req: &HttpRequest, mut payload: Payload) -> Result<Fields, LookError> {
+    let form = web::Form::<Fields>::from_request(req, &mut payload).await;
+    form.map(web::Form::into_inner).map_err(|_| LookError::Form)
+}
+
+/// A redirect to the page, relative to the last part of the path, so that it also works behind a proxy that changes paths.
+fn to_page(req: &HttpRequest) -> HttpResponse {
+    let last = req.path().rsplit('/').next().unwrap_or_default();
+    HttpResponse::PermanentRedirect().insert_header((LOCATION, format!("./{last}/"))).finish()
+}
+
+fn html(status: StatusCode, page: Markup) -> HttpResponse {
+    HttpResponse::build(status).content_type("text/html; charset=utf-8").body(page.into_string())
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> HttpResponse {
+    HttpResponse::Ok().content_type(content_type).body(text)
+}
+
+fn json(status: StatusCode, view: &impl Serialize) -> HttpResponse {
+    HttpResponse::build(status).json(view)
+}
+
+fn json_error(error: &LookError) -> HttpResponse {
+    #[derive(Serialize)]
+    struct ErrorView {
+        error: String,
+    }
+    json(error.status(), &ErrorView { error: error.to_string() })
+}

@@ -1,0 +1,231 @@
+//! One caller under one limit: what is left, and forgetting it.
+
+use std::collections::HashSet;
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use ratelimit_core::stats::CallerDigest;
+use ratelimit_core::{Outcome, RateLimiter, StoreError};
+use serde::{Deserialize, Serialize};
+
+use super::counts::{Count, counts_of, is_known};
+use super::in_force::{Numbers, Origin, micros};
+use crate::caller::Caller;
+use crate::caller::notation::{NotationError, notation};
+use crate::config::RateLimitConfig;
+use crate::quotas::count_id;
+
+/// Largest number of rows that are shown for one caller.
+const MAX_COUNTS: usize = 20;
+
+/// Longest text of a caller that is read, in bytes.
+const MAX_CALLER: usize = 4096;
+
+/// The fields of a request about one caller.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Fields {
+    pub(super) token: Option<String>,
+    limit: String,
+    /// The caller as text.
+    pub(super) caller: String,
+    /// The digest of a caller in the table of denied callers, instead of `caller`.
+    digest: String,
+    /// The digest and the limit of a row of that table, with a blank between them, instead of the other fields.
+    listed: String,
+}
+
+impl Fields {
+    /// The digest of the caller; empty if the caller is a text.
+    pub(super) fn digest(&self) -> &str {
+        self.listed.split_once(' ').map_or(&self.digest, |(digest, _)| digest)
+    }
+
+    fn limit(&self) -> &str {
+        self.listed.split_once(' ').map_or(&self.limit, |(_, limit)| limit)
+    }
+}
+
+/// One caller under one limit.
+#[derive(Debug, Serialize)]
+pub(super) struct LookView {
+    pub(super) limit: String,
+    pub(super) digest: String,
+    /// `None` unless the application shows callers.
+    pub(super) caller: Option<String>,
+    /// Whether the counts were forgotten just now.
+    pub(super) is_reset: bool,
+    /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
+    pub(super) counts: Vec<CountView>,
+}
+
+/// The count of a caller by one row. Times are in microseconds.
+#[derive(Debug, Serialize)]
+pub(super) struct CountView {
+    /// Where the numbers come from.
+    pub(super) origin: Origin,
+    /// The plan for whose requests they are.
+    pub(super) plan: Option<String>,
+    #[serde(flatten)]
+    pub(super) numbers: Numbers,
+    /// `None` for a limit that is off.
+    pub(super) counted: Option<CountedView>,
+}
+
+/// What is counted, and what is left. Times are in microseconds.
+#[derive(Debug, Serialize)]
+pub(super) struct CountedView {
+    /// Units that are counted. `None` if `max` is computed for each request and the caller is blocked.
+    pub(super) units: Option<u64>,
+    /// Units that can pass at one instant. `None` if `max` is computed for each request.
+    pub(super) limit: Option<u64>,
+    /// How many requests of one unit pass now.
+    pub(super) remaining: Option<u64>,
+    /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
+    pub(super) passes: Option<bool>,
+    /// Time until a request of one unit passes; `None` if it passes now, or depends on the `max` of the request.
+    pub(super) retry_after_us: Option<u64>,
+    /// Time until the full quota is back.
+    pub(super) reset_after_us: u64,
+    /// Whether this process answered, during an outage of the store.
+    pub(super) is_degraded: bool,
+}
+
+/// The caller and the limit that the fields name.
+pub(super) struct Subject {
+    limit: String,
+    partition: Vec<u8>,
+    digest: CallerDigest,
+}
+
+/// Why a request about a caller has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LookError {
+    #[error("this process has no limit with this name; the page lists them")]
+    UnknownLimit,
+    #[error("this caller is no longer among those that were denied most")]
+    UnknownDigest,
+    #[error("the caller has more than {MAX_CALLER} bytes")]
+    LongCaller,
+    #[error(transparent)]
+    Caller(#[from] NotationError),
+    #[error("the token is missing or of another process; load the page again")]
+    Token,
+    #[error("expected the fields of a form, as `application/x-www-form-urlencoded`")]
+    Form,
+    #[error("the store does not answer, and the limit fails closed")]
+    Store(#[from] StoreError),
+}
+
+impl LookError {
+    pub(super) const fn status(&self) -> StatusCode {
+        match self {
+            Self::UnknownLimit | Self::UnknownDigest => StatusCode::NOT_FOUND,
+            Self::LongCaller | Self::Caller(_) | Self::Form => StatusCode::BAD_REQUEST,
+            Self::Token => StatusCode::FORBIDDEN,
+            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl Subject {
+    /// Finds the limit and the caller.
+    pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
+        let (digest, limit) = (fields.digest(), fields.limit());
+        if !is_known(limit, limiter) {
+            return Err(LookError::UnknownLimit);
+        }
+        let stats = limiter.stats();
+        let partition = if digest.is_empty() {
+            if fields.caller.len() > MAX_CALLER {
+                return Err(LookError::LongCaller);
+            }
+            let prefix = RateLimitConfig::nearest(req).ipv6_prefix();
+            let caller = Caller::from_notation(&fields.caller, |address| prefix.group(address))?;
+            caller.partition().ok_or(NotationError::Empty)?.to_vec()
+        } else {
+            let digest = digest.parse().map_err(|_| LookError::UnknownDigest)?;
+            stats.partition_of(digest).ok_or(LookError::UnknownDigest)?
+        };
+        let digest = stats.digest_of(&partition);
+        Ok(Self { limit: limit.to_owned(), partition, digest })
+    }
+
+    /// What is left to the caller.
+    pub(super) async fn look(
+        &self,
+        limiter: &RateLimiter,
+        show_callers: bool,
+    ) -> Result<LookView, LookError> {
+        let mut counts = Vec::new();
+        for count in counts_of(&self.limit, &self.partition, limiter).into_iter().take(MAX_COUNTS) {
+            let numbers = Numbers::of(&count.row, count.is_computed, limiter.is_shadow());
+            let counted = if count.row.is_off {
+                None
+            } else {
+                let outcome = limiter.peek(&count.policy, &self.partition).await?;
+                Some(CountedView::new(&outcome, &numbers))
+            };
+            let plan = count.row.name.filter(|_| count.row.origin == Origin::Plan);
+            counts.push(CountView { origin: count.row.origin, plan, numbers, counted });
+        }
+        Ok(LookView {
+            limit: self.limit.clone(),
+            digest: self.digest.to_string(),
+            caller: Some(&self.partition).filter(|_| show_callers).and_then(|bytes| notation(bytes)),
+            is_reset: false,
+            counts,
+        })
+    }
+
+    /// Forgets what is counted for the caller.
+    pub(super) async fn reset(&self, limiter: &RateLimiter) -> Result<(), LookError> {
+        let (limit, caller) = (&*self.limit, self.digest.to_string());
+        let result = self.reset_all(limiter).await;
+        // Warnings, because a reset changes what limits admit, and has to be found later.
+        match &result {
+            Ok(()) => tracing::warn!(
+                limit,
+                caller,
+                help = "ratelimit_actix::guide::messages#caller-reset",
+                "an operator reset a caller"
+            ),
+            Err(error) => tracing::warn!(
+                limit,
+                caller,
+                %error,
+                help = "ratelimit_actix::guide::messages#caller-not-reset",
+                "an operator could not reset a caller"
+            ),
+        }
+        Ok(result?)
+    }
+
+    async fn reset_all(&self, limiter: &RateLimiter) -> Result<(), StoreError> {
+        let mut done = HashSet::new();
+        for Count { policy, .. } in counts_of(&self.limit, &self.partition, limiter) {
+            if done.insert(count_id(&policy)) {
+                limiter.reset(&policy, &self.partition).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CountedView {
+    fn new(outcome: &Outcome, numbers: &Numbers) -> Self {
+        let has_max = numbers.max.is_some();
+        let fits = outcome.is_allowed() && !outcome.would_deny();
+        // Without a `max` the peek was made by the largest one, which only a block exceeds.
+        let passes = (has_max || !fits).then_some(fits);
+        Self {
+            units: (has_max || fits).then(|| outcome.limit().saturating_sub(outcome.remaining())),
+            limit: has_max.then(|| outcome.limit()),
+            remaining: has_max.then(|| outcome.remaining()),
+            passes,
+            retry_after_us: (passes == Some(false)).then(|| micros(outcome.available_after())),
+            reset_after_us: micros(outcome.reset_after()),
+            is_degraded: outcome.is_degraded(),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The overrides as a whole.
+
+use maud::{Markup, html};
+
+use super::cut;
+use crate::admin::view::OverridesView;
+
+/// Longest error that is shown, in characters: it may repeat a name from the file.
+const MAX_ERROR: usize = 2_000;
+
+pub(super) fn section(overrides: &OverridesView) -> Markup {
+    html! {
+        section aria-labelledby="overrides-title" {
+            h2 id="overrides-title" { "Overrides" }
+            div id="overrides" data-live {
+                p { (overrides.rows) " rows for " (overrides.limits) " limits are in force, from " (overrides.source) "." }
+                @if let Some(error) = &overrides.rejected {
+                    p role="alert" { "Newer contents are not in force: " (cut(error, MAX_ERROR)) "." }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The last minutes of a limit as a small picture: bars of admitted requests, and of denied ones above them.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use crate::admin::view::{BarView, LimitView};
+
+/// Width and height of the picture, in its own units.
+const SIZE: (usize, u64) = (60, 24);
+
+/// Draws the last ten minutes, the present on the right.
+pub(super) fn picture(limit: &LimitView) -> Markup {
+    let per_column = ratelimit_core::stats::BARS / SIZE.0;
+    // From the present back, so that each column but the last is full.
+    let columns: Vec<BarView> =
+        limit.recent.rchunks(per_column).map(|bars| bars.iter().fold(BarView::default(), add)).collect();
+    let denied = |column: &BarView| column.denied + column.would_deny;
+    let highest = columns.iter().map(|column| column.admitted + denied(column)).max().unwrap_or_default();
+    let sum = columns.iter().fold(BarView::default(), add);
+    // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
+    let whole = |column: &BarView| height(column.admitted + denied(column), highest);
+    let admitted = |column: &BarView| {
+        let free = u64::from(denied(column) > 0);
+        height(column.admitted, highest).min(whole(column).saturating_sub(free))
+    };
+    let outline =
+        |height: &dyn Fn(&BarView) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
+    let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, denied(&sum));
+    let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
+    html! {
+        svg viewBox=(view_box) width="120" height="24" preserveAspectRatio="none" role="img" {
+            title { (label) }
+            @if highest > 0 {
+                path class="denied" d=(outline(&whole)) {}
+                path class="admitted" d=(outline(&admitted)) {}
+            }
+        }
+    }
+}
+
+fn add(sum: BarView, bar: &BarView) -> BarView {
+    BarView {
+        admitted: sum.admitted + bar.admitted,
+        denied: sum.denied + bar.denied,
+        would_deny: sum.would_deny + bar.would_deny,
+    }
+}
+
+/// The height of a bar: at least 1 if there is anything.
+fn height(count: u64, highest: u64) -> u64 {
+    let scaled = u128::from(count) * u128::from(SIZE.1) / u128::from(highest.max(1));
+    u64::try_from(scaled).unwrap_or(SIZE.1).max(u64::from(count > 0))
+}
+
+/// The outline of columns up to the right edge, neighbours of one height as one.
+fn outline(heights: &[u64]) -> String {
+    let mut path = format!("M{} {}", SIZE.0 - heights.len().min(SIZE.0), SIZE.1);
+    for columns in heights.chunk_by(|one, other| one == other) {
+        // Writing to a text cannot fail.
+        let _ = write!(path, "V{}h{}", SIZE.1 - columns[0], columns.len());
+    }
+    let _ = write!(path, "V{}z", SIZE.1);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(recent: Vec<BarView>) -> LimitView {
+        LimitView { recent, ..LimitView::new("k") }
+    }
+
+    fn bar(admitted: u64, denied: u64) -> BarView {
+        BarView { admitted, denied, would_deny: 0 }
+    }
+
+    #[test]
+    fn the_present_is_on_the_right_and_the_highest_bar_fills_the_picture() {
+        let drawn = picture(&limit(vec![bar(1, 0), bar(8, 0), bar(4, 4)])).into_string();
+        // The last two bars are one column: 12 admitted and 4 denied. The one before has a sixteenth.
+        assert!(drawn.contains(r#"class="denied" d="M58 24V23h1V0h1V24z""#), "{drawn}");
+        assert!(drawn.contains(r#"class="admitted" d="M58 24V23h1V6h1V24z""#), "{drawn}");
+        assert!(drawn.contains("last ten minutes: 13 admitted, 4 denied"), "{drawn}");
+    }
+
+    #[test]
+    fn a_few_denials_are_seen_among_many_admitted_requests() {
+        let drawn = picture(&limit(vec![bar(1_000, 1)])).into_string();
+        assert!(drawn.contains(r#"class="denied" d="M59 24V0h1V24z""#), "{drawn}");
+        assert!(drawn.contains(r#"class="admitted" d="M59 24V1h1V24z""#), "{drawn}");
+    }
+
+    #[test]
+    fn a_limit_without_decisions_has_no_bars() {
+        assert!(!picture(&limit(vec![bar(0, 0); 120])).into_string().contains("path"));
+        assert!(!picture(&limit(Vec::new())).into_string().contains("path"));
+    }
+
+    #[test]
+    fn a_picture_is_small_whatever_it_shows() {
+        let busy =
+            (0..ratelimit_core::stats::BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
+        let drawn = picture(&limit(busy.collect())).into_string();
+        assert!(drawn.len() < 1_000, "{}", drawn.len());
+        let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); ratelimit_core::stats::BARS];
+        let drawn = picture(&limit(full)).into_string();
+        assert!(drawn.contains(r#"class="denied" d="M0 24V0h60V24z""#), "{drawn}");
+    }
+}

@@ -1,0 +1,237 @@
+//! The operator's page in a headless browser; `tests/browser.sh` installs one and runs this.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "also in functions that several tests call")]
+#![allow(clippy::disallowed_methods, reason = "deadlines for real processes, and a measure")]
+
+mod driver;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use actix_web::{HttpRequest, HttpResponse, get, web};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use ratelimit_actix::{MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, admin, rate_limit};
+use serde_json::Value;
+use tests::load::Load;
+use tests::service::Service;
+use tests::{client, redis, within};
+
+use self::driver::Browser;
+
+/// Longest wait for something that takes about a second: a limit for the test, not a measure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[rate_limit(max = 100, window = "1s", key = "orders", by = ip, plan = plan)]
+#[get("/orders")]
+async fn orders() -> &'static str {
+    "orders"
+}
+
+fn plan(req: &HttpRequest) -> Option<&str> {
+    req.headers().get("x-plan")?.to_str().ok()
+}
+
+#[rate_limit(max = 20, window = "1m", key = "search", mode = "shadow")]
+#[get("/search")]
+async fn search() -> &'static str {
+    "search"
+}
+
+#[rate_limit(max = 5, window = "1m", block = "10m", key = "log-in", on_error = "deny")]
+#[get("/log-in")]
+async fn log_in() -> &'static str {
+    "welcome"
+}
+
+#[get("/metrics")]
+async fn scrape(prometheus: web::Data<PrometheusHandle>) -> String {
+    prometheus.render()
+}
+
+/// The recorder of the metrics, which a process has once.
+fn recorder() -> PrometheusHandle {
+    static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+    RECORDER.get_or_init(|| PrometheusBuilder::new().install_recorder().unwrap()).clone()
+}
+
+const OVERRIDES: &str = "[limit.orders]\nmax = 200\n[limit.orders.plans]\npro = { max = 2000 }\n\
+                         [limit.orders.callers]\n'203.0.113.7' = { max = 500 }\n";
+
+fn service(builder: RateLimiterBuilder) -> Service {
+    let prometheus = recorder();
+    let limiter = builder.overrides(OVERRIDES.parse().unwrap()).unwrap().build();
+    Service::start(move |config| {
+        // The test's browser is the operator.
+        let operators =
+            admin(limiter.clone(), |req| req.peer_addr().is_some_and(|peer| peer.ip().is_loopback()));
+        config
+            .app_data(web::Data::new(limiter.clone()))
+            .app_data(web::Data::new(prometheus.clone()))
+            .service((orders, search, log_in, scrape))
+            .service(web::scope("/_limits").service(operators))
+            .default_service(web::to(HttpResponse::NotFound));
+    })
+}
+
+/// The decisions of `orders` by outcome, as the metrics have them.
+fn metrics(server: SocketAddr) -> HashMap<String, u64> {
+    let text = client::get(server, "/metrics", &[]).body;
+    let line = |line: &str| {
+        let rest = line.strip_prefix("ratelimit_decisions_total{policy=\"orders\",outcome=\"")?;
+        let (outcome, value) = rest.split_once("\"} ")?;
+        Some((outcome.to_owned(), value.parse().unwrap()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The figures of `orders` that the page shows now.
+fn shown(browser: &Browser) -> Option<(u64, u64)> {
+    let figures = browser.run(
+        "return ['admitted', 'denied'].map(name => \
+         document.querySelector('tr[data-limit=orders] td[data-figure=' + name + ']').textContent)",
+    );
+    let number = |index: usize| figures[index].as_str()?.parse().ok();
+    Some((number(0)?, number(1)?))
+}
+
+#[test]
+fn the_page_shows_the_figures_of_the_metrics_within_a_second() {
+    let Some(mut browser) = Browser::start() else { return };
+    let service = service(RateLimiter::builder(MemoryStore::new()));
+    let page = format!("http://{}/_limits/", service.address);
+    browser.open(&page);
+    let load = Load::start(service.address, "/orders", 400);
+    assert!(within(PATIENCE, || shown(&browser).is_some_and(|(_, denied)| denied > 100)), "not live");
+    // The page is at most a second behind: what it shows is between the metrics of a second before and those after.
+    let mut samples = Vec::new();
+    let mut checked = 0;
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        let before = (Instant::now(), metrics(service.address));
+        samples.push(before);
+        let asked = Instant::now();
+        let Some((admitted, denied)) = shown(&browser) else { continue };
+        let after = metrics(service.address);
+        assert!(admitted <= after["allowed"] && denied <= after["denied"], "{admitted}, {denied}: {after:?}");
+        // The oldest sample that is less than 1.5 s old: the page asks each second, and an answer takes its time.
+        let behind = Duration::from_millis(1_500);
+        let Some((_, earlier)) = samples.iter().rev().find(|(at, _)| asked.duration_since(*at) > behind)
+        else {
+            continue;
+        };
+        assert!(
+            admitted >= earlier["allowed"] && denied >= earlier["denied"],
+            "{admitted}, {denied}: {earlier:?}"
+        );
+        checked += 1;
+    }
+    assert!(checked > 5, "{checked}");
+    load.stop();
+    let last = metrics(service.address);
+    let began = Instant::now();
+    assert!(within(PATIENCE, || shown(&browser) == Some((last["allowed"], last["denied"]))));
+    println!("equal to the metrics {} ms after the load ended", began.elapsed().as_millis());
+    assert!(began.elapsed() < Duration::from_secs(2));
+
+    for path in ["/search", "/log-in"] {
+        (0..30).for_each(|_| _ = client::get(service.address, path, &[]));
+    }
+    nothing_is_blocked_and_the_keyboard_reaches_everything(&mut browser, &page);
+    a_caller_is_reset_by_the_page(&mut browser, &page, service.address);
+    texts_are_readable_in_both_color_schemes(&mut browser, &page);
+    without_scripts_the_page_is_read(&page);
+}
+
+fn nothing_is_blocked_and_the_keyboard_reaches_everything(browser: &mut Browser, page: &str) {
+    browser.open(page);
+    // A style that the policy had blocked would leave the default margin.
+    assert_eq!(browser.run("return getComputedStyle(document.querySelector('h1')).marginTop"), "0px");
+    assert_eq!(browser.run("return document.getElementById('pause').hidden"), false);
+    assert_eq!(browser.run("return performance.getEntriesByType('resource').every(one => one.name.startsWith(location.origin))"), true);
+    let inline = browser.run(
+        "const script = document.createElement('script'); script.textContent = 'window.ran = true'; \
+         document.body.append(script); return window.ran === true",
+    );
+    assert_eq!(inline, false, "an inline script ran");
+    // Pausing keeps what has the focus in its place.
+    browser.run("document.getElementById('pause').click()");
+    let mut reached = Vec::new();
+    for _ in 0..12 {
+        browser.press_tab();
+        let at = browser
+            .run("const at = document.activeElement; return at.id || at.getAttribute('name') || at.tagName");
+        reached.push(at.as_str().unwrap_or_default().to_owned());
+    }
+    for control in ["limit", "caller", "listed"] {
+        assert!(reached.iter().any(|one| one == control), "{control}: {reached:?}");
+    }
+}
+
+fn a_caller_is_reset_by_the_page(browser: &mut Browser, page: &str, server: SocketAddr) {
+    assert_eq!(client::get(server, "/log-in", &[]).status, 429);
+    browser.open(page);
+    browser.run(
+        "document.getElementById('limit').value = 'log-in'; document.getElementById('caller').value = '127.0.0.1'; \
+         document.querySelector('form[action=look] textarea').form.submit()",
+    );
+    let title = || browser.run("return document.querySelector('h2').textContent");
+    assert!(within(PATIENCE, || title().as_str().is_some_and(|title| title.contains("under log-in"))));
+    browser.run("document.querySelector('form[action=reset]').submit()");
+    let status = || browser.run("return (document.querySelector('[role=status]') || {}).textContent");
+    assert!(within(PATIENCE, || status().as_str().is_some_and(|status| status.contains("is forgotten"))));
+    assert_eq!(client::get(server, "/log-in", &[]).status, 200);
+}
+
+/// The contrast is that of the accessibility guidelines (WCAG 2): at least 4.5 for text.
+fn texts_are_readable_in_both_color_schemes(browser: &mut Browser, page: &str) {
+    let contrasts = "const light = color => { const [r, g, b] = color.match(/[0-9.]+/g).map(part => part / 255) \
+         .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4); \
+         return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; \
+         const ground = light(getComputedStyle(document.body).backgroundColor); \
+         const contrast = color => { const both = [light(color), ground].sort((one, other) => other - one); \
+         return (both[0] + 0.05) / (both[1] + 0.05); }; \
+         const of = (selector, property) => contrast(getComputedStyle(document.querySelector(selector))[property]); \
+         return [ground, of('body', 'color'), of('.place', 'color'), of('caption', 'color'), of('path.denied', 'fill')];";
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer_color_scheme(scheme);
+        browser.open(page);
+        let found = browser.run(contrasts);
+        let found: Vec<f64> = found.as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
+        grounds.push(found[0]);
+        assert!(found[1..].iter().all(|contrast| *contrast >= 4.5), "{scheme}: {found:?}");
+    }
+    browser.prefer_color_scheme("light");
+    assert!(grounds[0] > 0.9 && grounds[1] < 0.1, "{grounds:?}");
+}
+
+fn without_scripts_the_page_is_read(page: &str) {
+    let Some(mut browser) = Browser::start_without_scripts() else { return };
+    browser.open(page);
+    let row = browser.text_of("tr[data-limit=orders]");
+    assert!(row.contains("200 per 1s") && row.contains("the attribute has 100 per 1s"), "{row}");
+    assert!(row.contains("plan pro: 2000 per 1s") && row.contains("enforce"), "{row}");
+}
+
+/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes three minutes, so that the pictures of
+/// the last minutes have something to show.
+#[test]
+fn a_picture_for_the_documentation() {
+    let Some(file) = std::env::var_os("SCREENSHOT") else { return };
+    let Some(mut browser) = Browser::start() else { return };
+    let server = redis::server().unwrap();
+    let service = service(RateLimiter::builder(RedisStore::builder(&server.url()).build().unwrap()));
+    for rate in [60, 150, 230, 260, 180, 240, 300, 120, 80] {
+        let loads =
+            [("/orders", rate), ("/search", 20)].map(|(path, rate)| Load::start(service.address, path, rate));
+        std::thread::sleep(Duration::from_secs(20));
+        (0..3).for_each(|_| _ = client::get(service.address, "/log-in", &[]));
+        for load in loads {
+            load.stop();
+        }
+    }
+    browser.open(&format!("http://{}/_limits/", service.address));
+    let picture: Value = browser.screenshot();
+    std::fs::write(file, picture.as_str().unwrap()).unwrap();
+}

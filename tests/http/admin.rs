@@ -1,0 +1,413 @@
+//! The operator's scope: who may see it, what it shows, and what it changes.
+
+mod figures;
+mod overrides;
+
+use std::time::Duration;
+
+use actix_http::Request;
+use actix_web::dev::{Service, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
+use actix_web::test::TestRequest;
+use actix_web::{App, Error, HttpRequest, get, web};
+use ratelimit_actix::core::Mode;
+use ratelimit_actix::{Limit, MemoryStore, Policy, RateLimitMiddleware, RateLimiter, admin, rate_limit};
+use serde_json::Value;
+use tests::answer::{self, Answer, statuses};
+use tests::log::Log;
+use tests::{clock_at_start, send};
+use tracing::Level;
+
+/// The name sorts first, so that the limit is on the first page.
+#[rate_limit(max = 2, window = "1m", key = "!admin-orders", on_error = "deny")]
+#[get("/orders")]
+async fn orders() -> &'static str {
+    "orders"
+}
+
+/// Counts by a tuple.
+#[rate_limit(max = 1, window = "1m", key = "!admin-parts", by = (ip, path("id")))]
+#[get("/parts/{id}")]
+async fn parts() -> &'static str {
+    "parts"
+}
+
+const PATHS: [&str; 14] = [
+    "/_limits",
+    "/_limits/",
+    "/_limits/style.css",
+    "/_limits/live.js",
+    "/_limits/limits.json",
+    "/_limits/overrides.json",
+    "/_limits/store.json",
+    "/_limits/callers.json",
+    "/_limits/token",
+    "/_limits/look",
+    "/_limits/look.json",
+    "/_limits/reset",
+    "/_limits/reset.json",
+    "/_limits/unknown",
+];
+
+fn is_operator(req: &HttpRequest) -> bool {
+    req.headers().get("x-role").is_some_and(|role| role == "operator")
+}
+
+fn limiter() -> RateLimiter {
+    RateLimiter::new(MemoryStore::new().with_clock(clock_at_start()))
+}
+
+/// A service with the handlers of this file and the scope.
+macro_rules! app {
+    ($limiter:expr) => {
+        app!($limiter, false)
+    };
+    ($limiter:expr, $show_callers:expr) => {{
+        let services = admin($limiter.clone(), is_operator).show_callers($show_callers);
+        actix_web::test::init_service(
+            App::new()
+                .app_data(web::Data::new($limiter.clone()))
+                .service((orders, parts))
+                .service(web::scope("/_limits").service(services)),
+        )
+        .await
+    }};
+}
+
+fn operator(path: &str) -> TestRequest {
+    answer::get(path).insert_header(("x-role", "operator"))
+}
+
+async fn get_json<S, B>(app: &S, path: &str) -> Value
+where
+    S: Service<Request, Response = ServiceResponse<B>, Error = Error>,
+    B: actix_web::body::MessageBody,
+{
+    let answer = send(app, operator(path)).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{path}");
+    serde_json::from_str(&answer.body).unwrap()
+}
+
+/// Posts a form as an operator, with the token of the page.
+async fn post<S, B>(app: &S, path: &str, fields: &[(&str, &str)]) -> Answer
+where
+    S: Service<Request, Response = ServiceResponse<B>, Error = Error>,
+    B: actix_web::body::MessageBody,
+{
+    let token = send(app, operator("/_limits/token")).await.body;
+    let fields: Vec<_> = fields.iter().copied().chain([("token", &*token)]).collect();
+    send(app, operator(path).method(Method::POST).set_form(fields)).await
+}
+
+fn of<'a>(limits: &'a Value, name: &str) -> &'a Value {
+    limits.as_array().unwrap().iter().find(|limit| limit["name"] == name).unwrap()
+}
+
+#[actix_web::test]
+async fn a_request_that_fails_the_check_finds_nothing() {
+    let app = app!(limiter());
+    for path in PATHS {
+        for method in [Method::GET, Method::POST, Method::PUT] {
+            let found = send(&app, answer::request(method.clone(), path)).await;
+            let nowhere = send(&app, answer::request(method, "/nowhere")).await;
+            assert_eq!((found.status, found.text()), (404, nowhere.text()), "{path}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn every_answer_forbids_inline_scripts_and_storing() {
+    let app = app!(limiter());
+    for path in &PATHS[..PATHS.len() - 1] {
+        for method in [Method::GET, Method::POST, Method::DELETE] {
+            let answer = send(&app, operator(path).method(method)).await;
+            let policy = answer.header("content-security-policy").expect(path);
+            assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+            assert_eq!(answer.header("cache-control"), Some("no-store"));
+        }
+    }
+    let page = send(&app, operator("/_limits/")).await;
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    for inline in [" style=", " onclick=", "<style", "<script>", "javascript:", "://"] {
+        assert!(!page.body.contains(inline), "{inline}");
+    }
+    assert_eq!(page.body.matches("<script").count(), 1);
+    let put = send(&app, operator("/_limits/reset").method(Method::PUT)).await;
+    assert_eq!((put.status, put.header("allow")), (405, Some("POST")));
+    let scope = send(&app, operator("/_limits")).await;
+    assert_eq!((scope.status, scope.header("location")), (308, Some("./_limits/")));
+}
+
+#[actix_web::test]
+async fn a_limit_has_its_place_its_numbers_and_its_counts() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    let before = get_json(&app, "/_limits/limits.json").await;
+    assert_eq!(of(&before, "!admin-orders")["admitted"], 0);
+    assert_eq!(statuses(&app, "/orders", 5).await, [200, 200, 429, 429, 429]);
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    let limit = of(&limits, "!admin-orders");
+    let counts =
+        ["admitted", "denied", "would_deny", "near_limit", "degraded"].map(|name| limit[name].as_u64());
+    assert_eq!(counts, [2, 3, 0, 1, 0].map(Some), "{limit}");
+    let numbers = &limit["numbers"][0];
+    assert_eq!((&numbers["max"], &numbers["window_us"]), (&Value::from(2), &Value::from(60_000_000)));
+    assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("attribute"), &Value::from("enforce")));
+    let place = &numbers["place"];
+    assert_eq!((&place["handler"], &place["by"]), (&Value::from("orders"), &Value::from("ip")));
+    assert!(place["file"].as_str().unwrap().ends_with("admin.rs") && place["line"].as_u64() > Some(1));
+    let bars = limit["recent"].as_array().unwrap();
+    let recent = |name: &str| bars.iter().map(|bar| bar[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((recent("admitted"), recent("denied")), (2, 3));
+
+    let page = send(&app, operator("/_limits/")).await.body;
+    let row = page.split("<tr data-limit=\"!admin-orders\">").nth(1).unwrap().split("</tr>").next().unwrap();
+    for text in [
+        "2 per 1m, sliding_window_counter",
+        "from the attribute, deny in an outage",
+        "data-figure=\"admitted\">2<",
+        "data-figure=\"denied\">3<",
+        "data-figure=\"near_limit\">1<",
+        "last ten minutes: 2 admitted, 3 denied",
+        "admin.rs:",
+    ] {
+        assert!(row.contains(text), "{text}: {row}");
+    }
+}
+
+#[actix_web::test]
+async fn a_limit_of_middleware_is_listed_with_its_policy() {
+    let policy = Policy::builder("!admin-shadow").max(1).mode(Mode::Shadow).build();
+    let limiter = limiter();
+    let app = actix_web::test::init_service(
+        App::new()
+            .app_data(limiter.clone())
+            .service(web::scope("/_limits").service(admin(limiter, is_operator)))
+            .service(web::resource("/").wrap(RateLimitMiddleware::new(policy)).to(async || "home")),
+    )
+    .await;
+    assert_eq!(statuses(&app, "/", 3).await, [200; 3]);
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    let limit = of(&limits, "!admin-shadow");
+    assert_eq!((&limit["admitted"], &limit["would_deny"]), (&Value::from(1), &Value::from(2)));
+    let numbers = &limit["numbers"][0];
+    assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("policy"), &Value::from("shadow")));
+    assert_eq!(numbers["place"], Value::Null);
+}
+
+#[actix_web::test]
+async fn denied_callers_are_digests_unless_the_application_shows_them() {
+    for show_callers in [false, true] {
+        let limiter = limiter();
+        let app = app!(limiter, show_callers);
+        statuses(&app, "/orders", 4).await;
+        let callers = get_json(&app, "/_limits/callers.json").await;
+        let caller = &callers["callers"][0];
+        assert_eq!((&caller["limit"], &caller["denied"]), (&Value::from("!admin-orders"), &Value::from(2)));
+        assert_eq!(caller["digest"].as_str().unwrap().len(), 16);
+        let page = send(&app, operator("/_limits/")).await.body;
+        assert!(page.contains(caller["digest"].as_str().unwrap()));
+        let json = callers.to_string();
+        for text in [page, json] {
+            assert_eq!(
+                text.replace("<code>192.0.2.1</code>", "").contains("192.0.2.1"),
+                show_callers,
+                "{text}"
+            );
+        }
+    }
+}
+
+#[actix_web::test]
+async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    statuses(&app, "/orders", 3).await;
+    let fields = [("limit", "!admin-orders"), ("caller", "192.0.2.1")];
+    for _ in 0..3 {
+        let look: Value =
+            serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
+        let (count, counted) = (&look["counts"][0], &look["counts"][0]["counted"]);
+        assert_eq!(
+            (&counted["units"], &counted["limit"], &counted["passes"]),
+            (&2.into(), &2.into(), &false.into())
+        );
+        assert!(counted["retry_after_us"].as_u64() > Some(0), "{look}");
+        assert_eq!((&count["origin"], &count["max"]), (&Value::from("program"), &Value::from(2)));
+        assert_eq!((&look["is_reset"], &look["caller"]), (&Value::from(false), &Value::Null));
+    }
+    let free: Value = serde_json::from_str(
+        &post(&app, "/_limits/look.json", &[("limit", "!admin-orders"), ("caller", "192.0.2.2")]).await.body,
+    )
+    .unwrap();
+    assert_eq!(free["counts"][0]["counted"]["remaining"], 2);
+    let (log, _guard) = Log::of_thread();
+    let reset: Value = serde_json::from_str(&post(&app, "/_limits/reset.json", &fields).await.body).unwrap();
+    assert_eq!(
+        (&reset["is_reset"], &reset["counts"][0]["counted"]["units"]),
+        (&Value::from(true), &Value::from(0))
+    );
+    let lines = log.at(Level::WARN);
+    assert!(lines.len() == 1 && lines[0].contains("an operator reset a caller"), "{lines:?}");
+    assert!(lines[0].contains("!admin-orders") && lines[0].contains(reset["digest"].as_str().unwrap()));
+    assert!(!lines[0].contains("192.0.2.1"), "{lines:?}");
+    assert_eq!(statuses(&app, "/orders", 3).await, [200, 200, 429]);
+}
+
+#[actix_web::test]
+async fn a_listed_caller_is_reset_by_its_digest_and_a_tuple_by_its_lines() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
+    let page = send(&app, operator("/_limits/")).await.body;
+    let listed = page.split("name=\"listed\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let looked = post(&app, "/_limits/look", &[("listed", listed)]).await;
+    assert_eq!(looked.status, 200);
+    assert!(
+        looked.body.contains("!admin-parts") && looked.body.contains("action=\"reset\""),
+        "{}",
+        looked.body
+    );
+    let (digest, limit) = listed.split_once(' ').unwrap();
+    let reset = post(&app, "/_limits/reset", &[("digest", digest), ("limit", limit), ("caller", "")]).await;
+    assert!(reset.body.contains("is forgotten"), "{}", reset.body);
+    assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
+    let caller = [("limit", "!admin-parts"), ("caller", "192.0.2.1\r\ntext 7")];
+    assert_eq!(post(&app, "/_limits/reset", &caller).await.status, 200);
+    assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
+}
+
+#[actix_web::test]
+async fn requests_that_another_site_makes_change_nothing() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    statuses(&app, "/orders", 2).await;
+    let fields = [("limit", "!admin-orders"), ("caller", "192.0.2.1")];
+    let token = send(&app, operator("/_limits/token")).await.body;
+    for path in ["/_limits/reset", "/_limits/reset.json", "/_limits/look", "/_limits/look.json"] {
+        let without = operator(path).method(Method::POST).set_form(fields);
+        assert_eq!(send(&app, without).await.status, 403, "{path}");
+        let with = fields.iter().copied().chain([("token", &*token)]).collect::<Vec<_>>();
+        let cross = operator(path)
+            .method(Method::POST)
+            .set_form(with)
+            .insert_header(("sec-fetch-site", "cross-site"));
+        assert_eq!(send(&app, cross).await.status, 403, "{path}");
+    }
+    assert_eq!(statuses(&app, "/orders", 1).await, [429], "not reset");
+    let field = operator("/_limits/reset.json").method(Method::POST).insert_header(("x-csrf-token", token));
+    assert_eq!(send(&app, field.set_form(fields)).await.status, 200);
+    assert_eq!(statuses(&app, "/orders", 1).await, [200]);
+}
+
+#[actix_web::test]
+async fn fields_that_name_nothing_are_errors_in_words() {
+    let app = app!(limiter());
+    let long = "x".repeat(5_000);
+    let cases = [
+        (&[("limit", "unknown"), ("caller", "a")][..], 404, "no limit with this name"),
+        (&[], 404, "no limit with this name"),
+        (&[("limit", "!admin-orders")], 400, "expected a caller"),
+        (&[("limit", "!admin-orders"), ("caller", "number x")], 400, "expected a whole number"),
+        (&[("limit", "!admin-orders"), ("caller", &long)], 400, "more than 4096 bytes"),
+        (&[("limit", "!admin-orders"), ("digest", "0123456789abcdef")], 404, "no longer among those"),
+        (&[("limit", "!admin-orders"), ("digest", "<b>")], 404, "no longer among those"),
+        (&[("listed", "<b> <i>")], 404, "no limit with this name"),
+    ];
+    for (fields, status, text) in cases {
+        for path in ["/_limits/look", "/_limits/reset", "/_limits/look.json", "/_limits/reset.json"] {
+            let answer = post(&app, path, fields).await;
+            assert_eq!(answer.status, status, "{path}: {fields:?}");
+            assert!(answer.body.contains(text), "{path}: {fields:?}: {}", answer.body);
+            assert!(!answer.body.contains("<b>") && !answer.body.contains("<i>"), "{}", answer.body);
+        }
+    }
+    let no_form =
+        operator("/_limits/reset.json").method(Method::POST).insert_header((CONTENT_TYPE, "text/plain"));
+    let answer = send(&app, no_form.set_payload("limit=a")).await;
+    assert_eq!((answer.status, answer.body.contains("expected the fields of a form")), (400, true));
+    let query = send(&app, operator("/_limits/?page=-1%22%3E%3Cscript%3E")).await;
+    assert_eq!((query.status, query.body.contains("\"><script>")), (200, false));
+    let beyond =
+        send(&app, operator("/_limits/?page=18446744073709551615").insert_header((ACCEPT, "*/*"))).await;
+    assert_eq!(beyond.status, 200);
+}
+
+#[actix_web::test]
+async fn names_with_markup_are_shown_as_text() {
+    const NAME: &str = "!<script>alert('1')</script>&";
+    const CALLER: &str = "<img/src=x>\"'&amp;";
+    let policy = Policy::new("k", 1, Duration::from_secs(60)).with_name(NAME).unwrap();
+    let limiter = limiter();
+    let by_header = |req: &HttpRequest| {
+        req.headers().get("x-name").map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+    };
+    let app = actix_web::test::init_service(
+        App::new()
+            .app_data(limiter.clone())
+            .service(web::scope("/_limits").service(admin(limiter, is_operator).show_callers(true)))
+            .service(
+                web::resource("/")
+                    .wrap(RateLimitMiddleware::new(Limit::new(policy).by(by_header)))
+                    .to(async || "home"),
+            ),
+    )
+    .await;
+    for _ in 0..2 {
+        let _ = send(&app, answer::get("/").insert_header(("x-name", CALLER))).await;
+    }
+    let page = send(&app, operator("/_limits/")).await.body;
+    let listed =
+        post(&app, "/_limits/look", &[("limit", NAME), ("caller", &format!("text {CALLER}"))]).await.body;
+    for text in [page, listed] {
+        assert!(text.contains("&lt;script&gt;alert('1')&lt;/script&gt;&amp;"), "{text}");
+        assert!(text.contains("&lt;img/src=x&gt;&quot;'&amp;amp;"), "{text}");
+        assert!(!text.contains("<script>") && !text.contains("<img"), "{text}");
+    }
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    assert_eq!(of(&limits, NAME)["denied"], 1);
+}
+
+#[actix_web::test]
+async fn the_page_stays_small_with_many_limits_and_many_callers() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    for number in 0..1_000 {
+        let policy = Policy::new("k", 1, Duration::from_secs(60));
+        let policy = policy.with_key(format!("!{number:04}-{}", "x".repeat(100))).unwrap();
+        for caller in 0..11 {
+            let partition = format!("caller-{number}-{caller}");
+            for _ in 0..2 {
+                let _ = limiter.check(&policy, &partition).await.unwrap();
+            }
+        }
+    }
+    let page = send(&app, operator("/_limits/")).await.body;
+    let assets = ["/_limits/style.css", "/_limits/live.js"];
+    let mut size = page.len();
+    for asset in assets {
+        size += send(&app, operator(asset)).await.body.len();
+    }
+    assert!(size < 50 * 1024, "{size} bytes");
+    assert!(page.contains("href=\"?page=2\""), "{page}");
+    let last = send(&app, operator("/_limits/?page=1000")).await.body;
+    assert!(last.contains("rel=\"prev\"") && !last.contains("rel=\"next\""));
+    let callers = get_json(&app, "/_limits/callers.json").await;
+    assert_eq!(callers["callers"].as_array().unwrap().len(), 100);
+}
+
+#[actix_web::test]
+async fn the_store_in_memory_has_callers_and_no_connection() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    statuses(&app, "/orders", 1).await;
+    let store = get_json(&app, "/_limits/store.json").await;
+    assert_eq!((&store["kind"], &store["is_ready"]), (&Value::from("memory"), &Value::from(true)));
+    assert_eq!((&store["callers"], &store["redis"]), (&Value::from(1), &Value::Null));
+    let head = send(&app, operator("/_limits/store.json").method(Method::HEAD)).await;
+    assert_eq!(head.status, 200);
+    let page = send(&app, operator("/_limits/").insert_header((ACCEPT, "text/html"))).await.body;
+    assert!(page.contains("<dt>Kind</dt><dd>memory</dd>"), "{page}");
+}

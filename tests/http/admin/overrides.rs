@@ -1,0 +1,281 @@
+//! Overrides on the operator's page: the numbers in force, the rows they come from, and the counts of a caller under them.
+
+use std::fmt::Write;
+
+use ratelimit_actix::{Overrides, RateLimiterBuilder};
+
+use super::*;
+
+#[rate_limit(max = 2, window = "1m", key = "!over-plans", by = header("x-account"), plan = plan)]
+#[get("/plans")]
+async fn plans() -> &'static str {
+    "plans"
+}
+
+fn plan(req: &HttpRequest) -> Option<&str> {
+    req.headers().get("x-plan")?.to_str().ok()
+}
+
+#[rate_limit(max = |_: &HttpRequest| 3, window = "1m", key = "!over-chosen", block = "10m")]
+#[get("/chosen")]
+async fn chosen() -> &'static str {
+    "chosen"
+}
+
+#[rate_limit(max = |_: &HttpRequest| 3, window = "1m", key = "!over-bucket", algorithm = "token_bucket")]
+#[get("/bucket")]
+async fn bucket() -> &'static str {
+    "bucket"
+}
+
+static GIVEN: Policy = Policy::builder("!over-given").max(9).build();
+
+fn builder() -> RateLimiterBuilder {
+    RateLimiter::builder(MemoryStore::new().with_clock(clock_at_start())).policies([&GIVEN])
+}
+
+fn overridden(text: &str) -> RateLimiter {
+    builder().overrides(text.parse().unwrap()).unwrap().build()
+}
+
+macro_rules! app {
+    ($limiter:expr, $show_callers:expr) => {
+        actix_web::test::init_service(
+            App::new()
+                .app_data(web::Data::new($limiter.clone()))
+                .service((plans, chosen, bucket, orders))
+                .service(
+                    web::scope("/_limits")
+                        .service(admin($limiter.clone(), is_operator).show_callers($show_callers)),
+                ),
+        )
+        .await
+    };
+}
+
+/// The row of a limit on the page.
+fn row<'p>(page: &'p str, name: &str) -> &'p str {
+    page.split(&format!("<tr data-limit=\"{name}\">")).nth(1).unwrap().split("</tr>").next().unwrap()
+}
+
+async fn looked<S, B>(app: &S, limit: &str, caller: &str) -> Vec<Value>
+where
+    S: Service<Request, Response = ServiceResponse<B>, Error = Error>,
+    B: actix_web::body::MessageBody,
+{
+    let answer = post(app, "/_limits/look.json", &[("limit", limit), ("caller", caller)]).await;
+    let mut look: Value = serde_json::from_str(&answer.body).unwrap();
+    look["counts"].as_array_mut().unwrap().drain(..).collect()
+}
+
+#[actix_web::test]
+async fn the_numbers_in_force_tell_where_they_come_from() {
+    let limiter = overridden(
+        "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
+         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, mode = 'shadow' }\n\
+         [limit.'!over-given']\nmode = 'off'\n[limit.'!over-chosen']\nmax = 7",
+    );
+    for show_callers in [false, true] {
+        let app = app!(limiter, show_callers);
+        let limits = get_json(&app, "/_limits/limits.json").await;
+        let numbers = &of(&limits, "!over-plans")["numbers"][0];
+        assert_eq!((&numbers["max"], &numbers["program"]["max"]), (&20.into(), &2.into()), "{numbers}");
+        assert_eq!(numbers["overridden"], serde_json::json!({ "max": "limit" }));
+        assert_eq!((&numbers["plan_rows"], &numbers["caller_rows"]), (&1.into(), &1.into()));
+        let rows: Vec<_> = numbers["rows"].as_array().unwrap().iter().collect();
+        assert_eq!(rows.len(), if show_callers { 2 } else { 1 });
+        assert_eq!((&rows[0]["name"], &rows[0]["max"]), (&Value::from("pro"), &Value::from(1000)));
+        assert_eq!(rows[0]["overridden"], serde_json::json!({ "max": "plan" }));
+        assert_eq!(
+            of(&limits, "!over-chosen")["numbers"][0]["max"],
+            7,
+            "a `max` of overrides beats a computed one"
+        );
+        let given = &of(&limits, "!over-given")["numbers"][0];
+        assert_eq!((&given["mode"], &given["source"]), (&Value::from("off"), &Value::from("policy")));
+
+        let page = send(&app, operator("/_limits/")).await.body;
+        let shown = row(&page, "!over-plans");
+        for text in
+            ["20 per 1m", "max from the overrides; the attribute has 2 per 1m", "plan pro: 1000 per 1m"]
+        {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+        assert_eq!(shown.contains("caller acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
+        assert_eq!(shown.contains("callers with rows of their own: 1"), !show_callers, "{shown}");
+        assert_eq!(page.contains("acct-77") || limits.to_string().contains("acct-77"), show_callers);
+        assert!(row(&page, "!over-given").contains("class=\"off\">off<"), "{page}");
+        assert!(page.contains("5 rows for 3 limits are in force, from the overrides."), "{page}");
+    }
+    limiter.replace_overrides(Overrides::new()).unwrap();
+    let app = app!(limiter, true);
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    let numbers = &of(&limits, "!over-plans")["numbers"][0];
+    assert_eq!((&numbers["max"], &numbers["program"]), (&2.into(), &Value::Null));
+}
+
+#[actix_web::test]
+async fn a_caller_is_looked_at_under_its_own_row_or_under_every_plan() {
+    let limiter = overridden(
+        "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
+         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, window = '2m' }",
+    );
+    let app = app!(limiter, false);
+    for (account, requests) in [("acct-77", 3), ("acct-43", 2)] {
+        for _ in 0..requests {
+            let request = answer::get("/plans").insert_header(("x-account", account));
+            assert_eq!(send(&app, request).await.status, 200);
+        }
+    }
+    let own = looked(&app, "!over-plans", "acct-77").await;
+    let facts = |count: &Value| {
+        (
+            count["origin"].clone(),
+            count["plan"].clone(),
+            count["max"].clone(),
+            count["counted"]["units"].clone(),
+        )
+    };
+    assert_eq!(facts(&own[0]), ("caller".into(), Value::Null, 500.into(), 3.into()));
+    let other = looked(&app, "!over-plans", "acct-43").await;
+    let other: Vec<_> = other.iter().map(facts).collect();
+    assert_eq!(other[0], ("limit".into(), Value::Null, 20.into(), 2.into()));
+    assert_eq!(other[1], ("plan".into(), "pro".into(), 1000.into(), 2.into()));
+    let page = post(&app, "/_limits/look", &[("limit", "!over-plans"), ("caller", "acct-77")]).await.body;
+    assert!(
+        page.contains("from the row of this caller in the overrides") && page.contains("3 of 500"),
+        "{page}"
+    );
+    let page = post(&app, "/_limits/look", &[("limit", "!over-plans"), ("caller", "acct-43")]).await.body;
+    assert!(page.contains("for requests of the plan pro, from the overrides"), "{page}");
+}
+
+#[actix_web::test]
+async fn a_reset_reaches_the_counts_of_every_row() {
+    let limiter = overridden("[limit.'!over-plans'.plans]\npro = { window = '2m' }");
+    let app = app!(limiter, false);
+    let request = |plan: Option<&'static str>| {
+        let request = answer::get("/plans").insert_header(("x-account", "a"));
+        plan.into_iter().fold(request, |request, plan| request.insert_header(("x-plan", plan)))
+    };
+    for plan in [None, Some("pro")] {
+        for status in [200, 200, 429] {
+            assert_eq!(send(&app, request(plan)).await.status, status, "{plan:?}");
+        }
+    }
+    // Without the row, its count is that of an earlier decision.
+    let row = "[limit.'!over-plans'.plans]\npro = { window = '2m' }";
+    for at_reset in [row, "# none"] {
+        limiter.replace_overrides(at_reset.parse().unwrap()).unwrap();
+        let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        limiter.replace_overrides(row.parse().unwrap()).unwrap();
+        for plan in [None, Some("pro")] {
+            for status in [200, 200, 429] {
+                assert_eq!(send(&app, request(plan)).await.status, status, "{at_reset}: {plan:?}");
+            }
+        }
+    }
+}
+
+#[actix_web::test]
+async fn a_limit_whose_max_is_computed_is_counted_without_it() {
+    let limiter = builder().build();
+    let app = app!(limiter, false);
+    assert!(
+        looked(&app, "!over-bucket", "192.0.2.1").await.is_empty(),
+        "no state is known before a decision"
+    );
+    let page = post(&app, "/_limits/look", &[("limit", "!over-bucket"), ("caller", "192.0.2.1")]).await.body;
+    assert!(page.contains("Nothing was counted so far."), "{page}");
+    assert_eq!(statuses(&app, "/chosen", 3).await, [200; 3]);
+    let count = &looked(&app, "!over-chosen", "192.0.2.1").await[0];
+    assert_eq!((&count["max"], &count["counted"]["units"]), (&Value::Null, &Value::from(3)), "{count}");
+    assert_eq!((&count["counted"]["passes"], &count["counted"]["remaining"]), (&Value::Null, &Value::Null));
+    assert_eq!(statuses(&app, "/chosen", 1).await, [429]);
+    let count = &looked(&app, "!over-chosen", "192.0.2.1").await[0];
+    assert_eq!(
+        (&count["counted"]["passes"], &count["counted"]["units"]),
+        (&false.into(), &Value::Null),
+        "blocked"
+    );
+    assert_eq!(statuses(&app, "/bucket", 2).await, [200; 2]);
+    let count = &looked(&app, "!over-bucket", "192.0.2.1").await[0];
+    assert_eq!((&count["origin"], &count["counted"]["units"]), (&Value::from("decision"), &Value::from(2)));
+    for path in ["!over-chosen", "!over-bucket"] {
+        assert_eq!(
+            post(&app, "/_limits/reset.json", &[("limit", path), ("caller", "192.0.2.1")]).await.status,
+            200
+        );
+    }
+    assert_eq!(statuses(&app, "/chosen", 4).await, [200, 200, 200, 429]);
+    assert_eq!(statuses(&app, "/bucket", 4).await, [200, 200, 200, 429]);
+}
+
+#[actix_web::test]
+async fn a_limit_that_is_off_is_looked_at_and_reset() {
+    let limiter = overridden("[limit.'!over-plans']\nmode = 'off'");
+    let app = app!(limiter, false);
+    let fields = [("limit", "!over-plans"), ("caller", "a")];
+    let count = &looked(&app, "!over-plans", "a").await[0];
+    assert_eq!((&count["mode"], &count["counted"]), (&Value::from("off"), &Value::Null), "{count}");
+    assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+}
+
+#[actix_web::test]
+async fn ten_thousand_rows_and_names_with_markup_stay_small_and_text() {
+    const NAME: &str = "<b>'\"&";
+    let mut text =
+        String::from("[limit.'!over-plans'.plans]\n\"<i>'&\" = { max = 3 }\n[limit.'!over-plans'.callers]\n");
+    for number in 0..10_000 {
+        writeln!(text, "\"<b>'\\\"&{number}{}\" = {{ max = 5 }}", "x".repeat(100)).unwrap();
+    }
+    let limiter = overridden(&text);
+    for show_callers in [false, true] {
+        let app = app!(limiter, show_callers);
+        let page = send(&app, operator("/_limits/")).await.body;
+        assert!(page.len() < 40 * 1024, "{}", page.len());
+        let row = row(&page, "!over-plans");
+        assert!(row.contains("plan &lt;i&gt;'&amp;: 3 per 1m") && !row.contains("<b>"), "{row}");
+        assert_eq!(row.contains("caller &lt;b&gt;'&quot;&amp;"), show_callers, "{row}");
+        let more = if show_callers { "further rows: 9998" } else { "callers with rows of their own: 10000" };
+        assert!(row.contains(more), "{row}");
+        let limits = get_json(&app, "/_limits/limits.json").await;
+        let numbers = &of(&limits, "!over-plans")["numbers"][0];
+        assert_eq!(numbers["rows"].as_array().unwrap().len(), if show_callers { 100 } else { 1 });
+        assert_eq!(numbers["caller_rows"], 10_000);
+        let caller = format!("{NAME}7{}", "x".repeat(100));
+        let own = looked(&app, "!over-plans", &format!("text {caller}")).await;
+        assert_eq!((&own[0]["origin"], &own[0]["max"]), (&Value::from("caller"), &Value::from(5)));
+    }
+}
+
+#[actix_web::test]
+async fn newer_contents_that_are_not_in_force_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("<b>limits.toml");
+    std::fs::write(&path, "[limit.'!over-plans']\nmax = 4\n").unwrap();
+    let overrides = Overrides::from_file(&path).unwrap().watch();
+    let limiter = builder().overrides(overrides).unwrap().build();
+    let app = app!(limiter, false);
+    let before = get_json(&app, "/_limits/overrides.json").await;
+    assert_eq!((&before["rejected"], &before["limits"]), (&Value::Null, &Value::from(1)));
+    let mistakes = format!("[limit.'<i>']\nmax = 4\n[limit.'{}']\nmax = 4\n", "x".repeat(100_000));
+    std::fs::write(&path, mistakes).unwrap();
+    assert!(tests::within(Duration::from_secs(20), || limiter.rejected_overrides().is_some()));
+    let after = get_json(&app, "/_limits/overrides.json").await;
+    assert!(after["rejected"].as_str().unwrap().contains("unknown limit `<i>`"), "{after}");
+    assert_eq!(after["limits"], 1, "those before stay in force");
+    let page = send(&app, operator("/_limits/")).await.body;
+    assert!(page.contains("Newer contents are not in force: "), "{page}");
+    assert!(page.contains("unknown limit `&lt;i&gt;`") && page.contains("&lt;b&gt;limits.toml"), "{page}");
+    assert!(!page.contains("<b>") && !page.contains("<i>"), "{page}");
+    assert!(page.len() < 40 * 1024, "{}", page.len());
+}
+
+#[actix_web::test]
+async fn without_overrides_the_page_does_not_speak_of_them() {
+    let app = app!(builder().build(), false);
+    assert_eq!(get_json(&app, "/_limits/overrides.json").await, Value::Null);
+    assert!(!send(&app, operator("/_limits/")).await.body.contains("id=\"overrides\""));
+}
