@@ -6,7 +6,7 @@ pub(crate) mod plan;
 #[cfg_attr(not(feature = "overrides"), path = "overrides/absent.rs")]
 mod request;
 
-pub(crate) use self::request::{LimitRules, RequestOverrides, Rule, keep_versions};
+pub(crate) use self::request::{LimitRules, RequestOverrides, Rule, expect_pins};
 
 /// Whether a limit rejects no request for which its caller is not known: a shadow limit, or one that is off.
 #[inline]

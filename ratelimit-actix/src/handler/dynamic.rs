@@ -56,7 +56,7 @@ impl DynamicLimits {
         if skipped {
             note_not_counted(&req);
         }
-        let overrides = RequestOverrides::held(&req, nearest_limiter::nearest(&req));
+        let overrides = RequestOverrides::for_waiting(&req, nearest_limiter::nearest(&req));
         let is_off =
             |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRules::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {

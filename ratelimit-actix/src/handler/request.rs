@@ -175,7 +175,7 @@ impl StaticLimits {
             note_not_counted(req);
             return Ok(Self(callers));
         }
-        let overrides = RequestOverrides::of(req, limiter);
+        let overrides = RequestOverrides::newest(req, limiter);
         for limit in limits {
             let rules = overrides.limit(limit.policy());
             let applied =

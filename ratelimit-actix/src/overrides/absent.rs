@@ -13,19 +13,19 @@ pub(crate) enum Rule {}
 
 pub(crate) struct RequestOverrides;
 
-pub(crate) const fn keep_versions() {}
+pub(crate) const fn expect_pins() {}
 
 #[allow(clippy::unused_self, reason = "as with the feature")]
 impl RequestOverrides {
-    pub(crate) const fn of(_: &HttpRequest, _: &RateLimiter) -> Self {
+    pub(crate) const fn newest(_: &HttpRequest, _: &RateLimiter) -> Self {
         Self
     }
 
-    pub(crate) const fn held(_: &HttpRequest, _: &RateLimiter) -> Self {
+    pub(crate) const fn for_waiting(_: &HttpRequest, _: &RateLimiter) -> Self {
         Self
     }
 
-    pub(crate) const fn kept(_: &HttpRequest, _: &RateLimiter) -> Self {
+    pub(crate) const fn pin(_: &HttpRequest, _: &RateLimiter) -> Self {
         Self
     }
 
