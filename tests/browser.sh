@@ -2,7 +2,7 @@
 # Tests the operator's page in a headless Chromium, and installs Debian's if there is none.
 #
 #   tests/browser.sh                     the tests
-#   tests/browser.sh docs/operating.png  the tests, and a picture of the page in this file: three minutes
+#   tests/browser.sh docs/operating.png  the tests, and a picture of the page in this file: ninety seconds
 #
 # CHROMEDRIVER names another driver than the one in PATH.
 set -euo pipefail

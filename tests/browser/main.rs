@@ -214,7 +214,7 @@ fn without_scripts_the_page_is_read(page: &str) {
     assert!(row.contains("plan pro: 2000 per 1s") && row.contains("enforce"), "{row}");
 }
 
-/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes three minutes, so that the pictures of
+/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes ninety seconds, so that the pictures of
 /// the last minutes have something to show.
 #[test]
 fn a_picture_for_the_documentation() {
@@ -225,7 +225,7 @@ fn a_picture_for_the_documentation() {
     for rate in [60, 150, 230, 260, 180, 240, 300, 120, 80] {
         let loads =
             [("/orders", rate), ("/search", 20)].map(|(path, rate)| Load::start(service.address, path, rate));
-        std::thread::sleep(Duration::from_secs(20));
+        std::thread::sleep(Duration::from_secs(10));
         (0..3).for_each(|_| _ = client::get(service.address, "/log-in", &[]));
         for load in loads {
             load.stop();

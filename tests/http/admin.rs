@@ -166,7 +166,7 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     let row = page.split("<tr data-limit=\"!admin-orders\">").nth(1).unwrap().split("</tr>").next().unwrap();
     for text in [
         "2 per 1m, sliding_window_counter",
-        "from the attribute, deny in an outage",
+        "from the attribute; deny in an outage",
         "data-figure=\"admitted\">2<",
         "data-figure=\"denied\">3<",
         "data-figure=\"near_limit\">1<",

@@ -6,9 +6,12 @@
 /// The candidate nearest to `word`, if `word` is likely to be a misspelling of it.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let tolerance = word.chars().count().max(3) / 3;
+    let length = word.chars().count();
+    let tolerance = length.max(3) / 3;
     candidates
         .into_iter()
+        // The distance is at least that of the lengths; to compute it takes long for a long word.
+        .filter(|candidate| length.abs_diff(candidate.chars().count()) <= tolerance)
         .map(|candidate| (distance(&word, candidate), candidate))
         .filter(|(distance, _)| *distance <= tolerance)
         .min_by_key(|(distance, _)| *distance)
@@ -53,5 +56,11 @@ mod tests {
         assert_eq!(nearest("Windw", ["max", "window"]), Some("window"));
         assert_eq!(nearest("MAX", ["max", "window"]), Some("max"));
         assert_eq!(nearest("colour", ["max", "window"]), None);
+    }
+
+    #[test]
+    fn a_word_much_longer_than_all_others_is_not_compared() {
+        // Comparing would take hours.
+        assert_eq!(nearest(&"x".repeat(4 << 20), [&*"x".repeat(128); 1_000]), None);
     }
 }

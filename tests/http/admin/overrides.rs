@@ -104,7 +104,12 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
         assert_eq!(shown.contains("caller acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
         assert_eq!(shown.contains("callers with rows of their own: 1"), !show_callers, "{shown}");
         assert_eq!(page.contains("acct-77") || limits.to_string().contains("acct-77"), show_callers);
-        assert!(row(&page, "!over-given").contains("class=\"off\">off<"), "{page}");
+        let given = row(&page, "!over-given");
+        assert!(given.contains("class=\"off\">off<"), "{given}");
+        assert!(
+            given.contains("mode from the overrides; the policy has 9 per 1m, enforce; local"),
+            "{given}"
+        );
         assert!(page.contains("5 rows for 3 limits are in force, from the overrides."), "{page}");
     }
     limiter.replace_overrides(Overrides::new()).unwrap();

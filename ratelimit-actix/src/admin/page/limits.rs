@@ -102,9 +102,11 @@ fn in_force(limit: &LimitNumbers) -> Markup {
                 None => { "from the " (limit.source.as_str()) },
                 Some(program) => {
                     (overridden.join(", ")) " from the overrides; the " (limit.source.as_str()) " has " (text(program))
+                    @if overridden.contains(&"mode") { ", " (program.mode) }
+                    @if overridden.contains(&"on_error") { ", " (program.on_error) " in an outage" }
                 },
             }
-            ", " (numbers.on_error) " in an outage"
+            "; " (numbers.on_error) " in an outage"
         }
         @for row in limit.rows.iter().take(MAX_ROWS) { div class="row" { (named(row)) } }
         @let more = (limit.plan_rows + limit.caller_rows).saturating_sub(limit.rows.len().min(MAX_ROWS));
