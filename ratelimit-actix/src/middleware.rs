@@ -24,7 +24,7 @@ use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
 use crate::handler::shared_shadow::assert_own_count;
-use crate::overrides::{LimitRules, RequestOverrides, Rule, expect_pins, is_lenient};
+use crate::overrides::{EffectiveRow, LimitRows, RequestOverrides, expect_pins, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};
 
@@ -204,20 +204,20 @@ type Applied<'s> = (&'s Limit, Caller, Option<Arc<Policy>>);
 /// `None` if the limit does not apply to the request.
 fn applied<'s>(
     limit: &'s Limit,
-    rules: Option<&LimitRules>,
+    rows: Option<&LimitRows>,
     req: &HttpRequest,
     config: &RateLimitConfig,
 ) -> Result<Option<Applied<'s>>, MissingCallerError> {
-    if rules.is_some_and(LimitRules::is_off_for_all) {
+    if rows.is_some_and(LimitRows::is_off_for_all) {
         return Ok(None);
     }
-    let is_lenient = is_lenient(rules, limit.policy().mode() == Mode::Shadow);
+    let is_lenient = is_lenient(rows, limit.policy().mode() == Mode::Shadow);
     let Some(caller) = limit.caller(req, config, is_lenient)? else { return Ok(None) };
-    let rule = rules.map(|rules| rules.row(limit.plan_of(req, rules).name(), caller.partition()));
-    if rule.is_some_and(Rule::is_off) {
+    let row = rows.map(|rows| rows.row(limit.plan_of(req, rows).name(), caller.partition()));
+    if row.is_some_and(EffectiveRow::is_off) {
         return Ok(None);
     }
-    let policy = rule.map(|rule| Arc::clone(rule.policy()));
+    let policy = row.map(|row| Arc::clone(row.policy()));
     if let Some(policy) = &policy {
         limit.warn_about_cost(policy);
     }

@@ -8,8 +8,8 @@ mod in_force;
 pub(crate) mod known;
 mod read;
 mod row;
-pub(crate) mod rules;
 mod set;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod watch;

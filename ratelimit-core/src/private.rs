@@ -5,7 +5,7 @@ pub use crate::overrides::current::{OverridesGuard, Snapshot};
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
 #[cfg(feature = "overrides")]
-pub use crate::overrides::rules::{LimitRules, Rule};
+pub use crate::overrides::table::{EffectiveRow, LimitRows};
 pub use crate::policy::name::is_name_byte;
 pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};
 

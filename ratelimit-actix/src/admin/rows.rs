@@ -1,6 +1,6 @@
 //! The overrides in force for a policy, as rows.
 
-use ratelimit_core::__private_0_1::LimitRules;
+use ratelimit_core::__private_0_1::LimitRows;
 use ratelimit_core::overrides::{self, Field, InForce};
 use ratelimit_core::{Policy, RateLimiter};
 
@@ -20,15 +20,15 @@ pub(super) fn for_caller(limiter: &RateLimiter, policy: &Policy, partition: &[u8
 /// The numbers of rows of plans, and of callers.
 pub(super) fn counts(limiter: &RateLimiter, policy: &Policy) -> (usize, usize) {
     let guard = limiter.overrides_guard();
-    let rules = guard.as_ref().and_then(|guard| guard.limit(policy));
-    rules.map_or((0, 0), LimitRules::row_counts)
+    let rows = guard.as_ref().and_then(|guard| guard.limit(policy));
+    rows.map_or((0, 0), LimitRows::row_counts)
 }
 
 /// The rows of plans, then those of callers; at most `max`.
 pub(super) fn named(limiter: &RateLimiter, policy: &Policy, max: usize) -> Vec<Row> {
     let guard = limiter.overrides_guard();
-    let Some(rules) = guard.as_ref().and_then(|guard| guard.limit(policy)) else { return Vec::new() };
-    rules.named_rows(max).into_iter().map(|(name, in_force)| row(&in_force, Some(name))).collect()
+    let Some(rows) = guard.as_ref().and_then(|guard| guard.limit(policy)) else { return Vec::new() };
+    rows.named_rows(max).into_iter().map(|(name, in_force)| row(&in_force, Some(name))).collect()
 }
 
 /// The policies that the limiter was given, so that overrides may name them.

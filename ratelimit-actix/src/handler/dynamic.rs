@@ -21,7 +21,7 @@ use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
 use crate::decision::{Admission, RequestChecks, denied, is_counted, is_in_shadow};
 use crate::overrides::plan::Plan;
-use crate::overrides::{LimitRules, RequestOverrides, Rule, is_lenient};
+use crate::overrides::{EffectiveRow, LimitRows, RequestOverrides, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 use crate::response::Rejection;
@@ -58,7 +58,7 @@ impl DynamicLimits {
         }
         let overrides = RequestOverrides::for_waiting(&req, nearest_limiter::nearest(&req));
         let is_off =
-            |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRules::is_off_for_all);
+            |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRows::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
             skipped: skipped || is_left_out(limit) || is_off(limit),
@@ -103,8 +103,8 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        let rules = self.overrides.limit(limit.policy());
-        *skipped = is_lenient(rules, limit.is_shadow()) || is_in_shadow(&self.req);
+        let rows = self.overrides.limit(limit.policy());
+        *skipped = is_lenient(rows, limit.is_shadow()) || is_in_shadow(&self.req);
         (!*skipped).then_some(response)
     }
 
@@ -162,13 +162,13 @@ fn decide<'r>(
     let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
     for DynamicLimit { limit, skipped, caller, max, cost, plan } in limits {
         let named = limit.named_policy();
-        let rules = overrides.limit(limit.policy());
+        let rows = overrides.limit(limit.policy());
         if skipped {
             note_skipped(req, PolicyRef::Static(named));
             continue;
         }
         let found = caller.unwrap_or_else(|| limit.find_caller(req, config));
-        let caller = match limit.resolve(found, is_lenient(rules, limit.is_shadow())) {
+        let caller = match limit.resolve(found, is_lenient(rows, limit.is_shadow())) {
             Ok(Some(caller)) => caller,
             Err(MissingCallerError) if !is_in_shadow(req) => return Admission::missing_caller(req, config),
             Ok(None) | Err(_) => {
@@ -176,21 +176,21 @@ fn decide<'r>(
                 continue;
             }
         };
-        let rule = rules.map(|rules| rules.row(plan.name(), caller.partition()));
-        if rule.is_some_and(Rule::is_off) {
+        let row = rows.map(|rows| rows.row(plan.name(), caller.partition()));
+        if row.is_some_and(EffectiveRow::is_off) {
             note_skipped(req, PolicyRef::Static(named));
             continue;
         }
         limit.warn_about_cost(cost);
         let mut cost = cost;
-        let is_shadow = rule.map_or(limit.is_shadow(), Rule::is_shadow);
-        let policy = match policy_in_force(limit, max, rule) {
+        let is_shadow = row.map_or(limit.is_shadow(), EffectiveRow::is_shadow);
+        let policy = match policy_in_force(limit, max, row) {
             Some(policy) => policy,
             None if is_shadow || is_in_shadow(req) => {
                 let Some(policy) = limit.smallest_policy() else { continue };
                 cost = HandlerLimit::NEVER;
                 // A shadow limit may be one by overrides.
-                let policy = rule.and_then(|rule| rule.apply(&policy).ok()).unwrap_or(policy);
+                let policy = row.and_then(|row| row.apply(&policy).ok()).unwrap_or(policy);
                 PolicyRef::Dynamic(named, Arc::new(policy))
             }
             None => return Admission::Ready(Err(deny_all(req, config, limit, cost))),
@@ -201,13 +201,17 @@ fn decide<'r>(
 }
 
 /// The policy for one request. `None` if its `max` admits no request.
-fn policy_in_force(limit: &'static HandlerLimit, max: Option<u64>, rule: Option<&Rule>) -> Option<PolicyRef> {
+fn policy_in_force(
+    limit: &'static HandlerLimit,
+    max: Option<u64>,
+    row: Option<&EffectiveRow>,
+) -> Option<PolicyRef> {
     let named = limit.named_policy();
-    let policy = match (max, rule) {
+    let policy = match (max, row) {
         (None, None) => return Some(PolicyRef::Static(named)),
-        (None, Some(rule)) => Arc::clone(rule.policy()),
-        (Some(_), Some(rule)) if rule.sets_max() => Arc::clone(rule.policy()),
-        (Some(max), Some(rule)) => Arc::new(limit.policy_with_max_under(max, rule)?),
+        (None, Some(row)) => Arc::clone(row.policy()),
+        (Some(_), Some(row)) if row.sets_max() => Arc::clone(row.policy()),
+        (Some(max), Some(row)) => Arc::new(limit.policy_with_max_under(max, row)?),
         (Some(max), None) => Arc::new(limit.policy_with_max(max)?),
     };
     Some(PolicyRef::Dynamic(named, policy))

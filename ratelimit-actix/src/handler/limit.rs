@@ -10,7 +10,7 @@ use super::by::By;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
-use crate::overrides::Rule;
+use crate::overrides::EffectiveRow;
 use crate::quotas::NamedPolicy;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
@@ -186,9 +186,9 @@ impl HandlerLimit {
     }
 
     /// [`policy_with_max`](Self::policy_with_max) with the other numbers of overrides.
-    pub(crate) fn policy_with_max_under(&self, max: u64, rule: &Rule) -> Option<Policy> {
+    pub(crate) fn policy_with_max_under(&self, max: u64, row: &EffectiveRow) -> Option<Policy> {
         let policy = self.policy_with_max(max)?;
-        self.logged(max, rule.apply(&policy))
+        self.logged(max, row.apply(&policy))
     }
 
     /// Logs, once, a policy that a `max` does not fit.

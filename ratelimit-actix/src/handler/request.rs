@@ -18,7 +18,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
-use crate::overrides::{LimitRules, RequestOverrides, is_lenient};
+use crate::overrides::{LimitRows, RequestOverrides, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
@@ -112,36 +112,36 @@ impl StaticLimit {
     #[inline]
     fn of(
         limit: &'static HandlerLimit,
-        rules: Option<&LimitRules>,
+        rows: Option<&LimitRows>,
         req: &HttpRequest,
         config: &RateLimitConfig,
     ) -> Result<Option<Self>, MissingCallerError> {
-        match rules {
+        match rows {
             None => {
                 let caller = limit.resolve(limit.find_caller(req, config), limit.is_shadow())?;
                 Ok(caller.map(|caller| Self { limit, caller, policy: None }))
             }
-            Some(rules) => Self::overridden(limit, rules, req, config),
+            Some(rows) => Self::overridden(limit, rows, req, config),
         }
     }
 
     #[cold]
     fn overridden(
         limit: &'static HandlerLimit,
-        rules: &LimitRules,
+        rows: &LimitRows,
         req: &HttpRequest,
         config: &RateLimitConfig,
     ) -> Result<Option<Self>, MissingCallerError> {
-        if rules.is_off_for_all() {
+        if rows.is_off_for_all() {
             return Ok(None);
         }
-        let is_lenient = is_lenient(Some(rules), limit.is_shadow());
+        let is_lenient = is_lenient(Some(rows), limit.is_shadow());
         let Some(caller) = limit.resolve(limit.find_caller(req, config), is_lenient)? else {
             return Ok(None);
         };
-        let rule = rules.row(None, caller.partition());
-        let policy = Some(Arc::clone(rule.policy()));
-        Ok((!rule.is_off()).then_some(Self { limit, caller, policy }))
+        let row = rows.row(None, caller.partition());
+        let policy = Some(Arc::clone(row.policy()));
+        Ok((!row.is_off()).then_some(Self { limit, caller, policy }))
     }
 
     fn check(&self) -> Option<Check<'_>> {
@@ -177,9 +177,9 @@ impl StaticLimits {
         }
         let overrides = RequestOverrides::newest(req, limiter);
         for limit in limits {
-            let rules = overrides.limit(limit.policy());
+            let rows = overrides.limit(limit.policy());
             let applied =
-                if is_left_out(limit) { Ok(None) } else { StaticLimit::of(limit, rules, req, config) };
+                if is_left_out(limit) { Ok(None) } else { StaticLimit::of(limit, rows, req, config) };
             match applied {
                 Ok(Some(applied)) => callers.push(applied),
                 Err(missing) if !is_in_shadow(req) => return Err(missing),

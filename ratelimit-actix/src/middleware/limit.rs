@@ -9,7 +9,7 @@ use ratelimit_core::Policy;
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::overrides::LimitRules;
+use crate::overrides::LimitRows;
 use crate::overrides::plan::{IntoPlan, Plan};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
@@ -134,9 +134,9 @@ impl Limit {
     }
 
     /// The plan of a request, if overrides have rows of plans.
-    pub(super) fn plan_of(&self, req: &HttpRequest, rules: &LimitRules) -> Plan {
+    pub(super) fn plan_of(&self, req: &HttpRequest, rows: &LimitRows) -> Plan {
         match &self.plan {
-            _ if !rules.has_plans() => Plan::default(),
+            _ if !rows.has_plans() => Plan::default(),
             Some(plan) => plan(req),
             None => {
                 self.warned.no_plan.call_once(|| {

@@ -6,10 +6,10 @@ use actix_web::HttpRequest;
 use ratelimit_core::{Policy, PolicyError, RateLimiter};
 
 /// Does not exist.
-pub(crate) enum LimitRules {}
+pub(crate) enum LimitRows {}
 
 /// Does not exist.
-pub(crate) enum Rule {}
+pub(crate) enum EffectiveRow {}
 
 pub(crate) struct RequestOverrides;
 
@@ -29,17 +29,17 @@ impl RequestOverrides {
         Self
     }
 
-    pub(crate) const fn limit(&self, _: &Policy) -> Option<&LimitRules> {
+    pub(crate) const fn limit(&self, _: &Policy) -> Option<&LimitRows> {
         None
     }
 }
 
-impl LimitRules {
-    pub(crate) const fn limit(&self) -> &Rule {
+impl LimitRows {
+    pub(crate) const fn limit(&self) -> &EffectiveRow {
         match *self {}
     }
 
-    pub(crate) const fn row(&self, _: Option<&str>, _: Option<&[u8]>) -> &Rule {
+    pub(crate) const fn row(&self, _: Option<&str>, _: Option<&[u8]>) -> &EffectiveRow {
         match *self {}
     }
 
@@ -52,7 +52,7 @@ impl LimitRules {
     }
 }
 
-impl Rule {
+impl EffectiveRow {
     pub(crate) const fn policy(&self) -> &Arc<Policy> {
         match *self {}
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::{HttpMessage, HttpRequest};
-pub(crate) use ratelimit_core::__private_0_1::{LimitRules, Rule};
+pub(crate) use ratelimit_core::__private_0_1::{EffectiveRow, LimitRows};
 use ratelimit_core::__private_0_1::{OverridesGuard, Snapshot};
 use ratelimit_core::{Policy, RateLimiter};
 use smallvec::SmallVec;
@@ -62,7 +62,7 @@ impl RequestOverrides {
 
     /// The overrides of a policy of the program.
     #[inline]
-    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
         match self {
             Self::None => None,
             Self::Newest(guard) => guard.limit(policy),

@@ -100,9 +100,9 @@ impl RateLimiter {
     }
 
     fn look_up<'p>(&self, policy: &'p Policy, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
-        let rules = self.inner.overrides.guard();
-        match rules.as_ref().and_then(|rules| rules.limit(policy)) {
-            Some(rules) => rules.in_force(plan, partition),
+        let rows = self.inner.overrides.guard();
+        match rows.as_ref().and_then(|rows| rows.limit(policy)) {
+            Some(rows) => rows.in_force(plan, partition),
             None => InForce::program(policy),
         }
     }
@@ -112,9 +112,9 @@ impl RateLimiter {
     ///
     /// For a page of an operator. The texts name callers, so do not log them.
     pub fn override_rows(&self, policy: &Policy) -> Vec<(String, InForce<'static>)> {
-        let rules = self.inner.overrides.guard();
-        let limit = rules.as_ref().and_then(|rules| rules.limit(policy));
-        limit.map(|rules| rules.named_rows(usize::MAX)).unwrap_or_default()
+        let rows = self.inner.overrides.guard();
+        let limit = rows.as_ref().and_then(|rows| rows.limit(policy));
+        limit.map(|rows| rows.named_rows(usize::MAX)).unwrap_or_default()
     }
 
     /// Why the newest contents of a [watched](Overrides::watch) file are not in force. `None` if they are.

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use super::error::Problem;
 use super::known::{KnownLimit, partitions};
 use super::row::Override;
-use super::rules::{LimitRules, Rule, Rules};
 use super::set::{LimitOverride, Overrides};
+use super::table::{EffectiveRow, LimitRows, OverrideTable};
 use crate::policy::suggest::nearest;
 use crate::policy::{Mode, Policy};
 
@@ -17,12 +17,16 @@ const TOO_MANY_READINGS: &str =
     "its parts can be read in more than 64 ways; expected fewer parts that are numbers or addresses";
 
 /// The table for requests, or all mistakes.
-pub(super) fn check(overrides: &Overrides, known: &[KnownLimit], owner: u64) -> Result<Rules, Vec<Problem>> {
+pub(super) fn check(
+    overrides: &Overrides,
+    known: &[KnownLimit],
+    owner: u64,
+) -> Result<OverrideTable, Vec<Problem>> {
     let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
     for limit in known {
         by_name.entry(limit.policy.name()).or_default().push(limit);
     }
-    let mut checker = Checker { problems: Vec::new(), rules: Rules::new(owner) };
+    let mut checker = Checker { problems: Vec::new(), table: OverrideTable::new(owner) };
     for (name, given) in &overrides.limits {
         match by_name.get(name.as_str()) {
             Some(limits) => checker.limit(name, given, limits),
@@ -32,7 +36,7 @@ pub(super) fn check(overrides: &Overrides, known: &[KnownLimit], owner: u64) -> 
     if checker.problems.is_empty() {
         checker.shadows(overrides, known);
     }
-    if checker.problems.is_empty() { Ok(checker.rules) } else { Err(checker.problems) }
+    if checker.problems.is_empty() { Ok(checker.table) } else { Err(checker.problems) }
 }
 
 /// A name that no limit has.
@@ -50,7 +54,7 @@ fn unknown<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Stri
 
 struct Checker {
     problems: Vec<Problem>,
-    rules: Rules,
+    table: OverrideTable,
 }
 
 impl Checker {
@@ -73,18 +77,18 @@ impl Checker {
         }
         for limit in limits {
             let of = format!("limit `{name}`");
-            let mut rules = match LimitRules::new(&limit.policy, given.row) {
-                Ok(rules) => rules,
+            let mut rows = match LimitRows::new(&limit.policy, given.row) {
+                Ok(rows) => rows,
                 Err(error) => {
                     self.problem(&given.row, format!("{of}: {error}"));
                     continue;
                 }
             };
-            self.fits(limit, rules.limit(), &given.row, &of);
+            self.fits(limit, rows.limit(), &given.row, &of);
             for (plan, row) in &given.plans {
                 let of = format!("plan `{plan}` of limit `{name}`");
-                match rules.add_plan(plan, *row) {
-                    Ok(rule) => self.fits(limit, rule, row, &of),
+                match rows.add_plan(plan, *row) {
+                    Ok(effective) => self.fits(limit, effective, row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }
             }
@@ -97,27 +101,27 @@ impl Checker {
                 if limit.encodes_callers {
                     keys.remove(0);
                 }
-                if let Some(other) = rules.row_of_same_caller(&keys) {
+                if let Some(other) = rows.row_of_same_caller(&keys) {
                     let place = other.line.map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }
-                match rules.add_caller(caller, keys, *row) {
-                    Ok(rule) => self.fits(limit, rule, row, &of),
+                match rows.add_caller(caller, keys, *row) {
+                    Ok(effective) => self.fits(limit, effective, row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }
             }
-            self.rules.insert(rules);
+            self.table.insert(rows);
         }
     }
 
     /// Checks that a request can pass under a row.
-    fn fits(&mut self, limit: &KnownLimit, rule: &Rule, row: &Override, of: &str) {
-        let knows_max = !limit.computes_max || rule.sets_max();
-        let capacity = rule.policy().capacity();
+    fn fits(&mut self, limit: &KnownLimit, effective: &EffectiveRow, row: &Override, of: &str) {
+        let knows_max = !limit.computes_max || effective.sets_max();
+        let capacity = effective.policy().capacity();
         if let Some(cost) = limit.cost
             && knows_max
-            && !rule.is_off()
+            && !effective.is_off()
             && cost > capacity
         {
             let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
@@ -141,9 +145,9 @@ impl Checker {
                     names.push(name);
                 }
             };
-            match self.rules.limit(&limit.policy) {
-                Some(rules) => {
-                    rules.rules().filter(|rule| !rule.is_off()).for_each(|rule| note(rule.policy()));
+            match self.table.limit(&limit.policy) {
+                Some(rows) => {
+                    rows.all().filter(|row| !row.is_off()).for_each(|row| note(row.policy()));
                 }
                 None => note(&limit.policy),
             }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::check::check;
 use super::error::OverridesError;
 use super::known::{KnownLimit, known_limits};
-use super::rules::{LimitRules, Rules};
 use super::set::Overrides;
+use super::table::{LimitRows, OverrideTable};
 use crate::policy::Policy;
 
 /// The overrides in force of one limiter.
@@ -19,7 +19,7 @@ use crate::policy::Policy;
 pub(crate) struct Current {
     /// Whether there have been overrides. A request reads nothing else if there have not. Stays set.
     is_set: AtomicBool,
-    rules: ArcSwapOption<Rules>,
+    table: ArcSwapOption<OverrideTable>,
     /// Tells limiters apart.
     id: u64,
     changes: Mutex<Changes>,
@@ -38,26 +38,26 @@ struct Changes {
 
 /// The overrides in force, while a request looks its limits up.
 #[derive(Debug)]
-pub struct OverridesGuard(Guard<Option<Arc<Rules>>>);
+pub struct OverridesGuard(Guard<Option<Arc<OverrideTable>>>);
 
 impl OverridesGuard {
     /// The overrides of a policy of the program.
     #[inline]
-    pub fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+    pub fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
         self.0.as_ref()?.limit(policy)
     }
 }
 
 /// The overrides of one version, for one request.
 #[derive(Clone, Debug)]
-pub struct Snapshot(Arc<Rules>);
+pub struct Snapshot(Arc<OverrideTable>);
 
 impl Default for Current {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             is_set: AtomicBool::new(false),
-            rules: ArcSwapOption::empty(),
+            table: ArcSwapOption::empty(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             changes: Mutex::default(),
             rejected: Mutex::default(),
@@ -96,11 +96,11 @@ impl Current {
     ) -> Result<(usize, usize), OverridesError> {
         let known = known_limits(&changes.policies);
         let source = overrides.source_name();
-        let mut rules =
+        let mut table =
             check(overrides, &known, self.id).map_err(|problems| OverridesError::new(&source, problems))?;
-        rules.source = source;
-        let size = rules.size();
-        self.rules.store(Some(Arc::new(rules)));
+        table.source = source;
+        let size = table.size();
+        self.table.store(Some(Arc::new(table)));
         self.is_set.store(true, Ordering::Release);
         *self.rejected.lock() = None;
         #[cfg(feature = "metrics")]
@@ -131,7 +131,7 @@ impl Current {
 
     /// Whether a limit has overrides.
     pub(super) fn has_rules(&self) -> bool {
-        self.rules.load().as_ref().is_some_and(|rules| !rules.is_empty())
+        self.table.load().as_ref().is_some_and(|table| !table.is_empty())
     }
 
     /// Whether there have been overrides. One relaxed load.
@@ -143,12 +143,12 @@ impl Current {
     /// The overrides in force, without touching a reference count. Not to be kept while a request waits.
     #[inline]
     pub(crate) fn guard(&self) -> Option<OverridesGuard> {
-        if self.is_set() { Some(OverridesGuard(self.rules.load())) } else { None }
+        if self.is_set() { Some(OverridesGuard(self.table.load())) } else { None }
     }
 
     /// The overrides in force, for as long as the request needs them.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
-        if self.is_set() { self.rules.load_full().map(Snapshot) } else { None }
+        if self.is_set() { self.table.load_full().map(Snapshot) } else { None }
     }
 
     /// The policies that were given to the builder.
@@ -165,7 +165,7 @@ impl Current {
 impl Snapshot {
     /// The overrides of a policy of the program.
     #[inline]
-    pub fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
+    pub fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
         self.0.limit(policy)
     }
 

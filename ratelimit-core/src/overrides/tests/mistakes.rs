@@ -141,9 +141,9 @@ fn plans_need_a_limit_with_plans() {
 fn a_name_stands_for_every_limit_that_has_it() {
     let smaller = Policy::builder("shop").max(4).algorithm(Algorithm::FixedWindow).build();
     let known = [declared(&SHOP), declared(&smaller)];
-    let rules = check(&parsed("[limit.shop]\nwindow = '2m'"), &known, 0).unwrap();
+    let table = check(&parsed("[limit.shop]\nwindow = '2m'"), &known, 0).unwrap();
     for policy in [&SHOP, &smaller] {
-        let found = rules.limit(policy).unwrap().limit().policy().clone();
+        let found = table.limit(policy).unwrap().limit().policy().clone();
         assert_eq!((found.max(), found.window()), (policy.max(), Duration::from_secs(120)));
     }
     assert_eq!(problems("[limit.shop]\nburst = 5", &known).len(), 1, "told once");

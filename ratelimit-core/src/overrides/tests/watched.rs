@@ -37,8 +37,8 @@ impl Watched {
             self.watcher.poll(&self.current);
         }
         let guard = self.current.guard();
-        let rules = guard.as_ref().and_then(|guard| guard.limit(&SHOP));
-        rules.map_or(SHOP.max(), |rules| rules.limit().policy().max())
+        let rows = guard.as_ref().and_then(|guard| guard.limit(&SHOP));
+        rows.map_or(SHOP.max(), |rows| rows.limit().policy().max())
     }
 
     fn rejected(&self) -> String {

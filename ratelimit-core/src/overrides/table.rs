@@ -11,9 +11,9 @@ use crate::policy::{Mode, Policy, PolicyError};
 
 /// All overrides of one version.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct OverrideTable {
     /// By the fingerprint of the program's policy, which that knows without hashing.
-    limits: HashTable<LimitRules>,
+    limits: HashTable<LimitRows>,
     /// The limiter whose overrides these are.
     pub(super) owner: u64,
     /// What messages call these overrides.
@@ -22,19 +22,19 @@ pub(crate) struct Rules {
 
 /// The overrides of one policy of the program.
 #[derive(Debug)]
-pub struct LimitRules {
+pub struct LimitRows {
     base: Policy,
-    limit: Rule,
-    plans: HashMap<Box<str>, Rule>,
+    limit: EffectiveRow,
+    plans: HashMap<Box<str>, EffectiveRow>,
     /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
     callers: HashMap<Vec<u8>, usize>,
     /// The texts of the callers' rows.
-    caller_rows: Vec<(Box<str>, Rule)>,
+    caller_rows: Vec<(Box<str>, EffectiveRow)>,
 }
 
 /// One row, with the policy that it makes of that of the program.
 #[derive(Debug)]
-pub struct Rule {
+pub struct EffectiveRow {
     policy: Arc<Policy>,
     origin: Origin,
     /// The row, and the overrides of the limit.
@@ -43,7 +43,7 @@ pub struct Rule {
     merged: Override,
 }
 
-impl Rule {
+impl EffectiveRow {
     /// The policy of the row. Its `max` means nothing if it is computed for each request and
     /// [`sets_max`](Self::sets_max) is false.
     pub fn policy(&self) -> &Arc<Policy> {
@@ -90,21 +90,21 @@ impl Rule {
     }
 }
 
-impl LimitRules {
+impl LimitRows {
     /// The overrides of a policy without those of plans and callers.
     pub(super) fn new(base: &Policy, row: Override) -> Result<Self, PolicyError> {
         Ok(Self {
             base: base.clone(),
-            limit: Rule::new(base, Origin::Limit, row, row)?,
+            limit: EffectiveRow::new(base, Origin::Limit, row, row)?,
             plans: HashMap::new(),
             callers: HashMap::new(),
             caller_rows: Vec::new(),
         })
     }
 
-    pub(super) fn add_plan(&mut self, name: &str, row: Override) -> Result<&Rule, PolicyError> {
-        let rule = Rule::new(&self.base, Origin::Plan, row, self.limit.merged)?;
-        Ok(self.plans.entry(name.into()).insert_entry(rule).into_mut())
+    pub(super) fn add_plan(&mut self, name: &str, row: Override) -> Result<&EffectiveRow, PolicyError> {
+        let row = EffectiveRow::new(&self.base, Origin::Plan, row, self.limit.merged)?;
+        Ok(self.plans.entry(name.into()).insert_entry(row).into_mut())
     }
 
     pub(super) fn add_caller(
@@ -112,18 +112,18 @@ impl LimitRules {
         text: &str,
         partitions: Vec<Vec<u8>>,
         row: Override,
-    ) -> Result<&Rule, PolicyError> {
-        let rule = Rule::new(&self.base, Origin::Caller, row, self.limit.merged)?;
+    ) -> Result<&EffectiveRow, PolicyError> {
+        let row = EffectiveRow::new(&self.base, Origin::Caller, row, self.limit.merged)?;
         let position = self.caller_rows.len();
         self.callers.extend(partitions.into_iter().map(|partition| (partition, position)));
-        self.caller_rows.push((text.into(), rule));
+        self.caller_rows.push((text.into(), row));
         Ok(&self.caller_rows[position].1)
     }
 
     /// A row of the caller that has one of these partitions.
     pub(super) fn row_of_same_caller(&self, partitions: &[Vec<u8>]) -> Option<&Override> {
         let position = partitions.iter().find_map(|partition| self.callers.get(partition))?;
-        self.caller_rows.get(*position).map(|(_, rule)| &rule.rows[0])
+        self.caller_rows.get(*position).map(|(_, row)| &row.rows[0])
     }
 
     /// Whether plans have rows.
@@ -132,21 +132,21 @@ impl LimitRules {
     }
 
     /// The row for all callers.
-    pub fn limit(&self) -> &Rule {
+    pub fn limit(&self) -> &EffectiveRow {
         &self.limit
     }
 
     /// The row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all callers.
-    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &Rule {
+    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &EffectiveRow {
         let caller = || {
             let position = self.callers.get(partition?)?;
-            self.caller_rows.get(*position).map(|(_, rule)| rule)
+            self.caller_rows.get(*position).map(|(_, row)| row)
         };
         let plan = || self.plans.get(plan?);
         if !self.callers.is_empty()
-            && let Some(rule) = caller()
+            && let Some(row) = caller()
         {
-            return rule;
+            return row;
         }
         plan().unwrap_or(&self.limit)
     }
@@ -157,8 +157,8 @@ impl LimitRules {
     }
 
     /// All rows.
-    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
-        let callers = self.caller_rows.iter().map(|(_, rule)| rule);
+    pub(super) fn all(&self) -> impl Iterator<Item = &EffectiveRow> {
+        let callers = self.caller_rows.iter().map(|(_, row)| row);
         std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
     }
 
@@ -166,9 +166,9 @@ impl LimitRules {
     pub fn named_rows<'p>(&self, max: usize) -> Vec<(String, InForce<'p>)> {
         let mut plans: Vec<_> = self.plans.iter().collect();
         plans.sort_by_key(|(name, _)| *name);
-        let callers = self.caller_rows.iter().map(|(name, rule)| (name, rule));
+        let callers = self.caller_rows.iter().map(|(name, row)| (name, row));
         let rows = plans.into_iter().chain(callers).take(max);
-        rows.map(|(name, rule)| (name.to_string(), rule.in_force())).collect()
+        rows.map(|(name, row)| (name.to_string(), row.in_force())).collect()
     }
 
     /// The number of rows of plans, and of callers.
@@ -181,28 +181,28 @@ impl LimitRules {
     }
 }
 
-impl Rules {
+impl OverrideTable {
     pub(super) fn new(owner: u64) -> Self {
         Self { limits: HashTable::new(), owner, source: String::new() }
     }
 
     /// Adds the overrides of a policy. Those of an equal policy are replaced; they have the same numbers.
-    pub(super) fn insert(&mut self, rules: LimitRules) {
-        let id = rules.base.state_id();
-        match self.limits.find_mut(id, |other| other.base == rules.base) {
-            Some(found) => *found = rules,
-            None => drop(self.limits.insert_unique(id, rules, |rules| rules.base.state_id())),
+    pub(super) fn insert(&mut self, rows: LimitRows) {
+        let id = rows.base.state_id();
+        match self.limits.find_mut(id, |other| other.base == rows.base) {
+            Some(found) => *found = rows,
+            None => drop(self.limits.insert_unique(id, rows, |rows| rows.base.state_id())),
         }
     }
 
     /// The overrides of a policy of the program.
     #[inline]
-    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRules> {
-        self.limits.find(policy.state_id(), |rules| rules.base == *policy)
+    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
+        self.limits.find(policy.state_id(), |rows| rows.base == *policy)
     }
 
     /// All overrides.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &LimitRules> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LimitRows> {
         self.limits.iter()
     }
 
@@ -217,6 +217,6 @@ impl Rules {
 
     /// The number of policies with overrides, and of rows.
     pub(crate) fn size(&self) -> (usize, usize) {
-        (self.limits.len(), self.iter().map(|rules| rules.rules().count()).sum())
+        (self.limits.len(), self.iter().map(|rows| rows.all().count()).sum())
     }
 }
