@@ -138,7 +138,7 @@ async fn log_in_form() -> impl Responder {
     web::Html::new(form)
 }
 
-/// Few attempts, so that the token cannot be guessed.
+/// Few attempts. The page takes the token as well, without a limit, so it has to be long.
 #[rate_limit(max = 5, window = "60s", on_error = "deny")]
 #[post("/operator")]
 async fn log_in(sent: web::Form<Vec<(String, String)>>, token: web::Data<AdminToken>) -> impl Responder {
@@ -266,8 +266,9 @@ fn algorithm() -> Result<fn() -> Route, Fault> {
 fn admin_token() -> Result<Option<AdminToken>, Fault> {
     let Some(token) = variable("ADMIN_TOKEN")? else { return Ok(None) };
     let is_sendable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if token.is_empty() || !token.bytes().all(is_sendable) {
-        let what = "ADMIN_TOKEN must be letters, digits, `-` and `_`".to_owned();
+    // The page has no limit of its own: nothing but the length keeps the token from being guessed there.
+    if token.len() < 16 || !token.bytes().all(is_sendable) {
+        let what = "ADMIN_TOKEN must be at least 16 letters, digits, `-` and `_`".to_owned();
         return Err(Fault { what, source: None });
     }
     Ok(Some(AdminToken(token)))

@@ -29,8 +29,12 @@ use self::sampler::Sampler;
 
 /// Makes the services of the operator's scope: a page and JSON about every limit.
 ///
-/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets 404, as if the scope were
-/// not there.
+/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets an empty 404, as Actix answers
+/// where nothing is mounted. An application with a `default_service` answers otherwise there. The scope has no limit of its own: a
+/// secret that `is_operator` compares has to be too long to be guessed.
+///
+/// Under `NormalizePath::trim()` the page cannot be reached, since its path ends with a slash; use
+/// `NormalizePath::new(TrailingSlash::MergeOnly)`.
 ///
 /// | path | answer |
 /// |---|---|
@@ -44,8 +48,10 @@ use self::sampler::Sampler;
 /// | `POST /reset`, `POST /reset.json` | forgets what is counted for one caller under one limit; logs a warning |
 ///
 /// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
-/// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple. They
-/// reach every count of the limits with this name, in the store, so also those of other processes.
+/// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple;
+/// `partition alice` for a policy that the application checks itself. A reset reaches the counts by the numbers of the program and by
+/// those of overrides, in the store, so also those of other processes. Of numbers that are made at run time it reaches those that
+/// this process has decided by, at most 8 for each name.
 ///
 /// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
 ///
@@ -276,7 +282,7 @@ impl State {
         req: &HttpRequest,
         fields: &Fields,
     ) -> Result<LookView, LookError> {
-        if !token::is_same_site(req, fields.token.as_deref()) {
+        if !token::is_same_origin(req, fields.token.as_deref()) {
             return Err(LookError::Token);
         }
         let limiter = &self.admin.limiter;

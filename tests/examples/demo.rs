@@ -196,13 +196,18 @@ fn the_page_for_operators_needs_the_token() {
     for path in ["/_limits/", "/operator"] {
         assert_eq!(status(&without, "GET", path, &["Authorization: Bearer "]), 404);
     }
-    let demo = Demo::start(DEMO, &[("ADMIN_TOKEN", "s3cret")]);
-    for wrong in ["Accept: */*", "Authorization: Bearer s3cre", "Authorization: s3cret", "Cookie: operator="]
-    {
+    let demo = Demo::start(DEMO, &[("ADMIN_TOKEN", "s3cret-s3cret-s3cret")]);
+    for wrong in [
+        "Accept: */*",
+        "Authorization: Bearer s3cre",
+        "Authorization: s3cret-s3cret-s3cret",
+        "Cookie: operator=",
+    ] {
         assert_eq!(status(&demo, "GET", "/_limits/", &[wrong]), 404, "{wrong}");
     }
     assert_eq!(status(&demo, "GET", "/api/data", &[]), 200);
-    for right in ["Authorization: Bearer s3cret", "Cookie: a=b; operator=s3cret"] {
+    for right in ["Authorization: Bearer s3cret-s3cret-s3cret", "Cookie: a=b; operator=s3cret-s3cret-s3cret"]
+    {
         let page = client::get(demo.address, "/_limits/", &[right]);
         assert_eq!(page.status, 200, "{right}");
         assert!(page.body.contains("100 per 1m") && page.body.contains("api.rs:"), "{}", page.body);
@@ -227,7 +232,7 @@ fn an_invalid_setting_is_named_and_a_url_is_not_shown() {
             "65536",
             "error: PORT must be a number from 0 to 65535: number too large to fit in target type\n",
         ),
-        ("ADMIN_TOKEN", "a b", "error: ADMIN_TOKEN must be letters, digits, `-` and `_`\n"),
+        ("ADMIN_TOKEN", "a b", "error: ADMIN_TOKEN must be at least 16 letters, digits, `-` and `_`\n"),
         ("BIND", "localhost", "error: BIND must be an IP address: invalid IP address syntax\n"),
         (
             "ALGORITHM",

@@ -30,9 +30,18 @@ pub(super) fn is_known(name: &str, limiter: &RateLimiter) -> bool {
         || limiter.stats().limits().iter().any(|limit| limit.name() == name)
 }
 
-/// The rows that may decide about the caller: its own, or those of the limit and of plans; then counts of earlier decisions.
+/// The rows that may decide about the caller now: its own, or those of the limit and of plans; then counts of earlier decisions.
 pub(super) fn counts_of(name: &str, partition: &[u8], limiter: &RateLimiter) -> Vec<Count> {
-    let mut counts = Counts { limiter, partition, found: Vec::new(), ids: HashSet::new() };
+    find(name, Counts { limiter, partition, is_for_reset: false, found: Vec::new(), ids: HashSet::new() })
+}
+
+/// The same, and the rows that may have decided about the caller before it had one of its own.
+pub(super) fn counts_to_reset(name: &str, partition: &[u8], limiter: &RateLimiter) -> Vec<Count> {
+    find(name, Counts { limiter, partition, is_for_reset: true, found: Vec::new(), ids: HashSet::new() })
+}
+
+fn find(name: &str, mut counts: Counts<'_>) -> Vec<Count> {
+    let limiter = counts.limiter;
     for limit in declared_limits().iter().filter(|limit| limit.name() == name) {
         counts.add_limit(limit.policy(), limit.max().is_none());
     }
@@ -51,6 +60,7 @@ pub(super) fn counts_of(name: &str, partition: &[u8], limiter: &RateLimiter) -> 
 struct Counts<'a> {
     limiter: &'a RateLimiter,
     partition: &'a [u8],
+    is_for_reset: bool,
     found: Vec<Count>,
     /// What is counted together with a count that was found.
     ids: HashSet<u128>,
@@ -62,7 +72,10 @@ impl Counts<'_> {
         let row = rows::for_caller(self.limiter, policy, self.partition);
         let has_own = row.origin == Origin::Caller;
         self.add(row, is_computed);
-        if has_own {
+        if self.is_for_reset {
+            self.add(rows::for_all(self.limiter, policy), is_computed);
+            self.add(Row::new(Origin::Program, policy), is_computed);
+        } else if has_own {
             return;
         }
         let (plans, _) = rows::counts(self.limiter, policy);

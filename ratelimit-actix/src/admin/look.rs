@@ -8,7 +8,7 @@ use ratelimit_core::stats::CallerDigest;
 use ratelimit_core::{Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Count, counts_of, is_known};
+use super::counts::{Count, counts_of, counts_to_reset, is_known};
 use super::in_force::{Numbers, Origin, micros};
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
@@ -114,16 +114,20 @@ pub(super) enum LookError {
     #[error("expected the fields of a form, as `application/x-www-form-urlencoded`")]
     Form,
     #[error("the store does not answer, and the limit fails closed")]
-    Store(#[from] StoreError),
+    Look(#[source] StoreError),
+    #[error("the store cannot forget all counts of the caller; some may be forgotten already")]
+    Reset(#[source] StoreError),
+    #[error("this process knows no count of this caller, so nothing was reset")]
+    NothingToReset,
 }
 
 impl LookError {
     pub(super) const fn status(&self) -> StatusCode {
         match self {
-            Self::UnknownLimit | Self::UnknownDigest => StatusCode::NOT_FOUND,
+            Self::UnknownLimit | Self::UnknownDigest | Self::NothingToReset => StatusCode::NOT_FOUND,
             Self::LongCaller | Self::Caller(_) | Self::Form => StatusCode::BAD_REQUEST,
             Self::Token => StatusCode::FORBIDDEN,
-            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Look(_) | Self::Reset(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -140,9 +144,14 @@ impl Subject {
             if fields.caller.len() > MAX_CALLER {
                 return Err(LookError::LongCaller);
             }
-            let prefix = RateLimitConfig::nearest(req).ipv6_prefix();
-            let caller = Caller::from_notation(&fields.caller, |address| prefix.group(address))?;
-            caller.partition().ok_or(NotationError::Empty)?.to_vec()
+            // As the application gave it to `check`.
+            if let Some(partition) = fields.caller.strip_prefix("partition ") {
+                partition.as_bytes().to_vec()
+            } else {
+                let prefix = RateLimitConfig::nearest(req).ipv6_prefix();
+                let caller = Caller::from_notation(&fields.caller, |address| prefix.group(address))?;
+                caller.partition().ok_or(NotationError::Empty)?.to_vec()
+            }
         } else {
             let digest = digest.parse().map_err(|_| LookError::UnknownDigest)?;
             stats.partition_of(digest).ok_or(LookError::UnknownDigest)?
@@ -163,7 +172,7 @@ impl Subject {
             let counted = if count.row.is_off {
                 None
             } else {
-                let outcome = limiter.peek(&count.policy, &self.partition).await?;
+                let outcome = limiter.peek(&count.policy, &self.partition).await.map_err(LookError::Look)?;
                 Some(CountedView::new(&outcome, &numbers))
             };
             let plan = count.row.name.filter(|_| count.row.origin == Origin::Plan);
@@ -198,17 +207,17 @@ impl Subject {
                 "an operator could not reset a caller"
             ),
         }
-        Ok(result?)
+        result
     }
 
-    async fn reset_all(&self, limiter: &RateLimiter) -> Result<(), StoreError> {
+    async fn reset_all(&self, limiter: &RateLimiter) -> Result<(), LookError> {
         let mut done = HashSet::new();
-        for Count { policy, .. } in counts_of(&self.limit, &self.partition, limiter) {
+        for Count { policy, .. } in counts_to_reset(&self.limit, &self.partition, limiter) {
             if done.insert(count_id(&policy)) {
-                limiter.reset(&policy, &self.partition).await?;
+                limiter.reset(&policy, &self.partition).await.map_err(LookError::Reset)?;
             }
         }
-        Ok(())
+        if done.is_empty() { Err(LookError::NothingToReset) } else { Ok(()) }
     }
 }
 

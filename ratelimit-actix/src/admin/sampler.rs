@@ -8,7 +8,7 @@ use ratelimit_core::stats::BAR_SECONDS;
 use tokio::task::JoinHandle;
 use tokio::time::{self, MissedTickBehavior};
 
-/// A task that ends with this value. Each worker has one; the first of them that is due does the work.
+/// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for all.
 pub(super) struct Sampler(JoinHandle<()>);
 
 impl Sampler {

@@ -20,7 +20,7 @@ pub(super) fn token() -> &'static str {
 }
 
 /// Whether a request comes from a page of this scope: with the token, and not from another site.
-pub(super) fn is_same_site(req: &HttpRequest, sent: Option<&str>) -> bool {
+pub(super) fn is_same_origin(req: &HttpRequest, sent: Option<&str>) -> bool {
     let field = |name| req.headers().get(name).and_then(|value| value.to_str().ok());
     let is_own = field("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
     is_own && sent.or_else(|| field(FIELD)).is_some_and(is_token)
@@ -42,17 +42,17 @@ mod tests {
     #[test]
     fn only_the_token_from_the_same_site_is_accepted() {
         let plain = TestRequest::default().to_http_request();
-        assert!(is_same_site(&plain, Some(token())));
+        assert!(is_same_origin(&plain, Some(token())));
         for wrong in ["", &token()[1..], &format!("{}0", token()), &"0".repeat(32)] {
-            assert!(!is_same_site(&plain, Some(wrong)), "{wrong}");
+            assert!(!is_same_origin(&plain, Some(wrong)), "{wrong}");
         }
-        assert!(!is_same_site(&plain, None));
+        assert!(!is_same_origin(&plain, None));
         let with_field = TestRequest::default().insert_header((FIELD, token())).to_http_request();
-        assert!(is_same_site(&with_field, None));
-        assert!(!is_same_site(&with_field, Some("")), "the form's field counts");
+        assert!(is_same_origin(&with_field, None));
+        assert!(!is_same_origin(&with_field, Some("")), "the form's field counts");
         for (site, is_accepted) in [("same-origin", true), ("cross-site", false), ("same-site", false)] {
             let req = TestRequest::default().insert_header(("Sec-Fetch-Site", site)).to_http_request();
-            assert_eq!(is_same_site(&req, Some(token())), is_accepted, "{site}");
+            assert_eq!(is_same_origin(&req, Some(token())), is_accepted, "{site}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::IntoCaller;
 use super::value::{Caller, Kind};
+use crate::address::Ipv6Prefix;
 
 /// Words that stand for a caller by themselves.
 const WORDS: [(&str, Kind); 3] =
@@ -49,8 +50,15 @@ impl Caller {
         match line.split_once(' ') {
             Some(("text", text)) => Ok(text.into_caller()),
             Some(("address", address)) => {
-                let address = address.trim().parse().map_err(|_| NotationError::Address)?;
-                Ok(Self::address(group(address)))
+                let (address, prefix) = match address.trim().split_once('/') {
+                    Some((address, bits)) => (address, Some(bits.parse().ok().and_then(Ipv6Prefix::new))),
+                    None => (address.trim(), None),
+                };
+                let address = address.parse().map_err(|_| NotationError::Address)?;
+                match prefix {
+                    Some(prefix) => Ok(Self::address(prefix.ok_or(NotationError::Address)?.group(address))),
+                    None => Ok(Self::address(group(address))),
+                }
             }
             Some(("number", number)) => {
                 let number = number.trim();
@@ -154,6 +162,7 @@ mod tests {
             ("192.0.2.1", IpAddr::from([192, 0, 2, 1]).into_caller()),
             ("2001:db8::9", address.into_caller()),
             ("address 2001:db8:0:0::7", address.into_caller()),
+            ("address 2001:db8::7/128", Caller::address(address)),
             ("acct-42", "acct-42".into_caller()),
             ("text 192.0.2.1", "192.0.2.1".into_caller()),
             ("text everyone", "everyone".into_caller()),
@@ -177,6 +186,7 @@ mod tests {
             assert_eq!(read(text), Err(NotationError::Empty));
         }
         assert_eq!(read("address localhost"), Err(NotationError::Address));
+        assert_eq!(read("address 2001:db8::/20"), Err(NotationError::Address), "32 bits at least");
         assert_eq!(read("number seven"), Err(NotationError::Number));
         assert_eq!(read("text a\nnumber seven"), Err(NotationError::Number));
     }

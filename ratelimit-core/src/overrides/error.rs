@@ -7,7 +7,7 @@ const LISTED: usize = 8;
 
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
 ///
-/// The text is one line, and does not have the names of callers.
+/// The text is one line. It has names of limits and plans as they were given, and no name of the table `callers`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name} cannot be used: {}", Listed(.problems))]
 pub struct OverridesError {

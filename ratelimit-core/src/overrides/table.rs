@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::in_force::{InForce, Numbers, Origin};
+use super::in_force::{Field, InForce, Numbers, Origin};
 use super::row::Override;
 use crate::policy::{Mode, Policy, PolicyError};
 
@@ -171,6 +171,12 @@ impl LimitRows {
         rows.map(|(name, row)| (name.to_string(), row.in_force())).collect()
     }
 
+    /// The number of rows that were given.
+    fn given(&self) -> usize {
+        let sets_any = Field::ALL.iter().any(|field| field.is_in(&self.limit.rows[0]));
+        usize::from(sets_any) + self.plans.len() + self.caller_rows.len()
+    }
+
     /// The number of rows of plans, and of callers.
     pub fn row_counts(&self) -> (usize, usize) {
         (self.plans.len(), self.caller_rows.len())
@@ -215,8 +221,10 @@ impl OverrideTable {
         &self.source
     }
 
-    /// The number of policies with overrides, and of rows.
+    /// The number of names with overrides, and of their rows. Policies of one name have the same rows.
     pub(crate) fn size(&self) -> (usize, usize) {
-        (self.limits.len(), self.iter().map(|rows| rows.all().count()).sum())
+        let of_names: HashMap<&str, usize> =
+            self.iter().map(|rows| (rows.base.name(), rows.given())).collect();
+        (of_names.len(), of_names.values().sum())
     }
 }

@@ -46,7 +46,10 @@ impl Recent {
     /// Ends the present bar, and begins the one with this number. Bars between them are empty: their time has passed without a
     /// call, and its decisions are in the bar that ends.
     pub(super) fn begin(&mut self, bar: u64, totals: Totals) {
-        if let Some(present) = self.present {
+        // The first bar of a limit began with it.
+        let present =
+            self.present.unwrap_or(if totals == Totals::default() { bar } else { bar - bar.min(1) });
+        if self.present.is_some() || present != bar {
             let Some(passed @ 1..) = bar.checked_sub(present) else { return };
             self.ended.push_back(Bar::between(self.at_begin, totals));
             for _ in 1..passed.min(BARS as u64) {
@@ -88,10 +91,10 @@ mod tests {
         recent.begin(7, totals(2));
         recent.begin(7, totals(3));
         recent.begin(8, totals(5));
-        assert_eq!(admitted(&recent.bars(8, totals(9))), [3, 4]);
-        assert_eq!(admitted(&recent.bars(10, totals(9))), [3, 4, 0, 0], "two bars later");
+        assert_eq!(admitted(&recent.bars(8, totals(9))), [2, 3, 4], "the first bar is not lost");
+        assert_eq!(admitted(&recent.bars(10, totals(9))), [2, 3, 4, 0, 0], "two bars later");
         recent.begin(9, totals(10));
-        assert_eq!(admitted(&recent.bars(10, totals(10))), [3, 4, 0, 1], "a bar that is over stays so");
+        assert_eq!(admitted(&recent.bars(10, totals(10))), [2, 3, 4, 0, 1], "a bar that is over stays so");
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Finds the counters of a limit without a lock.
+//! Finds the counters of a limit.
 //!
-//! A request finds them by the fingerprint of its policy's states, which is a part of the policy, and compares the name. So no
-//! name is hashed. An entry is written once and never changes.
+//! A request finds them without a lock by the fingerprint of its policy's states, which is a part of the policy, and compares the
+//! name. So no name is hashed. An entry is written once and never changes. Beyond 2,048 states, as token buckets with many
+//! different numbers have, a request looks the name up under a lock that readers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 
 use super::Limit;
 use super::counts::LimitCounts;
@@ -28,7 +29,7 @@ const OTHERS: &str = "all others";
 #[derive(Debug)]
 pub(super) struct LimitTable {
     slots: Box<[OnceLock<Entry>]>,
-    by_name: Mutex<HashMap<String, Limit>>,
+    by_name: RwLock<HashMap<String, Limit>>,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ struct Entry {
 
 impl LimitTable {
     pub(super) fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| OnceLock::new()).collect(), by_name: Mutex::default() }
+        Self { slots: (0..SLOTS).map(|_| OnceLock::new()).collect(), by_name: RwLock::default() }
     }
 
     /// Runs `use_limit` with the counters of this policy's name.
@@ -51,10 +52,18 @@ impl LimitTable {
                     return use_limit(&entry.limit);
                 }
                 Some(_) => {}
-                None => break,
+                None => return use_limit(&self.enter(policy)),
             }
         }
-        use_limit(&self.enter(policy))
+        let known = self.known(policy);
+        use_limit(&known.unwrap_or_else(|| self.enter(policy)))
+    }
+
+    /// The counters of a name for whose states there is no slot.
+    #[cold]
+    fn known(&self, policy: &Policy) -> Option<Limit> {
+        let by_name = self.by_name.read();
+        by_name.get(policy.name()).or_else(|| by_name.get(OTHERS)).map(Arc::clone)
     }
 
     /// The slots in which the entry of a policy may be, in order.
@@ -68,7 +77,7 @@ impl LimitTable {
     /// Finds the counters by name, and enters them for the next request.
     #[cold]
     fn enter(&self, policy: &Policy) -> Limit {
-        let mut by_name = self.by_name.lock();
+        let mut by_name = self.by_name.write();
         let name = if by_name.contains_key(policy.name()) || by_name.len() < MAX_LIMITS {
             policy.name()
         } else {
@@ -94,7 +103,7 @@ impl LimitTable {
 
     /// The counters of every name.
     pub(super) fn all(&self) -> Vec<Limit> {
-        self.by_name.lock().values().map(Arc::clone).collect()
+        self.by_name.read().values().map(Arc::clone).collect()
     }
 }
 

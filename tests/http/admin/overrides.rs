@@ -284,3 +284,40 @@ async fn without_overrides_the_page_does_not_speak_of_them() {
     assert_eq!(get_json(&app, "/_limits/overrides.json").await, Value::Null);
     assert!(!send(&app, operator("/_limits/")).await.body.contains("id=\"overrides\""));
 }
+
+#[actix_web::test]
+async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is_none() {
+    let limiter = overridden("[limit.'!over-plans'.callers]\nacme = { window = '2m' }");
+    let app = app!(limiter, false);
+    let status = async || send(&app, answer::get("/plans").insert_header(("x-account", "acme"))).await.status;
+    // Counted by the row of the caller, and by the program after the row is gone.
+    assert_eq!([status().await, status().await, status().await], [200, 200, 429]);
+    limiter.replace_overrides(Overrides::new()).unwrap();
+    assert_eq!([status().await, status().await, status().await], [200, 200, 429]);
+    limiter
+        .replace_overrides("[limit.'!over-plans'.callers]\nacme = { window = '2m' }".parse().unwrap())
+        .unwrap();
+    let fields = [("limit", "!over-plans"), ("caller", "acme")];
+    assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+    assert_eq!(status().await, 200);
+    limiter.replace_overrides(Overrides::new()).unwrap();
+    assert_eq!(status().await, 200, "the count of before was reset as well");
+    // Of a bucket whose `max` is computed only decisions of this process tell the states.
+    let fields = [("limit", "!over-bucket"), ("caller", "192.0.2.1")];
+    let unknown = post(&app, "/_limits/reset", &fields).await;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains("knows no count of this caller"), "{}", unknown.body);
+    assert_eq!(statuses(&app, "/bucket", 4).await, [200, 200, 200, 429]);
+    assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+    assert_eq!(statuses(&app, "/bucket", 1).await, [200]);
+}
+
+#[actix_web::test]
+async fn a_caller_that_the_application_checks_itself_is_reset_by_its_partition() {
+    let limiter = overridden("# none");
+    let app = app!(limiter, false);
+    while limiter.check(&GIVEN, "alice").await.unwrap().is_allowed() {}
+    let fields = [("limit", "!over-given"), ("caller", "partition alice")];
+    assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+    assert_eq!(limiter.peek(&GIVEN, "alice").await.unwrap().remaining(), 9);
+}

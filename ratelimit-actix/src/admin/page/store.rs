@@ -13,7 +13,7 @@ pub(super) fn section(store: &StoreView) -> Markup {
                 (term("Kind", &html! { (store.kind) }))
                 (term("State", &html! { (state(store)) }))
                 @if let Some(callers) = store.callers { (term("Callers in memory", &html! { (callers) })) }
-                (term("Callers of an outage", &html! { (store.fallback_callers) " counted in this process" }))
+                (term("Callers counted in an outage", &html! { (store.fallback_callers) " in this process" }))
                 @if let Some(redis) = &store.redis { (connection(redis)) }
             }
         }
@@ -37,7 +37,7 @@ fn connection(redis: &RedisView) -> Markup {
         (term("Connections", &html! { (redis.connections) " made so far" }))
         (term("Circuit breaker", &html! { (breaker(redis)) }))
         (term("Round trip", &html! {
-            @if redis.calls == 0 { "no call in the last minute" } @else {
+            @if redis.calls == 0 { "no call in the last one to two minutes" } @else {
                 "p50 " (millis(redis.round_trip_p50_us)) ", p99 " (millis(redis.round_trip_p99_us)) ", at most "
                 (millis(redis.round_trip_max_us)) ", of " (redis.calls) " calls in the last one to two minutes; deadline "
                 (millis(redis.deadline_us))
