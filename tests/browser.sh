@@ -24,14 +24,16 @@ if ! command -v "${CHROMEDRIVER:-chromedriver}" >/dev/null; then
   fi
 fi
 
+export BROWSER_REQUIRED=1
+browser=(cargo test -p tests --all-features --test browser -- --nocapture --test-threads=1)
+"${browser[@]}"
 picture=${1:-}
 if [ -n "$picture" ]; then
+  # In a process of its own: metrics are those of a process, and the tests compare with them.
   SCREENSHOT=$(mktemp)
   export SCREENSHOT
   trap 'rm -f "$SCREENSHOT"' EXIT
-fi
-BROWSER_REQUIRED=1 cargo test -p tests --all-features --test browser -- --nocapture --test-threads=1
-if [ -n "$picture" ]; then
+  "${browser[@]}" a_picture
   base64 -d <"$SCREENSHOT" >"$picture"
   echo "wrote $picture"
 fi

@@ -1,7 +1,7 @@
 //! Statistics of a limiter: what each limit decided since the start, and which callers were denied most.
 //!
-//! A decision adds to counters of its own limit, [found](table) without a lock. A denial also looks its caller up in a small table; if another
-//! thread uses that part of the table, the denial goes on without.
+//! A decision adds to counters of its own limit; up to 2,048 states are found without a lock. A denial also looks its caller up in a
+//! small table; if another thread uses that part of the table, the denial goes on without.
 
 mod counts;
 mod denied;

@@ -110,7 +110,7 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
             given.contains("mode from the overrides; the policy has 9 per 1m, enforce; local"),
             "{given}"
         );
-        assert!(page.contains("5 rows for 3 limits are in force, from the overrides."), "{page}");
+        assert!(page.contains("In force: 5 rows for 3 limits, from the overrides."), "{page}");
     }
     limiter.replace_overrides(Overrides::new()).unwrap();
     let app = app!(limiter, true);
