@@ -46,6 +46,8 @@ pub(super) struct CallerView {
     pub(super) denied: u64,
     /// How many of the denials may be those of other callers.
     pub(super) error: u64,
+    /// Whether the process keeps what identifies the caller: at most 256 bytes.
+    pub(super) can_look: bool,
 }
 
 /// The denied callers, and what is not in the table.
@@ -171,6 +173,7 @@ pub(super) fn callers(limiter: &RateLimiter, max: usize, show_callers: bool) -> 
         caller: denied.partition().filter(|_| show_callers).and_then(notation),
         denied: denied.count(),
         error: denied.error(),
+        can_look: denied.partition().is_some(),
     });
     CallersView { callers: callers.collect(), not_counted: limiter.stats().denials_without_caller() }
 }

@@ -69,19 +69,22 @@ pub async fn reset_caller(
 /// The policies of the rows that may apply to a caller. Each stands for another count.
 #[cfg(feature = "overrides")]
 fn overridden(limiter: &RateLimiter, policy: &Policy, partition: &[u8]) -> Vec<Policy> {
-    use ratelimit_core::overrides::Origin;
+    use std::collections::HashSet;
 
-    use crate::quotas::share_count;
+    use ratelimit_core::InForce;
+
+    use crate::quotas::count_id;
 
     let rows = [limiter.in_force(policy), limiter.in_force_for(policy, None, partition)];
-    let plans = limiter.override_rows(policy).into_iter().map(|(_, row)| row);
-    let rows = rows.into_iter().chain(plans.filter(|row| row.origin() == Origin::Plan));
-    let mut policies: Vec<Policy> = Vec::new();
-    for row in rows {
-        let is_known = |other: &Policy| share_count(other, row.policy());
-        if !is_known(policy) && !policies.iter().any(is_known) {
-            policies.push(row.policy().clone());
-        }
-    }
-    policies
+    let guard = limiter.overrides_guard();
+    let limit = guard.as_ref().and_then(|guard| guard.limit(policy));
+    // Rows of plans come first, and there may be thousands of other callers.
+    let plans = limit.map(|limit| limit.named_rows(limit.row_counts().0)).unwrap_or_default();
+    let mut known = HashSet::from([count_id(policy)]);
+    let is_new = |row: &InForce<'_>| known.insert(count_id(row.policy()));
+    rows.into_iter()
+        .chain(plans.into_iter().map(|(_, row)| row))
+        .filter(is_new)
+        .map(|row| row.policy().clone())
+        .collect()
 }

@@ -42,8 +42,10 @@ pub(super) fn section(view: &CallersView, show_callers: bool) -> Markup {
                             td class="figure" { (caller.denied) }
                             td class="figure" { (caller.error) }
                             td {
-                                button form="listed" name="listed" value={ (caller.digest) " " (caller.limit) }
-                                    aria-label={ "Look at " (caller.digest) } { "Look" }
+                                @if caller.can_look {
+                                    button form="listed" name="listed" value={ (caller.digest) " " (caller.limit) }
+                                        aria-label={ "Look at " (caller.digest) } { "Look" }
+                                } @else { "more than 256 bytes" }
                             }
                         } } }
                     }
