@@ -83,7 +83,16 @@ docs() {
   needs "rustup run nightly rustc --version" "rustup toolchain install nightly" || return 0
   local target=${CARGO_TARGET_DIR:-target}/release-docs
   rm -rf "$target/doc"
-  RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo +nightly doc --no-deps --all-features --target-dir "$target" "${published[@]/#/-p}"
+  # One after the other, because a link leads only to documentation that is there. Dependencies whose traits are on every page have
+  # theirs elsewhere, as on docs.rs.
+  local crate elsewhere="-Z unstable-options"
+  for crate in tracing tracing_core; do
+    elsewhere+=" --extern-html-root-url $crate=https://docs.rs/$crate/latest"
+  done
+  for crate in "${published[@]}"; do
+    RUSTDOCFLAGS="--cfg docsrs -D warnings $elsewhere" \
+      cargo +nightly doc --no-deps --all-features --target-dir "$target" -p "$crate"
+  done
   cargo run -q -p guide -- links "$target/doc"
   cargo test -q -p guide
 }

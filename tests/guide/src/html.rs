@@ -35,15 +35,26 @@ pub fn check(folder: &Path) -> (usize, Vec<String>) {
             {
                 continue;
             }
-            let ids: &BTreeSet<String> = ids.entry(target.clone()).or_insert_with(|| {
-                values(&fs::read_to_string(&target).unwrap_or_default(), " id=\"").into_iter().collect()
-            });
+            let ids: &BTreeSet<String> = ids
+                .entry(target.clone())
+                .or_insert_with(|| values(&destination(&target), " id=\"").into_iter().collect());
             if !ids.contains(anchor) {
                 broken.push(format!("{}: {link} leads to no element", page.display()));
             }
         }
     }
     (checked, broken)
+}
+
+/// The text of a page, or of the one to which it redirects: rustdoc has such pages at the private paths of items.
+fn destination(page: &Path) -> String {
+    let text = fs::read_to_string(page).unwrap_or_default();
+    let redirect =
+        text.split_once("http-equiv=\"refresh\" content=\"0;URL=").and_then(|(_, rest)| rest.split_once('"'));
+    match redirect {
+        Some((file, _)) => fs::read_to_string(normal(&page.with_file_name(file))).unwrap_or_default(),
+        None => text,
+    }
 }
 
 fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
@@ -87,12 +98,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("guide-html-{}", std::process::id()));
         let place = folder.join("ratelimit_core/a");
         fs::create_dir_all(&place).expect("a temporary folder");
-        let page = r##"<a id="x" href="../b.html"></a><a href="#x"></a><a href="#y"></a><a href="c.html"></a><a href="https://d.example"></a>"##;
+        let page = r##"<a id="x" href="../b.html"></a><a href="#x"></a><a href="#y"></a><a href="c.html"></a><a href="https://d.example"></a><a href="../old.html#x"></a>"##;
         fs::write(place.join("index.html"), page).expect("a temporary file");
         fs::write(folder.join("ratelimit_core/b.html"), "").expect("a temporary file");
+        let redirect = r#"<meta http-equiv="refresh" content="0;URL=a/index.html">"#;
+        fs::write(folder.join("ratelimit_core/old.html"), redirect).expect("a temporary file");
         let (checked, broken) = check(&folder);
         fs::remove_dir_all(&folder).expect("the temporary folder");
-        assert_eq!(checked, 4);
+        assert_eq!(checked, 5);
         let ends = ["index.html: #y leads to no element", "index.html: c.html leads to no file"];
         assert!(
             broken.iter().zip(ends).all(|(line, end)| line.ends_with(end)) && broken.len() == 2,
