@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, MemoryStore, Policy, RateLimiter, Timestamp};
+use ratelimit_core::{Algorithm, MemoryStore, OnError, Policy, RateLimiter, Timestamp};
 use tests::redis::{self, Server};
 use tests::store::START;
 
@@ -102,6 +102,27 @@ async fn the_numbers_of_a_bucket_start_a_full_one() {
         assert_eq!(old.passed(&BUCKET, 9).await, 5);
         // Both buckets count, each in the processes that know it: together at most the sum.
         assert_eq!((new.passed(&BUCKET, 9).await, old.passed(&BUCKET, 9).await), (3, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_burst_starts_a_full_bucket_and_the_old_one_is_used_again_without_it() {
+    disagreeing("[limit.bucket]\nburst = 8", async |old, new, clock| {
+        assert_eq!(old.passed(&BUCKET, 9).await, 5);
+        assert_eq!(new.passed(&BUCKET, 9).await, 8);
+        // A fifth of the window refills one of five tokens.
+        clock.advance(Duration::from_secs(12));
+        assert_eq!((old.passed(&BUCKET, 9).await, new.passed(&BUCKET, 9).await), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failure_policy_keeps_the_count() {
+    disagreeing("[limit.window]\non_error = 'deny'", async |old, new, _| {
+        assert_eq!(new.policy(&WINDOW).on_error(), OnError::Deny);
+        assert_eq!((old.passed(&WINDOW, 3).await, new.passed(&WINDOW, 9).await), (3, 2));
     })
     .await;
 }
