@@ -2,29 +2,39 @@
 //!
 //! A request never waits for a batch to fill. With no call in flight it is sent at once, by itself. Under load one call
 //! decides many requests, in the order in which they were made and with one reading of the clock. Single calls would decide
-//! the same: the script decides each request after charging those before it. Another call is sent while one is in
-//! flight if half a batch is queued, or if the call takes longer than the [send interval](MIN_SEND_INTERVAL).
+//! the same: the script decides each request after charging those before it.
+//!
+//! Under load two calls alternate: the server decides one while this process handles the replies of the other. So another
+//! call is sent while one is in flight if as many requests are queued as are in flight, or a whole batch, and it takes at most
+//! half of them all. It is also sent if the call takes longer than the [send interval](MIN_SEND_INTERVAL).
 //!
 //! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
 //! their keys here and some there while a slot moves. The calls go to the node in one pipeline.
 
 mod dispatch;
+mod in_flight;
+mod inbox;
 mod request;
 mod round_trip;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinSet, yield_now};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use self::dispatch::dispatch;
-use self::request::{QueuedRequest, ReplySender, first_key, send_reply};
+use self::in_flight::InFlight;
+use self::inbox::{Inbox, InboxReader};
+use self::request::{QueuedRequest, ReplySender, first_key, send_reply, weight_of};
 use self::round_trip::{MIN_SEND_INTERVAL, RoundTripEstimate};
 use super::deadline::RequestDeadline;
 use super::error::CallError;
@@ -39,17 +49,13 @@ use crate::error::StoreError;
 /// that weighs more goes in a call of its own.
 const MAX_BATCH_WEIGHT: usize = 128;
 
-/// If at least this many limits are queued, the next call is sent immediately, so that the server never idles. With fewer,
-/// a second call would only split the first.
-const EAGER_SEND_THRESHOLD: usize = MAX_BATCH_WEIGHT / 2;
-
 /// Maximum number of calls in flight of one queue: enough for 64 * 128 limits. Further requests stay queued until their
 /// deadline.
 const MAX_IN_FLIGHT: usize = 64;
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
-    senders: Box<[mpsc::UnboundedSender<QueuedRequest>]>,
+    inboxes: Box<[Arc<Inbox>]>,
     link: Arc<Link>,
 }
 
@@ -62,18 +68,18 @@ impl Queues {
         leases: &Arc<Leases>,
     ) -> Self {
         let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
-        let senders = (0..size).map(|_| {
-            let (sender, receiver) = mpsc::unbounded_channel();
+        let inboxes = (0..size).map(|_| {
+            let inbox = Arc::new(Inbox::default());
             let context = Context {
                 link: Arc::clone(link),
                 encoder: Arc::clone(encoder),
                 leases: Arc::clone(leases),
                 round_trip: Arc::default(),
             };
-            runtime.spawn(run_queue(context, receiver));
-            sender
+            runtime.spawn(run_queue(context, InboxReader::new(&inbox)));
+            inbox
         });
-        Self { senders: senders.collect(), link: Arc::clone(link) }
+        Self { inboxes: inboxes.collect(), link: Arc::clone(link) }
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
@@ -108,9 +114,8 @@ impl Queues {
         if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
         } else {
-            // Fails when the thread has ended; then the reply's channel is closed, too.
             let queued = QueuedRequest { request, slot, deadline, leases, reply };
-            let _ = self.senders[self.queue_of(slot)].send(queued);
+            self.inboxes[self.queue_of(slot)].push(queued);
         }
     }
 
@@ -139,83 +144,83 @@ struct Context {
     round_trip: Arc<RoundTripEstimate>,
 }
 
-/// Runs one queue until its sender is dropped.
-async fn run_queue(context: Context, mut queue: mpsc::UnboundedReceiver<QueuedRequest>) {
+/// Runs one queue until the connection's thread ends.
+async fn run_queue(context: Context, inbox: InboxReader) {
     let Context { link, round_trip, .. } = &context;
-    let mut calls = JoinSet::new();
+    let mut calls = InFlight::default();
     let mut waiting: Vec<QueuedRequest> = Vec::with_capacity(MAX_BATCH_WEIGHT);
     let mut sent = Instant::now();
     let mut last_size = 0;
     loop {
-        // Requests that did not fit into the last call count by their weight, those in the channel by their number.
-        let left_over: usize = waiting.iter().map(QueuedRequest::weight).sum();
-        while !calls.is_empty() && left_over + queue.len() < EAGER_SEND_THRESHOLD {
-            if timeout_at(sent + round_trip.send_interval(), calls.join_next()).await.is_err() {
+        let left_over = weight_of(&waiting);
+        calls.reap();
+        while !calls.is_empty() {
+            let enough = calls.weight_for_another();
+            if left_over >= enough {
+                break;
+            }
+            let is_full = inbox.holds(enough - left_over);
+            let call_ended = calls.end_of_one_before(is_full);
+            if timeout_at(sent + round_trip.send_interval(), call_ended).await != Ok(true) {
                 break;
             }
         }
         // A call ends at the latest deadline of its requests; that of a queued request may be earlier.
         while calls.len() >= MAX_IN_FLIGHT {
-            let _ = timeout_at(Instant::now() + MIN_SEND_INTERVAL, calls.join_next()).await;
-            while let Ok(request) = queue.try_recv() {
-                waiting.push(request);
-            }
+            let _ = timeout_at(Instant::now() + MIN_SEND_INTERVAL, calls.end_of_one()).await;
+            inbox.take(&mut waiting, usize::MAX);
             let now = Instant::now();
             for request in waiting.extract_if(.., |request| request.deadline.instant() <= now) {
                 send_reply(request.reply, Err(request.deadline.timeout_error()));
             }
         }
         // Whether the last call was for one request, and ended before another was queued.
-        let was_alone = last_size == 1 && calls.is_empty() && waiting.is_empty() && queue.is_empty();
-        if waiting.is_empty() && queue.recv_many(&mut waiting, MAX_BATCH_WEIGHT).await == 0 {
-            return;
+        let was_alone = last_size == 1 && calls.is_empty() && waiting.is_empty() && inbox.is_empty();
+        if waiting.is_empty() {
+            inbox.holds(1).await;
         }
-        while waiting.len() < MAX_BATCH_WEIGHT
-            && let Ok(request) = queue.try_recv()
-        {
-            waiting.push(request);
-        }
+        inbox.take(&mut waiting, MAX_BATCH_WEIGHT);
         // In the order in which the requests were made, whichever thread queued first.
         waiting.sort_by_key(|request| request.deadline.since);
-        let batch = take_batch(&mut waiting);
+        let queued = weight_of(&waiting) + inbox.weight();
+        let batch = take_batch(&mut waiting, calls.weight_of_next(queued));
         last_size = batch.len();
         if was_alone && batch.len() == 1 && waiting.is_empty() {
-            let (node, requests) = (node_of(&batch[0], link), batch);
-            let mut call = Box::pin(dispatch(context.clone(), node, requests));
+            let (node, weight) = (node_of(&batch[0], link), weight_of(&batch));
+            let mut call = Box::pin(dispatch(context.clone(), node, batch));
             sent = Instant::now();
             // After a lone call, another one is likely. It needs neither a task nor the interval: it waits for its reply,
             // or for other requests. Under load that would wake this task for each batch, so it is not done there.
-            let others = poll_fn(|task| {
+            let mut others = pin!(inbox.holds(1));
+            let is_done = poll_fn(|task| {
                 // A panic ends this call, not the queue.
                 let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(task)));
                 if !matches!(polled, Ok(Poll::Pending)) {
-                    return Poll::Ready(None);
+                    return Poll::Ready(true);
                 }
-                queue.poll_recv_many(task, &mut waiting, MAX_BATCH_WEIGHT).map(Some)
+                others.as_mut().poll(task).map(|()| false)
             });
-            match others.await {
-                None => {}
-                Some(0) => return call.await,
-                Some(_) => _ = calls.spawn(call),
+            if !is_done.await {
+                calls.spawn(call, weight);
             }
             continue;
         }
         for (node, requests) in split_by_node(batch, link) {
-            calls.spawn(dispatch(context.clone(), node, requests));
+            let weight = weight_of(&requests);
+            calls.spawn(dispatch(context.clone(), node, requests), weight);
         }
         sent = Instant::now();
         // Sends the calls before the next batch is put together.
         yield_now().await;
-        while calls.try_join_next().is_some() {}
     }
 }
 
-/// Takes from the front the requests that fit into one call, at least one.
-fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
+/// Takes from the front the requests that weigh no more than `most` together, at least one.
+fn take_batch(waiting: &mut Vec<QueuedRequest>, most: usize) -> Vec<QueuedRequest> {
     let mut weight = 0;
     let fitting = waiting.iter().position(|request| {
         weight += request.weight();
-        weight > MAX_BATCH_WEIGHT
+        weight > most
     });
     match fitting {
         None => mem::replace(waiting, Vec::with_capacity(MAX_BATCH_WEIGHT)),

@@ -24,15 +24,20 @@ pub(super) struct QueuedRequest {
 }
 
 impl QueuedRequest {
-    /// Part of the maximum weight of a batch that the request takes.
+    /// Part of the maximum weight of a batch that the request takes, also if it has no limits.
     pub(super) fn weight(&self) -> usize {
-        self.request.weight()
+        self.request.weight().max(1)
     }
 
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)
     }
+}
+
+/// Weight of these requests together.
+pub(super) fn weight_of(requests: &[QueuedRequest]) -> usize {
+    requests.iter().map(QueuedRequest::weight).sum()
 }
 
 /// Sends a request its reply, unless its future was dropped, or there is none.
