@@ -33,7 +33,8 @@ copy_tree() {
 }
 
 # rust AREA STAGE PACKAGE "GLOB .." "ARGUMENT .." "TEST ARGUMENT .."
-# One run of cargo-mutants; each stage tries what the stages before it did not catch.
+# One run of cargo-mutants; each stage tries what the stages before it did not catch. Without optimization, since building a
+# mutation takes longer than testing it.
 rust() {
   local area=$1 stage=$2 package=$3 out=$work/$1 glob files=() iterate=()
   for glob in $4; do
@@ -68,7 +69,8 @@ store() {
   # list of their own.
   local redis=ratelimit-core/src/store/redis
   local files="ratelimit-core/src/store/*.rs ratelimit-core/src/store/memory/*.rs $redis/denial_cache.rs $redis/key.rs
-    $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs $redis/remedy.rs"
+    $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs $redis/remedy.rs $redis/queue/inbox.rs
+    $redis/queue/in_flight.rs $redis/queue/pacing.rs"
   rust store 1 ratelimit-core "$files" '' '--lib'
   rust store 2 ratelimit-core "$files" \
     '--test-package tests -C=--test=core -C=--test=redis' \

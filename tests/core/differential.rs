@@ -11,9 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
-use ratelimit_core::{
-    Algorithm, Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Reservation, Timestamp,
-};
+use ratelimit_core::{Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Reservation, Timestamp};
 use tests::START;
 use tests::strategies::{self, step_back, step_forward};
 
@@ -316,15 +314,7 @@ fn requests_in_one_redis_batch_are_decided_in_their_order() {
     let limiter = server.uncached_limiter_at(&clock);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
-    // A script that the server does not know yet goes to it a second time, behind what was sent meanwhile.
-    let builder = Policy::builder("known");
-    let policies: Vec<Policy> =
-        Algorithm::ALL.iter().map(|&algorithm| builder.algorithm(algorithm).build()).collect();
-    for set in 1..1 << policies.len() {
-        let members = policies.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
-        let group: Vec<Check<'_>> = members.map(|(_, policy)| Check::new(policy, "known")).collect();
-        let _ = runtime.block_on(limiter.peek_all(&group)).unwrap();
-    }
+    runtime.block_on(tests::redis::load_scripts(&limiter));
     let cases = cases() / 20;
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let requests = std::cell::Cell::new(0);

@@ -273,6 +273,7 @@ fn compare_histories(everything: bool) {
     };
     let (together, alone) = (limiter("one"), limiter("each"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(tests::redis::load_scripts(&together));
     let raw = std::cell::RefCell::new(runtime.block_on(server.raw()));
     let (requests, errors) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let mut runner =

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
+use ratelimit_core::{Algorithm, Check, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
 
 use crate::slots::Slot;
@@ -26,6 +26,19 @@ const BINARY: &str = "REDIS_SERVER";
 /// The server's binary.
 pub fn binary() -> OsString {
     std::env::var_os(BINARY).unwrap_or_else(|| "redis-server".into())
+}
+
+/// Has the server learn the script of every set of algorithms. A script that it does not know yet goes to it a second time,
+/// behind what was sent meanwhile.
+pub async fn load_scripts(limiter: &RateLimiter) {
+    let builder = Policy::builder("known");
+    let policies: Vec<Policy> =
+        Algorithm::ALL.iter().map(|&algorithm| builder.algorithm(algorithm).build()).collect();
+    for set in 1..1 << policies.len() {
+        let members = policies.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
+        let group: Vec<Check<'_>> = members.map(|(_, policy)| Check::new(policy, "known")).collect();
+        let _ = limiter.peek_all(&group).await.expect("a healthy server answers");
+    }
 }
 
 /// A running server.

@@ -185,8 +185,8 @@ fn calls(bench: &Bench<'_>, servers: &[Server], policy: &Policy, size: u64) -> V
     let next = AtomicU64::new(0);
     let (mut calls, start) = (Vec::new(), Instant::now());
     for attempt in 0..ATTEMPTS {
-        // A call has the requests that came while another one was in flight: how many these are depends on the load.
-        let tasks = if size == 1 { 1 } else { size + 1 + attempt % size };
+        // Two calls alternate, each with about half of the tasks' requests.
+        let tasks = if size == 1 { 1 } else { 3 * size / 2 + attempt % size };
         let load = async {
             let checks = (0..tasks).map(|_| async {
                 for _ in 0..50 {

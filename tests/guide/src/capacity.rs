@@ -9,9 +9,9 @@ const CALL: u64 = 19_000;
 const REQUEST: u64 = 1_300;
 /// Nanoseconds for each request in a cluster, where each caller has a script call of its own in the pipeline.
 const CLUSTER_REQUEST: u64 = 4_000;
-/// Most requests in a call.
+/// Most requests in a call, `MAX_BATCH_WEIGHT` of the core.
 const BATCH: u64 = 128;
-/// Requests that are sent in one call rather than in two.
+/// Fewest requests of two calls that alternate, `MIN_OVERLAP` of the core.
 const SMALL: u64 = 4;
 /// Microseconds of a round trip in one data centre, during which requests of a process collect.
 const ROUND_TRIP: u64 = 500;
@@ -27,9 +27,9 @@ pub(crate) fn nanoseconds(batch: u64, is_cluster: bool) -> u64 {
     CALL / batch.clamp(1, BATCH) + if is_cluster { CLUSTER_REQUEST } else { REQUEST }
 }
 
-/// Requests in a call while this many are in flight to a server: two calls alternate, each with half of them.
-fn half(in_flight: u64) -> u64 {
-    (in_flight / 2).max(in_flight.min(SMALL)).clamp(1, BATCH)
+/// Requests in a call if this many of a process are unanswered: two calls alternate, each with half of them.
+fn half(unanswered: u64) -> u64 {
+    unanswered.div_ceil(2).max(unanswered.min(SMALL)).clamp(1, BATCH)
 }
 
 /// Requests in a call of one of `processes` that send `rate` requests a second together to `nodes` servers.

@@ -1,4 +1,4 @@
-//! The calls of a queue that are in flight, and what follows from their weight for the next call.
+//! The calls of a queue that are in flight, and the number of their requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -8,43 +8,37 @@ use std::task::Poll;
 
 use tokio::task::JoinSet;
 
-use super::MAX_BATCH_WEIGHT;
-
-/// Below this weight requests wait for the reply to the call in flight: sent beside it, they would take two small calls where
-/// one is cheaper.
-const MIN_OVERLAP_WEIGHT: usize = 4;
-
 /// Calls in flight.
 #[derive(Default)]
 pub(super) struct InFlight {
     calls: JoinSet<()>,
-    weight: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
-/// Weight of one call, taken back when the call ends, also by a panic.
-struct CallWeight {
+/// The number of one call's requests, taken back when the call ends, also by a panic.
+struct Requests {
     all: Arc<AtomicUsize>,
-    weight: usize,
+    count: usize,
 }
 
-impl Drop for CallWeight {
+impl Drop for Requests {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.weight, Ordering::Relaxed);
+        self.all.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
 impl InFlight {
-    /// Sends a call whose requests have this weight.
-    pub(super) fn spawn(&mut self, call: impl Future<Output = ()> + Send + 'static, weight: usize) {
-        self.weight.fetch_add(weight, Ordering::Relaxed);
-        let weight = CallWeight { all: Arc::clone(&self.weight), weight };
+    /// Sends a call about `count` requests.
+    pub(super) fn spawn(&mut self, call: impl Future<Output = ()> + Send + 'static, count: usize) {
+        self.requests.fetch_add(count, Ordering::Relaxed);
+        let requests = Requests { all: Arc::clone(&self.requests), count };
         self.calls.spawn(async move {
-            let _weight = weight;
+            let _requests = requests;
             call.await;
         });
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn calls(&self) -> usize {
         self.calls.len()
     }
 
@@ -52,19 +46,9 @@ impl InFlight {
         self.calls.is_empty()
     }
 
-    /// The weight that queued requests have to reach for another call beside those in flight.
-    pub(super) fn weight_for_another(&self) -> usize {
-        self.weight().clamp(MIN_OVERLAP_WEIGHT, MAX_BATCH_WEIGHT)
-    }
-
-    /// The largest weight of the next call, if requests of the weight `queued` wait: half of all, so that two calls alternate.
-    pub(super) fn weight_of_next(&self, queued: usize) -> usize {
-        (self.weight() + queued).div_ceil(2).clamp(MIN_OVERLAP_WEIGHT, MAX_BATCH_WEIGHT)
-    }
-
-    /// Weight of the requests of all calls.
-    pub(super) fn weight(&self) -> usize {
-        self.weight.load(Ordering::Relaxed)
+    /// Requests of all calls.
+    pub(super) fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// Forgets the calls that have ended.
@@ -87,5 +71,40 @@ impl InFlight {
             other.as_mut().poll(task).map(|()| false)
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_requests_of_a_call_count_until_it_ends() {
+        let mut calls = InFlight::default();
+        let (end, ended) = oneshot::channel::<()>();
+        calls.spawn(async move { _ = ended.await }, 20);
+        calls.spawn(std::future::pending(), 3);
+        assert_eq!((calls.calls(), calls.requests()), (2, 23));
+        end.send(()).unwrap();
+        calls.end_of_one().await;
+        assert_eq!((calls.calls(), calls.requests()), (1, 3));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_has_ended() {
+        let mut calls = InFlight::default();
+        calls.spawn(async { panic!("as a subscriber of the application may") }, 20);
+        assert!(calls.end_of_one_before(std::future::pending()).await, "the call has ended");
+        assert!(calls.is_empty() && calls.requests() == 0);
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_a_call_ends_with_the_other_future() {
+        let mut calls = InFlight::default();
+        calls.spawn(std::future::pending(), 20);
+        assert!(!calls.end_of_one_before(std::future::ready(())).await);
+        assert_eq!(calls.calls(), 1);
     }
 }

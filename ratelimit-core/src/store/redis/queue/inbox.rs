@@ -5,106 +5,159 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::mem;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 
-use super::request::{QueuedRequest, weight_of};
+use super::request::QueuedRequest;
 
-/// Requests of one queue, pushed by any thread.
-#[derive(Default)]
-pub(super) struct Inbox(Mutex<State>);
+/// An inbox, and its receiving end.
+pub(super) fn inbox() -> (Inbox, InboxReader) {
+    let state = Arc::default();
+    (Inbox(Arc::clone(&state)), InboxReader(state))
+}
+
+/// Takes requests from any thread.
+pub(super) struct Inbox(Arc<Mutex<State>>);
+
+/// The receiving end of an inbox. Dropping it closes the inbox.
+pub(super) struct InboxReader(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     requests: VecDeque<QueuedRequest>,
-    weight: usize,
-    /// The weight that the requests have to reach, and the task that waits for it.
+    /// The number of requests that the task waits for, and its waker.
     waiter: Option<(usize, Waker)>,
-    /// Whether nothing takes requests any more.
     is_closed: bool,
 }
 
 impl Inbox {
-    /// Adds a request. Once the reader is gone, drops it, which closes the channel for its reply.
+    /// Adds a request. If the inbox is closed, drops it, which closes the channel for its reply.
     pub(super) fn push(&self, request: QueuedRequest) {
         let mut state = self.0.lock();
         if state.is_closed {
             return;
         }
-        state.weight += request.weight();
         state.requests.push_back(request);
-        let weight = state.weight;
-        let waiter = state.waiter.take_if(|(enough, _)| weight >= *enough);
+        let count = state.requests.len();
+        let waiter = state.waiter.take_if(|(enough, _)| count >= *enough);
         // A woken task may run at once, and takes the lock.
         drop(state);
         if let Some((_, waker)) = waiter {
             waker.wake();
         }
     }
+}
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().requests.is_empty()
+impl InboxReader {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().requests.len()
     }
 
-    /// Weight of all requests together.
-    pub(super) fn weight(&self) -> usize {
-        self.0.lock().weight
-    }
-
-    /// Waits until the requests have at least this weight. One task waits at a time.
-    pub(super) async fn holds(&self, weight: usize) {
+    /// Waits until there are this many requests.
+    pub(super) async fn wait_for(&mut self, count: usize) {
         poll_fn(|task| {
             let mut state = self.0.lock();
-            if state.weight >= weight {
+            if state.requests.len() >= count {
                 state.waiter = None;
                 return Poll::Ready(());
             }
             match &mut state.waiter {
-                Some((enough, waker)) if waker.will_wake(task.waker()) => *enough = weight,
-                waiter => *waiter = Some((weight, task.waker().clone())),
+                Some((enough, waker)) if waker.will_wake(task.waker()) => *enough = count,
+                waiter => *waiter = Some((count, task.waker().clone())),
             }
             Poll::Pending
         })
         .await;
     }
 
-    /// Takes the oldest requests, until `to` has `most` of them.
-    pub(super) fn take(&self, to: &mut Vec<QueuedRequest>, most: usize) {
+    /// Takes the oldest requests, until `to` has `most` of them. Returns the number of those that remain.
+    pub(super) fn take(&mut self, to: &mut Vec<QueuedRequest>, most: usize) -> usize {
         let mut state = self.0.lock();
         let count = most.saturating_sub(to.len()).min(state.requests.len());
-        let known = to.len();
         to.extend(state.requests.drain(..count));
-        state.weight -= weight_of(&to[known..]);
-    }
-}
-
-/// The one that takes the requests; without it the inbox is closed.
-pub(super) struct InboxReader(Arc<Inbox>);
-
-impl InboxReader {
-    pub(super) fn new(inbox: &Arc<Inbox>) -> Self {
-        Self(Arc::clone(inbox))
-    }
-}
-
-impl Deref for InboxReader {
-    type Target = Inbox;
-
-    fn deref(&self) -> &Inbox {
-        &self.0
+        state.requests.len()
     }
 }
 
 impl Drop for InboxReader {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
-        state.is_closed = true;
-        let requests = mem::take(&mut state.requests);
-        // Dropping a request wakes the task that waits for its reply, which may ask again.
+        let state = mem::replace(&mut *self.0.lock(), State { is_closed: true, ..State::default() });
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         drop(state);
-        drop(requests);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use tokio::sync::oneshot::error::TryRecvError;
+
+    use super::*;
+    use crate::store::redis::queue::request::tests::{check, checks};
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_for_requests_is_woken_once_when_there_are_enough() {
+        let ((inbox, mut reader), times) = (inbox(), Arc::new(Wakes::default()));
+        let waker = Waker::from(Arc::clone(&times));
+        let mut task = Context::from_waker(&waker);
+        {
+            let mut enough = pin!(reader.wait_for(3));
+            assert!(enough.as_mut().poll(&mut task).is_pending());
+            let (requests, _replies) = checks(5);
+            for (pushed, request) in (1..).zip(requests) {
+                inbox.push(request);
+                assert_eq!(
+                    times.0.load(Ordering::Relaxed),
+                    usize::from(pushed >= 3),
+                    "after {pushed} requests"
+                );
+            }
+            assert!(enough.as_mut().poll(&mut task).is_ready());
+        }
+        assert!(pin!(reader.wait_for(5)).poll(&mut task).is_ready());
+        assert!(pin!(reader.wait_for(6)).poll(&mut task).is_pending());
+    }
+
+    #[test]
+    fn requests_are_taken_in_their_order_up_to_a_number() {
+        let (inbox, mut reader) = inbox();
+        let (requests, _replies) = checks(5);
+        let order: Vec<_> = requests.iter().map(|request| request.deadline.since).collect();
+        for request in requests {
+            inbox.push(request);
+        }
+        let mut taken = Vec::new();
+        assert_eq!((reader.take(&mut taken, 2), taken.len()), (3, 2));
+        assert_eq!((reader.take(&mut taken, 2), taken.len()), (3, 2), "there were as many already");
+        assert_eq!((reader.take(&mut taken, usize::MAX), taken.len()), (0, 5));
+        assert_eq!(taken.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), order);
+    }
+
+    #[test]
+    fn without_a_reader_requests_end_instead_of_waiting_for_ever() {
+        let (inbox, reader) = inbox();
+        let (request, mut earlier) = check();
+        inbox.push(request);
+        assert_eq!(earlier.try_recv().unwrap_err(), TryRecvError::Empty);
+        drop(reader);
+        let (request, mut later) = check();
+        inbox.push(request);
+        assert_eq!(earlier.try_recv().unwrap_err(), TryRecvError::Closed);
+        assert_eq!(later.try_recv().unwrap_err(), TryRecvError::Closed);
     }
 }

@@ -24,20 +24,15 @@ pub(super) struct QueuedRequest {
 }
 
 impl QueuedRequest {
-    /// Part of the maximum weight of a batch that the request takes, also if it has no limits.
+    /// Part of the maximum weight of a batch that the request takes.
     pub(super) fn weight(&self) -> usize {
-        self.request.weight().max(1)
+        self.request.weight()
     }
 
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)
     }
-}
-
-/// Weight of these requests together.
-pub(super) fn weight_of(requests: &[QueuedRequest]) -> usize {
-    requests.iter().map(QueuedRequest::weight).sum()
 }
 
 /// Sends a request its reply, unless its future was dropped, or there is none.
@@ -50,4 +45,40 @@ pub(super) fn send_reply(sender: Option<ReplySender>, reply: Result<Reply, CallE
 /// The first key of a request, which decides the node: all keys of a request are on one.
 pub(super) fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    //! Requests for the tests of a queue.
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::algorithm::Operation;
+    use crate::check::Check;
+    use crate::policy::{Algorithm, Policy};
+    use crate::store::redis::key::KeyFormat;
+    use crate::store::redis::protocol::LimitArg;
+
+    type Receiver = oneshot::Receiver<Result<Reply, CallError>>;
+
+    /// A check under a limit of this algorithm, and the channel for its reply.
+    pub(in crate::store::redis::queue) fn check_under(algorithm: Algorithm) -> (QueuedRequest, Receiver) {
+        let policy =
+            Policy::builder("user-api").max(10).window(Duration::from_secs(60)).algorithm(algorithm).build();
+        let check = Check::new(&policy, "alice");
+        let limit = LimitArg::new(KeyFormat::new("rl", "").unwrap().key(&check), &check);
+        let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
+        let (reply, receiver) = oneshot::channel();
+        let deadline = RequestDeadline::after(Duration::from_secs(60));
+        (QueuedRequest { request, slot: 0, deadline, leases: Box::default(), reply: Some(reply) }, receiver)
+    }
+
+    pub(in crate::store::redis::queue) fn check() -> (QueuedRequest, Receiver) {
+        check_under(Algorithm::SlidingWindowCounter)
+    }
+
+    pub(in crate::store::redis::queue) fn checks(count: usize) -> (Vec<QueuedRequest>, Vec<Receiver>) {
+        (0..count).map(|_| check()).unzip()
+    }
 }
