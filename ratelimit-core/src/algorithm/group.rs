@@ -1,5 +1,8 @@
 //! Decisions about a group of limits: the steps of every limit, and then all or nothing.
 
+#[cfg(test)]
+mod tests;
+
 use smallvec::SmallVec;
 
 use super::block;
