@@ -3,7 +3,6 @@
 #
 #   tests/mutants.sh                 all areas: algorithm, store, facade, lua, lease; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
-#   SHARD=0/4 tests/mutants.sh store   a part of the Rust mutations of an area
 #   ONLY='refund|log' tests/mutants.sh lua   the mutations of a list whose file or name matches
 #
 # Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
@@ -51,7 +50,7 @@ rust() {
   done
   # shellcheck disable=SC2086 # lists of words
   (cd "$tree" && cargo mutants --in-place --no-shuffle --all-features --package "$package" "${files[@]}" "${iterate[@]}" \
-    -C=--config=profile.dev.package.ratelimit-core.opt-level=0 ${SHARD:+--shard "$SHARD"} --output "$out" --timeout 120 --build-timeout 900 $5 -- $6) ||
+    -C=--config=profile.dev.package.ratelimit-core.opt-level=0 --output "$out" --timeout 120 --build-timeout 900 $5 -- $6) ||
     case $? in 2 | 3) ;; *) exit 1 ;; esac # 2: some survived; 3: some took too long
   awk 'FNR == 1 { file = FILENAME; sub(/.*\//, "", file) } { count[file]++ }
     END { printf "caught %d, timeout %d, unviable %d, survived %d\n", count["caught.txt"] + count["previously_caught.txt"],

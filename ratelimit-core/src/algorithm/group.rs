@@ -257,13 +257,13 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
     for member in members {
         let state = &mut states[member.state];
         let (mut unpacked, moved_out) = state.unpack(member.policy, at);
-        let dirty = unpacked.step_mut().advance(member.policy, at);
+        unpacked.step_mut().advance(member.policy, at);
         let available = unpacked.step().available(&member.policy.largest(), at).unwrap_or(0);
         let units = member.cost.min(available);
         if units > 0 {
             unpacked.charge_in_debt(member.policy, at, units);
-        } else if !dirty && !moved_out {
-            continue;
+        } else if !moved_out {
+            continue; // The peek that follows stores that the clock went back.
         }
         state.pack(unpacked);
     }

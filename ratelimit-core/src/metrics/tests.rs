@@ -1,0 +1,162 @@
+//! Tests of what is recorded, with recorders of this thread.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder};
+
+use super::*;
+use crate::limiter::RateLimiter;
+use crate::policy::Mode;
+use crate::store::memory::MemoryStore;
+
+/// The names that were described.
+#[derive(Default)]
+struct Names(Mutex<Vec<String>>);
+
+impl Names {
+    fn add(&self, name: &KeyName) {
+        self.0.lock().unwrap().push(name.as_str().to_owned());
+    }
+}
+
+impl Recorder for Names {
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.add(&name);
+    }
+
+    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.add(&name);
+    }
+
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.add(&name);
+    }
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn every_metric_is_listed_described_and_documented() {
+    let names = Names::default();
+    metrics::with_local_recorder(&names, describe);
+    let (mut described, mut listed) = (names.0.into_inner().unwrap(), ALL.to_vec());
+    described.sort();
+    listed.sort_unstable();
+    assert_eq!(described, listed);
+    let source = include_str!("../metrics.rs");
+    let constants =
+        source.lines().filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "));
+    let mut constants: Vec<_> = constants.map(|(_, value)| value.trim_matches(['"', ';'])).collect();
+    constants.sort_unstable();
+    assert_eq!(constants, listed);
+}
+
+/// The counters that were incremented, by name and labels.
+#[derive(Clone, Default)]
+struct Counters(Arc<Mutex<HashMap<String, u64>>>);
+
+struct One(Counters, String);
+
+impl CounterFn for One {
+    fn increment(&self, value: u64) {
+        *self.0.0.lock().unwrap().entry(self.1.clone()).or_default() += value;
+    }
+
+    fn absolute(&self, _value: u64) {}
+}
+
+impl Recorder for Counters {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let labels: Vec<&str> = key.labels().map(metrics::Label::value).collect();
+        let name = format!("{} {}", key.name(), labels.join(" "));
+        Counter::from_arc(Arc::new(One(self.clone(), name)))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+/// The counters after these checks of the limiter.
+fn counted(limiter: &RateLimiter, groups: &[&[Check<'_>]]) -> Vec<(String, u64)> {
+    let counters = Counters::default();
+    metrics::with_local_recorder(&counters, || {
+        for group in groups {
+            let _ = limiter.try_check_all(group).unwrap();
+        }
+    });
+    let mut counted: Vec<_> = counters.0.lock().unwrap().drain().collect();
+    counted.sort();
+    counted
+}
+
+#[test]
+fn a_shadow_limit_that_would_deny_has_an_outcome_of_its_own() {
+    let limiter = RateLimiter::builder(MemoryStore::new()).near_limit_ratio(0.0).build();
+    let shadow = Policy::builder("shadow").max(1).mode(Mode::Shadow).build();
+    let enforced = Policy::new("enforced", 2, Duration::from_secs(60));
+    let group = [Check::new(&shadow, "a"), Check::new(&enforced, "a")];
+    let expected = [
+        ("ratelimit_decisions_total enforced allowed", 2),
+        ("ratelimit_decisions_total enforced denied", 1),
+        ("ratelimit_decisions_total shadow allowed", 1),
+        ("ratelimit_decisions_total shadow would_deny", 2),
+    ];
+    let expected = expected.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(counted(&limiter, &[&group, &group, &group]), expected);
+}
+
+#[test]
+fn an_admitted_request_that_leaves_less_than_a_share_is_near_the_limit() {
+    let policy = Policy::new("k", 20, Duration::from_secs(60));
+    for (ratio, near) in [(None, 2), (Some(0.5), 10), (Some(0.0), 0)] {
+        let builder = RateLimiter::builder(MemoryStore::new());
+        let limiter = match ratio {
+            Some(ratio) => builder.near_limit_ratio(ratio),
+            None => builder,
+        };
+        let limiter = limiter.build();
+        let group = [Check::new(&policy, "a")];
+        // 20 are admitted, 5 denied.
+        let counted = counted(&limiter, &[&group[..]; 25]);
+        let found = counted.iter().find(|(name, _)| name == "ratelimit_near_limit_total k");
+        assert_eq!(found.map_or(0, |(_, count)| *count), near, "{ratio:?}: {counted:?}");
+    }
+}
+
+#[test]
+fn a_denied_group_is_near_no_limit() {
+    let limiter = RateLimiter::in_memory();
+    let (full, free) =
+        (Policy::new("full", 1, Duration::from_secs(60)), Policy::new("free", 1, Duration::from_secs(60)));
+    let group = [Check::new(&free, "a"), Check::new(&full, "a").with_cost(2)];
+    let expected = [("denied", "full"), ("allowed", "free")];
+    let counted = counted(&limiter, &[&group]);
+    assert_eq!(counted.len(), 2, "{counted:?}");
+    for (outcome, policy) in expected {
+        let name = format!("ratelimit_decisions_total {policy} {outcome}");
+        assert!(counted.contains(&(name, 1)), "{counted:?}");
+    }
+}
