@@ -174,6 +174,9 @@ mod tests {
             assert_eq!(use_by.usable(&policy, units, last), units);
             assert!(use_by.usable(&policy, units, last + 1) < units);
         }
+        // Two of them: until 766 2/3, and 433 1/3.
+        let use_by = charged(&policy, 100, 2).1.use_by.unwrap();
+        assert_eq!([100, 101, 433, 434].map(|now| use_by.usable(&policy, 2, now)), [2, 1, 1, 0]);
     }
 
     #[test]
