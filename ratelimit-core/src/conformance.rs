@@ -75,7 +75,7 @@ macro_rules! conformance_suite {
             an_empty_group_passes
             a_group_of_the_largest_size_is_judged
             racing_callers_get_exactly_the_limit
-            a_flood_of_callers_frees_nobody
+            a_flood_of_callers_frees_no_denied_caller
             every_decision_is_that_of_the_reference
         }
     };

@@ -283,7 +283,7 @@ pub fn racing_callers_get_exactly_the_limit(store: &impl Store, _: &FakeClock, r
 }
 
 /// Contract 6: a flood of callers does not free a denied one.
-pub fn a_flood_of_callers_frees_nobody(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
+pub fn a_flood_of_callers_frees_no_denied_caller(store: &impl Store, _: &FakeClock, run: impl Fn(Run<'_>)) {
     run(Box::pin(async {
         let policy = policy("flood", Algorithm::SlidingWindowCounter, 1);
         let denied = [Check::new(&policy, "denied")];
