@@ -134,6 +134,14 @@ mod tests {
         if cell.contains(" k") && !cell.contains('(') { number * 1_000.0 } else { number }
     }
 
+    #[test]
+    fn the_size_of_a_call_is_that_of_the_core() {
+        let pacing = read("ratelimit-core/src/store/redis/queue/pacing.rs");
+        for (name, value) in [("MAX_BATCH_WEIGHT", BATCH), ("MIN_OVERLAP", SMALL)] {
+            assert!(pacing.contains(&format!("const {name}: usize = {value};")), "{name} is not {value}");
+        }
+    }
+
     /// The model and a measured point differ by less than a third.
     fn agrees(model: u64, measured: f64, what: &str) {
         #[allow(clippy::cast_precision_loss, reason = "a ratio")]
