@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 
 use super::request::QueuedRequest;
 
+/// Requests for which an empty inbox keeps room. More is the room of a spike.
+const KEPT_ROOM: usize = 1024;
+
 /// An inbox, and its receiving end.
 pub(super) fn inbox() -> (Inbox, InboxReader) {
     let state = Arc::default();
@@ -77,6 +80,9 @@ impl InboxReader {
         let mut state = self.0.lock();
         let count = most.saturating_sub(to.len()).min(state.requests.len());
         to.extend(state.requests.drain(..count));
+        if state.requests.is_empty() && state.requests.capacity() > KEPT_ROOM {
+            state.requests = VecDeque::new();
+        }
         state.requests.len()
     }
 }
@@ -146,6 +152,20 @@ mod tests {
         assert_eq!((reader.take(&mut taken, 2), taken.len()), (3, 2), "there were as many already");
         assert_eq!((reader.take(&mut taken, usize::MAX), taken.len()), (0, 5));
         assert_eq!(taken.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), order);
+    }
+
+    #[test]
+    fn an_empty_inbox_gives_back_the_room_of_a_spike() {
+        let (inbox, mut reader) = inbox();
+        let (requests, _replies) = checks(KEPT_ROOM + 1);
+        for request in requests {
+            inbox.push(request);
+        }
+        let mut taken = Vec::new();
+        assert_eq!(reader.take(&mut taken, KEPT_ROOM), 1);
+        assert!(inbox.0.lock().requests.capacity() > KEPT_ROOM, "not empty yet");
+        assert_eq!(reader.take(&mut taken, usize::MAX), 0);
+        assert!(inbox.0.lock().requests.capacity() <= KEPT_ROOM);
     }
 
     #[test]
