@@ -17,7 +17,7 @@
 --         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if that
 --         does not tell what became of each key: 'b' and the end of a block that begins or is cut (7 bytes), or 'c' and the units
 --         charged to the key (7 bytes)
--- Twin    src/algorithm/decide.rs
+-- Twin    src/algorithm/decide.rs, src/algorithm/group.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
 -- possible, because Redis runs every definition at each call.

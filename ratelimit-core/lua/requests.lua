@@ -186,9 +186,14 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       spared[key] = true
       if not is_peek and not corrupt[key] then
         local block = block_of(key, policy, sums[key])
-        begun[key] = block > 0 and math.max(begun[key] or 0, block) or begun[key]
+        begun[key] = block > 0 and block or begun[key]
       end
     end
+  end
+  -- The shortest block of one key begins: a longer one would not last beyond the next request.
+  for limit = first, next(begun) and last or 0, 3 do
+    local key, block = requests[limit], blocks[math.abs(requests[limit + 1])] or 0
+    begun[key] = begun[key] and block > 0 and math.min(begun[key], block) or begun[key]
   end
   local charges = verdict == '1' and not is_peek and not is_denied
   for key, change in pairs(verdict ~= '-' and changes or {}) do

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The block replaces the counts. From `until` on, the state is that of a new caller. Neither a denial nor a refund changes
-//! it. If the clock goes back, a block ends at the latest one block after `now`; under a policy without a block of its own,
-//! which obeys that of another policy, after the longest window.
+//! it. Under every policy a block ends at the latest one block of that policy after `now`: a request shortens a block that
+//! the clock, which went back, or another policy over the same counts made longer. Under a policy without a block of its own,
+//! which obeys that of another policy, it ends at the latest after the longest window.
 //!
 //! Twin: `lua/requests.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
 

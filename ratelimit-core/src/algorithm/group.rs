@@ -84,6 +84,8 @@ struct DistinctState<'a> {
     cost: u64,
     /// Whether an enforced member counts here.
     is_enforced: bool,
+    /// Length of the shortest block of the members, in microseconds. A longer one would not last beyond their next request.
+    shortest_block_us: u64,
     /// Whether the cost fits the members that matter: the enforced ones, or without any all.
     has_room: bool,
     change: Change,
@@ -96,8 +98,8 @@ struct DistinctState<'a> {
 enum Change {
     Nothing,
     Charge,
-    /// Begins a block of this length, in microseconds.
-    Block(u64),
+    /// Begins a block.
+    Block,
 }
 
 impl<'a> Group<'a> {
@@ -153,10 +155,7 @@ impl<'a> Group<'a> {
                 allowed &= member.shadow;
                 state.has_room = false;
                 if operation != Operation::Peek && state.may_be_blocked(member.policy, self.at) {
-                    state.change = match state.change {
-                        Change::Block(other) => Change::Block(other.max(member.policy.block_us())),
-                        _ => Change::Block(member.policy.block_us()),
-                    };
+                    state.change = Change::Block;
                 }
             }
         }
@@ -169,8 +168,8 @@ impl<'a> Group<'a> {
             if charges && state.has_room {
                 state.change = Change::Charge;
                 state.unpacked.step_mut().charge(state.policy, self.at, state.cost);
-            } else if let Change::Block(block_us) = state.change {
-                state.unpacked = Unpacked::Blocked(block::State::begin(self.at, block_us));
+            } else if state.change == Change::Block {
+                state.unpacked = Unpacked::Blocked(block::State::begin(self.at, state.shortest_block_us));
             }
             state.dirty |= state.change != Change::Nothing;
         }
@@ -198,7 +197,7 @@ impl<'a> Group<'a> {
         let remaining = match (available, state.change) {
             (Some(available), Change::Nothing) => available,
             (Some(available), Change::Charge) => available.saturating_sub(total),
-            (None, _) | (_, Change::Block(_)) => 0,
+            (None, _) | (_, Change::Block) => 0,
         };
         let reset_after_us = step.resets_at().saturating_sub(at);
         let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
@@ -225,6 +224,7 @@ impl<'a> DistinctState<'a> {
             members: 0,
             cost: 0,
             is_enforced: false,
+            shortest_block_us: u64::MAX,
             has_room: true,
             change: Change::Nothing,
             dirty: dirty || moved_out,
@@ -236,6 +236,9 @@ impl<'a> DistinctState<'a> {
         self.cost = self.cost.saturating_add(member.cost);
         self.members += 1;
         self.is_enforced |= !member.shadow;
+        if member.policy.block_us() > 0 {
+            self.shortest_block_us = self.shortest_block_us.min(member.policy.block_us());
+        }
         // Each policy has a block of its own.
         if let Unpacked::Blocked(block) = &mut self.unpacked {
             self.dirty |= block.advance(member.policy, at);

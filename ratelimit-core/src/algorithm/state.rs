@@ -135,7 +135,7 @@ impl State {
 
     /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in
     /// any case.
-    #[allow(clippy::inline_always, reason = "a call is a tenth of the instructions of a check in memory")]
+    #[allow(clippy::inline_always, reason = "saves 46 of 588 instructions of a check in memory")]
     #[inline(always)]
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {

@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(use_by.usable(&policy, units, last), units);
             assert!(use_by.usable(&policy, units, last + 1) < units);
         }
-        // Two of them: until 766 2/3, and 433 1/3.
+        // After a charge of two, the bucket is full at 766 2/3. Less one token that is 433 1/3, less two 100.
         let use_by = charged(&policy, 100, 2).1.use_by.unwrap();
         assert_eq!([100, 101, 433, 434].map(|now| use_by.usable(&policy, 2, now)), [2, 1, 1, 0]);
     }

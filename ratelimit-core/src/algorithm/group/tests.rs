@@ -1,9 +1,9 @@
-//! Tests of groups whose members share states, and of settlements.
+//! Tests of groups and of settlements.
 
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::tests::{START, at, charge, policies, report};
+use crate::algorithm::tests::{Report, START, at, charge, policies, report};
 
 #[test]
 fn a_denied_group_stores_that_the_clock_went_back() {
@@ -25,28 +25,43 @@ fn a_denied_group_stores_that_the_clock_went_back() {
     }
 }
 
+/// Settles up by this many units.
+fn overdraw(state: &mut State, policy: &Policy, now: u64, units: u64) -> Report {
+    let member = Member { policy, cost: units, shadow: false, state: 0 };
+    let settled = decide(&[member], std::slice::from_mut(state), at(now), Operation::Overdraw);
+    report(&settled.outcomes()[0])
+}
+
 #[test]
 fn a_settlement_of_no_units_keeps_the_state_and_stores_that_the_clock_went_back() {
+    let mut cases = Vec::new();
     for (policy, _) in policies() {
         let mut state = State::new(&policy);
         charge(&mut state, &policy, START, policy.capacity());
-        let settle = |state: &mut State, now| {
-            let member = Member { policy: &policy, cost: 0, shadow: false, state: 0 };
-            let settled = decide(&[member], std::slice::from_mut(state), at(now), Operation::Overdraw);
-            report(&settled.outcomes()[0])
-        };
-        let charged = state.clone();
-        assert_eq!(settle(&mut state, START).remaining, 0, "{policy:?}");
-        assert_eq!(state, charged, "{policy:?}");
+        cases.push((policy.clone(), state.clone()));
+        overdraw(&mut state, &policy, START, 1);
+        cases.push((policy, state));
+    }
+    let blocks =
+        Policy::builder("k").max(1).window(Duration::from_secs(1)).block(Duration::from_secs(9)).build();
+    let mut state = State::new(&blocks);
+    charge(&mut state, &blocks, START, 1);
+    assert!(!state.decide(&blocks, 1, at(START), Operation::Check).is_allowed());
+    cases.push((blocks, state));
 
-        let earlier = START - 3 * policy.window_us();
-        let wait = settle(&mut state, earlier).reset_after;
-        let later = settle(&mut state, earlier + wait / 2).reset_after;
+    for (policy, mut state) in cases {
+        let before = state.clone();
+        assert_eq!(overdraw(&mut state, &policy, START, 0).remaining, 0, "{policy:?}");
+        assert_eq!(state, before, "{policy:?}");
+
+        let earlier = START - 3 * policy.window_us().max(policy.block_us());
+        let wait = overdraw(&mut state, &policy, earlier, 0).reset_after;
+        let later = overdraw(&mut state, &policy, earlier + wait / 2, 0).reset_after;
         assert_eq!(later, wait - wait / 2, "{policy:?}: the wait began at the first request");
     }
 }
 
-/// A limiter refuses such a group; a store of another crate may not.
+/// A limiter refuses such a group, but a store can be called without a limiter.
 #[test]
 fn of_a_shadow_limit_and_an_enforced_one_over_one_count_the_enforced_one_decides_what_is_charged() {
     let window = Duration::from_secs(60);

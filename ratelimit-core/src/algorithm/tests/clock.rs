@@ -1,4 +1,4 @@
-//! Tests of clocks that go back.
+//! Tests of clocks that go back or stand still.
 
 use super::model::Model;
 use super::*;
