@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use ratelimit_core::clock::Clock;
 use ratelimit_core::{Algorithm, Check, Policy, Timestamp};
 use tests::clock_at_start;
@@ -104,8 +103,8 @@ async fn each_request_of_a_batch_is_charged_its_own_cost() {
         let checks =
             callers.iter().zip(COSTS).map(|(caller, cost)| Check::new(&policy, caller).with_cost(cost));
         let checks: Vec<_> = checks.collect();
-        let answers =
-            join_all(checks.iter().map(|check| limiter.check_all(std::slice::from_ref(check)))).await;
+        let requests = checks.iter().map(|check| limiter.check_all(std::slice::from_ref(check)));
+        let answers = server.join_in_batches(requests).await;
         assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_allowed()), "{algorithm}");
         let calls = server.info("commandstats", "cmdstat_evalsha:calls").await - calls;
         assert!(calls < COSTS.len() as u64, "{algorithm}: {calls} calls");
@@ -129,7 +128,7 @@ async fn requests_of_a_batch_are_admitted_in_their_order_while_there_is_room() {
                 assert!(limiter.check(&policy, format!("{algorithm} {caller}")).await.unwrap().is_allowed());
             }
             let requests = (0..REQUESTS).flat_map(|_| callers).map(|caller| format!("{algorithm} {caller}"));
-            let answers = join_all(requests.map(|caller| limiter.check(&policy, caller))).await;
+            let answers = server.join_in_batches(requests.map(|caller| limiter.check(&policy, caller))).await;
             let allowed: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap().is_allowed()).collect();
             let admitted = if callers[0] == callers[1] { 2 } else { 6 };
             let expected: Vec<bool> = (0..2 * REQUESTS).map(|request| request < admitted).collect();

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
@@ -350,6 +351,14 @@ impl Server {
 
     pub fn builder_at(&self, clock: &FakeClock) -> RedisStoreBuilder {
         RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
+    }
+
+    /// Awaits requests that share calls. The server pauses meanwhile: if it replied at once, each could have a call of its own
+    /// on a busy machine.
+    pub async fn join_in_batches<F: Future>(&self, requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+        let pause = redis::cmd("CLIENT").arg("PAUSE").arg(50).to_owned();
+        let _: () = pause.query_async(&mut self.raw().await).await.unwrap();
+        join_all(requests).await
     }
 
     /// A number from the server's `INFO`.
