@@ -202,7 +202,8 @@ impl Policy {
     /// * [`reset`](crate::RateLimiter::reset) ends it. A [`refund`](crate::RateLimiter::refund) of what was charged before it
     ///   has no effect.
     /// * Every policy that shares the counts obeys it, also one without `block` of its own. Policies that share counts should
-    ///   have the same `block`: a policy shortens a longer block that it finds to its own.
+    ///   have the same `block`: a policy shortens a longer block that it finds to its own, and of several in a group the
+    ///   shortest begins.
     ///
     /// # Examples
     ///

@@ -1,7 +1,8 @@
 //! Block: everything is denied until one instant, whatever the algorithm.
 //!
 //! ```text
-//! begins       at the first denial under a policy with a block, if a wait would help; until = now + block
+//! begins       at the first denial under a policy with a block, if a wait would help; until = now + block,
+//!              the shortest of the policies of a group over the same counts
 //! available    nothing, not even a cost of 0
 //! reset_after  until - now
 //! retry_after  until - now                                       (never when the cost exceeds the limit)

@@ -40,7 +40,7 @@ pub(super) fn report(outcome: &Outcome) -> Report {
     }
 }
 
-pub(super) fn policy(algorithm: Algorithm, max: u64, window: u64) -> Policy {
+fn policy(algorithm: Algorithm, max: u64, window: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_micros(window)).build()
 }
 
@@ -102,8 +102,7 @@ fn a_refund_affects_only_its_own_charge() {
         let mut state = State::new(&policy);
         charge(&mut state, &policy, start, 2);
         charge(&mut state, &policy, start + length, 1);
-        // A refund of an instant without a charge, whose window has not ended.
-        // The second one is the first instant of the next window.
+        // A refund of an instant without a charge, whose window has not ended. The second instant is the first of a window.
         for taken_at in [start - 2 * policy.window_us(), start - 5 + 2 * length, start + 2 * length] {
             let mut other = state.clone();
             let before = left(&other, start + length);

@@ -26,7 +26,7 @@ fn a_denied_group_stores_that_the_clock_went_back() {
 }
 
 /// Settles up by this many units.
-fn overdraw(state: &mut State, policy: &Policy, now: u64, units: u64) -> Report {
+fn settle_up(state: &mut State, policy: &Policy, now: u64, units: u64) -> Report {
     let member = Member { policy, cost: units, shadow: false, state: 0 };
     let settled = decide(&[member], std::slice::from_mut(state), at(now), Operation::Overdraw);
     report(&settled.outcomes()[0])
@@ -39,7 +39,7 @@ fn a_settlement_of_no_units_keeps_the_state_and_stores_that_the_clock_went_back(
         let mut state = State::new(&policy);
         charge(&mut state, &policy, START, policy.capacity());
         cases.push((policy.clone(), state.clone()));
-        overdraw(&mut state, &policy, START, 1);
+        settle_up(&mut state, &policy, START, 1);
         cases.push((policy, state));
     }
     let blocks =
@@ -51,12 +51,12 @@ fn a_settlement_of_no_units_keeps_the_state_and_stores_that_the_clock_went_back(
 
     for (policy, mut state) in cases {
         let before = state.clone();
-        assert_eq!(overdraw(&mut state, &policy, START, 0).remaining, 0, "{policy:?}");
+        assert_eq!(settle_up(&mut state, &policy, START, 0).remaining, 0, "{policy:?}");
         assert_eq!(state, before, "{policy:?}");
 
         let earlier = START - 3 * policy.window_us().max(policy.block_us());
-        let wait = overdraw(&mut state, &policy, earlier, 0).reset_after;
-        let later = overdraw(&mut state, &policy, earlier + wait / 2, 0).reset_after;
+        let wait = settle_up(&mut state, &policy, earlier, 0).reset_after;
+        let later = settle_up(&mut state, &policy, earlier + wait / 2, 0).reset_after;
         assert_eq!(later, wait - wait / 2, "{policy:?}: the wait began at the first request");
     }
 }
