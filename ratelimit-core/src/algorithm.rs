@@ -20,11 +20,14 @@ pub(crate) mod encoded;
 mod fixed_window;
 mod group;
 mod mul_div;
+mod rational;
 #[cfg(feature = "redis")]
 mod reader;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod slots;
+#[cfg(feature = "redis")]
+mod standing;
 mod state;
 mod step;
 #[cfg(test)]
@@ -37,6 +40,8 @@ pub use self::decide::Operation;
 pub(crate) use self::decide::decide_one;
 pub(crate) use self::group::{Member, decide};
 pub(crate) use self::slots::{StateSlots, decide_slots};
+#[cfg(feature = "redis")]
+pub(crate) use self::standing::Standing;
 pub use self::state::State;
 #[cfg(feature = "redis")]
-pub(crate) use self::use_by::{Standing, UseBy};
+pub(crate) use self::use_by::UseBy;

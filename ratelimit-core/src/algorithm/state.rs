@@ -7,8 +7,8 @@
 mod tests;
 
 use super::compact::U56;
+use super::rational::Rational;
 use super::step::Step;
-use super::token_bucket::Rational;
 use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
