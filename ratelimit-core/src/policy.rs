@@ -5,6 +5,7 @@ mod builder;
 mod error;
 mod mode;
 pub(crate) mod name;
+mod named_values;
 mod on_error;
 #[cfg(feature = "serde")]
 mod serde;

@@ -1,9 +1,6 @@
 //! The algorithms: what each admits, and the one table of what the rest of the crate needs to know of it.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::unknown_value::UnknownValueError;
+use super::named_values::named_values;
 
 /// Algorithm by which units are counted.
 ///
@@ -132,8 +129,6 @@ pub(crate) enum Parameter {
 
 /// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
-    /// As attributes and configuration spell it.
-    name: &'static str,
     pub(crate) parameter: Parameter,
     /// First byte of a state in Redis, and the letter in its key.
     #[cfg(feature = "redis")]
@@ -155,46 +150,20 @@ pub(crate) enum LuaSource {
     Log(&'static str),
 }
 
-/// Defines `ALL`, and a match on the same variants: a variant that is missing in the list fails to compile.
-macro_rules! list_all {
-    ($(#[$attribute:meta])* pub const ALL: [$($variant:ident),*];) => {
-        $(#[$attribute])*
-        pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-        const _ALL_ARE_LISTED: fn(Self) = |algorithm| match algorithm {
-            $(Self::$variant => {})*
-        };
-    };
-}
+named_values!(
+    Algorithm, "algorithm":
+    FixedWindow = "fixed_window",
+    SlidingWindowCounter = "sliding_window_counter",
+    SlidingWindowLog = "sliding_window_log",
+    TokenBucket = "token_bucket",
+);
 
 impl Algorithm {
-    list_all! {
-        /// All algorithms, in the order of their declaration.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use ratelimit_core::Algorithm;
-        ///
-        /// for algorithm in Algorithm::ALL {
-        ///     assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
-        /// }
-        /// ```
-        pub const ALL: [FixedWindow, SlidingWindowCounter, SlidingWindowLog, TokenBucket];
-    }
-
-    /// Name of the algorithm, as `#[rate_limit(algorithm = "…")]` and configuration spell it: `fixed_window`,
-    /// `sliding_window_counter`, `sliding_window_log` or `token_bucket`.
-    pub const fn as_str(self) -> &'static str {
-        self.spec().name
-    }
-
     /// The row of this algorithm.
     #[inline]
     pub(crate) const fn spec(self) -> &'static Spec {
         match self {
             Self::FixedWindow => &Spec {
-                name: "fixed_window",
                 parameter: Parameter::None,
                 #[cfg(feature = "redis")]
                 tag: b'f',
@@ -204,7 +173,6 @@ impl Algorithm {
                 lua: LuaSource::Step(include_str!("../../lua/fixed_window.lua")),
             },
             Self::SlidingWindowCounter => &Spec {
-                name: "sliding_window_counter",
                 parameter: Parameter::SubWindows,
                 #[cfg(feature = "redis")]
                 tag: b'c',
@@ -214,7 +182,6 @@ impl Algorithm {
                 lua: LuaSource::Step(include_str!("../../lua/sliding_window_counter.lua")),
             },
             Self::SlidingWindowLog => &Spec {
-                name: "sliding_window_log",
                 parameter: Parameter::None,
                 #[cfg(feature = "redis")]
                 tag: b'l',
@@ -224,7 +191,6 @@ impl Algorithm {
                 lua: LuaSource::Log(include_str!("../../lua/sliding_window_log.lua")),
             },
             Self::TokenBucket => &Spec {
-                name: "token_bucket",
                 parameter: Parameter::Burst,
                 #[cfg(feature = "redis")]
                 tag: b't',
@@ -247,82 +213,10 @@ impl Algorithm {
     }
 }
 
-const _: () = {
-    let mut i = 0;
-    while i < Algorithm::ALL.len() {
-        assert!(
-            Algorithm::ALL[i] as usize == i,
-            "`ALL` lists the variants in the order of their declaration"
-        );
-        i += 1;
-    }
-};
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = UnknownValueError;
-
-    /// Reads the name that [`as_str`](Self::as_str) has.
-    fn from_str(text: &str) -> Result<Self, UnknownValueError> {
-        let found = Self::ALL.iter().find(|algorithm| algorithm.as_str() == text).copied();
-        found.ok_or_else(|| {
-            UnknownValueError::new(
-                "algorithm",
-                text,
-                Self::ALL.iter().map(|algorithm| algorithm.as_str()).collect(),
-            )
-        })
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "redis"))]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_algorithm_is_listed_once_and_named_like_its_variant() {
-        for (i, algorithm) in Algorithm::ALL.iter().enumerate() {
-            // `token_bucket` for `TokenBucket`.
-            let mut name = String::new();
-            for letter in format!("{algorithm:?}").chars() {
-                if letter.is_uppercase() && !name.is_empty() {
-                    name.push('_');
-                }
-                name.extend(letter.to_lowercase());
-            }
-            assert_eq!(algorithm.to_string(), name);
-            assert!(!Algorithm::ALL[..i].contains(algorithm));
-        }
-    }
-
-    #[test]
-    fn a_name_is_read_and_a_misspelled_one_is_corrected() {
-        for algorithm in Algorithm::ALL {
-            assert_eq!(algorithm.as_str().parse(), Ok(*algorithm));
-        }
-        let error = "TokenBucket".parse::<Algorithm>().unwrap_err();
-        assert_eq!((error.setting(), error.suggestion()), ("algorithm", Some("token_bucket")));
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "unknown value \"TokenBucket\" for `algorithm`: expected one of {}; did you mean \"token_bucket\"?",
-                Algorithm::ALL
-                    .iter()
-                    .map(|algorithm| format!("\"{algorithm}\""))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        );
-        assert_eq!("".parse::<Algorithm>().unwrap_err().suggestion(), None);
-        assert_eq!("leaky".parse::<Algorithm>().unwrap_err().suggestion(), None);
-    }
-
-    #[cfg(feature = "redis")]
     #[test]
     fn tags_and_numbers_are_told_apart() {
         for (i, algorithm) in Algorithm::ALL.iter().enumerate() {

@@ -1,9 +1,6 @@
 //! Modes: whether a limit denies requests, or only reports what it would deny.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::unknown_value::UnknownValueError;
+use super::named_values::named_values;
 
 /// Whether a limit denies requests, or only reports what it would deny.
 ///
@@ -33,63 +30,4 @@ pub enum Mode {
     Shadow,
 }
 
-impl Mode {
-    /// All modes, in the order of their declaration.
-    pub const ALL: &'static [Self] = &[Self::Enforce, Self::Shadow];
-
-    /// Name of the mode, as `#[rate_limit(mode = "…")]` and configuration spell it: `enforce` or `shadow`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Shadow => "shadow",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = UnknownValueError;
-
-    /// Reads the name that [`as_str`](Self::as_str) has.
-    fn from_str(text: &str) -> Result<Self, UnknownValueError> {
-        let found = Self::ALL.iter().find(|mode| mode.as_str() == text).copied();
-        found.ok_or_else(|| {
-            UnknownValueError::new("mode", text, Self::ALL.iter().map(|mode| mode.as_str()).collect())
-        })
-    }
-}
-
-// A variant that is missing in `ALL` or out of order fails to compile here; one that is declared last, in the test below.
-const _: () = {
-    let mut i = 0;
-    while i < Mode::ALL.len() {
-        assert!(Mode::ALL[i] as usize == i, "`ALL` lists the variants in the order of their declaration");
-        i += 1;
-    }
-};
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_mode_is_listed_and_read_by_its_name() {
-        for mode in Mode::ALL {
-            // Add a new variant to `ALL` as well as here.
-            let name = match mode {
-                Mode::Enforce => "enforce",
-                Mode::Shadow => "shadow",
-            };
-            assert_eq!((name.parse(), mode.to_string().as_str()), (Ok(*mode), name));
-        }
-        assert_eq!(Mode::default(), Mode::Enforce);
-        let error = "Shadow ".parse::<Mode>().unwrap_err();
-        assert_eq!((error.setting(), error.suggestion()), ("mode", Some("shadow")));
-        assert_eq!("dry_run".parse::<Mode>().unwrap_err().expected(), ["enforce", "shadow"]);
-    }
-}
+named_values!(Mode, "mode": Enforce = "enforce", Shadow = "shadow");

@@ -1,9 +1,6 @@
 //! Failure policies: what a limit does during an outage of the store.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::unknown_value::UnknownValueError;
+use super::named_values::named_values;
 
 /// Failure policy: what a limit does during an outage of the store.
 ///
@@ -42,68 +39,4 @@ pub enum OnError {
     Allow,
 }
 
-impl OnError {
-    /// All failure policies, in the order of their declaration.
-    pub const ALL: &'static [Self] = &[Self::Local, Self::Deny, Self::Allow];
-
-    /// Name of the failure policy, as `#[rate_limit(on_error = "…")]` and configuration spell it: `local`, `deny` or `allow`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Deny => "deny",
-            Self::Allow => "allow",
-        }
-    }
-}
-
-impl fmt::Display for OnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for OnError {
-    type Err = UnknownValueError;
-
-    /// Reads the name that [`as_str`](Self::as_str) has.
-    fn from_str(text: &str) -> Result<Self, UnknownValueError> {
-        let found = Self::ALL.iter().find(|on_error| on_error.as_str() == text).copied();
-        found.ok_or_else(|| {
-            UnknownValueError::new(
-                "on_error",
-                text,
-                Self::ALL.iter().map(|on_error| on_error.as_str()).collect(),
-            )
-        })
-    }
-}
-
-// A variant that is missing in `ALL` or out of order fails to compile here; one that is declared last, in the test below.
-const _: () = {
-    let mut i = 0;
-    while i < OnError::ALL.len() {
-        assert!(OnError::ALL[i] as usize == i, "`ALL` lists the variants in the order of their declaration");
-        i += 1;
-    }
-};
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_failure_policy_is_listed_and_read_by_its_name() {
-        for on_error in OnError::ALL {
-            // Add a new variant to `ALL` as well as here.
-            let name = match on_error {
-                OnError::Local => "local",
-                OnError::Deny => "deny",
-                OnError::Allow => "allow",
-            };
-            assert_eq!((name.parse(), on_error.to_string().as_str()), (Ok(*on_error), name));
-        }
-        let error = "Deny ".parse::<OnError>().unwrap_err();
-        assert_eq!((error.setting(), error.suggestion()), ("on_error", Some("deny")));
-        assert_eq!("closed".parse::<OnError>().unwrap_err().expected(), ["local", "deny", "allow"]);
-    }
-}
+named_values!(OnError, "on_error": Local = "local", Deny = "deny", Allow = "allow");

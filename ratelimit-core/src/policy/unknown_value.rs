@@ -2,7 +2,8 @@
 
 use super::suggest::{list, nearest};
 
-/// A text names no [`Algorithm`](super::Algorithm) or no [`OnError`](super::OnError).
+/// A text names no value of a setting: no [`Algorithm`](super::Algorithm), [`Mode`](super::Mode) or
+/// [`OnError`](super::OnError).
 ///
 /// The error says which names there are, and which one was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +21,7 @@ impl UnknownValueError {
         Self { setting, found: found.to_owned(), expected, meant }
     }
 
-    /// Setting that has no such value: `algorithm` or `on_error`.
+    /// Setting that has no such value: `algorithm`, `mode` or `on_error`.
     pub const fn setting(&self) -> &'static str {
         self.setting
     }
