@@ -1,55 +1,18 @@
 //! The arguments of one attribute: each at most once, in any order.
 
+pub(crate) mod table;
+mod user_code;
+
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Expr, ExprPath, Meta, Token};
+use syn::{Attribute, Expr, Meta, Token};
 
-use crate::bounds::{SUB_WINDOWS, UNITS};
+use self::table::ARGUMENTS;
+pub(crate) use self::table::{Args, Argument};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::algorithm::{self, Algorithm};
-use crate::parse::by::By;
-use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
-use crate::parse::keywords::{ARGUMENTS, resolve_alias, unknown_message, unnamed_message};
-use crate::parse::lease::{self, Lease};
-use crate::parse::name::{self, Key, Name};
-use crate::parse::number::{self, Number, Units};
-use crate::parse::plan::Plan;
-use crate::parse::request_fn::RequestFn;
-use crate::parse::window::{self, Window};
-use crate::parse::{facade, inner, plan, policy, skip};
-
-/// The given arguments. Mistakes in them have been recorded.
-#[derive(Default)]
-pub(crate) struct Args {
-    pub(crate) max: Option<Argument<Units>>,
-    pub(crate) window: Option<Argument<Window>>,
-    pub(crate) key: Option<Argument<Key>>,
-    pub(crate) name: Option<Argument<Name>>,
-    pub(crate) by: Option<Argument<By>>,
-    pub(crate) on_missing: Option<Argument<OnMissing>>,
-    pub(crate) on_error: Option<Argument<OnError>>,
-    pub(crate) algorithm: Option<Argument<&'static Algorithm>>,
-    pub(crate) sub_windows: Option<Argument<Number>>,
-    pub(crate) burst: Option<Argument<Number>>,
-    pub(crate) cost: Option<Argument<Units>>,
-    pub(crate) block: Option<Argument<Window>>,
-    pub(crate) mode: Option<Argument<Mode>>,
-    pub(crate) count: Option<Argument<Count>>,
-    pub(crate) lease: Option<Argument<Lease>>,
-    pub(crate) skip: Option<Argument<RequestFn>>,
-    pub(crate) plan: Option<Argument<Plan>>,
-    pub(crate) policy: Option<Argument<ExprPath>>,
-    pub(crate) inner: Option<Argument<Ident>>,
-    pub(crate) facade: Option<Argument<ExprPath>>,
-}
-
-/// A given argument, with its value unless that has a mistake.
-pub(crate) struct Argument<T> {
-    pub(crate) keyword: Ident,
-    pub(crate) value: Result<T, Reported>,
-}
+use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 
 impl Args {
     /// Reads the tokens between the parentheses.
@@ -111,45 +74,14 @@ impl Args {
             return;
         };
         let word = keyword.to_string();
-        let Some((name, example)) = ARGUMENTS.into_iter().find(|(name, _)| *name == word) else {
+        let Some(row) = ARGUMENTS.iter().find(|row| row.name == word) else {
             let value = if is_assignment(input) { assigned(input) } else { None };
             skip_argument(input);
             diagnostics.error(&keyword, unknown_message(&word, value.as_ref()));
             return;
         };
-        let value = read_value(input, &keyword, example, diagnostics);
-        match name {
-            "max" => set(&mut self.max, keyword, diagnostics, |d| number::units(name, example, value?, d)),
-            "window" => {
-                set(&mut self.window, keyword, diagnostics, |d| window::read(name, example, value?, d));
-            }
-            "key" => set(&mut self.key, keyword, diagnostics, |d| name::read_key(name, example, value?, d)),
-            "name" => set(&mut self.name, keyword, diagnostics, |d| name::read(name, example, value?, d)),
-            "by" => set(&mut self.by, keyword, diagnostics, |d| By::read(value?, d)),
-            "on_error" => set(&mut self.on_error, keyword, diagnostics, |d| choice::on_error(value?, d)),
-            "on_missing" => {
-                set(&mut self.on_missing, keyword, diagnostics, |d| choice::on_missing(value?, d));
-            }
-            "algorithm" => set(&mut self.algorithm, keyword, diagnostics, |d| algorithm::read(value?, d)),
-            "sub_windows" => {
-                set(&mut self.sub_windows, keyword, diagnostics, |d| {
-                    number::number(name, example, value?, SUB_WINDOWS, d)
-                });
-            }
-            "burst" => set(&mut self.burst, keyword, diagnostics, |d| {
-                number::number(name, example, value?, UNITS, d)
-            }),
-            "cost" => set(&mut self.cost, keyword, diagnostics, |d| number::units(name, example, value?, d)),
-            "block" => set(&mut self.block, keyword, diagnostics, |d| window::read(name, example, value?, d)),
-            "mode" => set(&mut self.mode, keyword, diagnostics, |d| choice::mode(value?, d)),
-            "count" => set(&mut self.count, keyword, diagnostics, |d| choice::count(value?, d)),
-            "lease" => set(&mut self.lease, keyword, diagnostics, |d| lease::read(example, value?, d)),
-            "skip" => set(&mut self.skip, keyword, diagnostics, |d| skip::read(value?, d)),
-            "plan" => set(&mut self.plan, keyword, diagnostics, |d| plan::read(value?, d)),
-            "policy" => set(&mut self.policy, keyword, diagnostics, |d| policy::read(value?, d)),
-            "inner" => set(&mut self.inner, keyword, diagnostics, |d| inner::read(value?, d)),
-            _ => set(&mut self.facade, keyword, diagnostics, |d| facade::read(value?, d)),
-        }
+        let value = read_value(input, &keyword, row.example, diagnostics);
+        self.set(row, keyword, value, diagnostics);
     }
 }
 
@@ -166,29 +98,13 @@ pub(crate) fn tokens_of(
     }
 }
 
-/// Stores an argument, or reports it if one of the same name is stored.
-fn set<T>(
-    slot: &mut Option<Argument<T>>,
-    keyword: Ident,
-    diagnostics: &mut Diagnostics,
-    read: impl FnOnce(&mut Diagnostics) -> Result<T, Reported>,
-) {
-    let value = read(diagnostics);
-    if let Some(first) = slot {
-        diagnostics.error(&keyword, format!("argument `{keyword}` is given twice; remove one of them"));
-        diagnostics.error(&first.keyword, format!("`{keyword}` is first given here"));
-    } else {
-        *slot = Some(Argument { keyword, value });
-    }
-}
-
 /// Returns true if `name = value` or an attempt at it is next, not a value without a name.
 fn is_named(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let Ok(word) = ahead.call(Ident::parse_any) else {
         return false;
     };
-    let known = ARGUMENTS.iter().any(|(name, _)| word == name) || resolve_alias(&word.to_string()).is_some();
+    let known = ARGUMENTS.iter().any(|row| word == row.name) || resolve_alias(&word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
 }
 

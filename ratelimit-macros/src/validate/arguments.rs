@@ -1,6 +1,5 @@
 //! Rules between the arguments of one attribute.
 
-use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::ExprPath;
 
@@ -9,7 +8,6 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
-use crate::parse::choice::Count;
 use crate::parse::name::Key;
 use crate::parse::number::{Number, Units};
 use crate::parse::tokens::find_self;
@@ -89,7 +87,7 @@ fn micros(args: &Args) -> Option<u64> {
 fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
     let path = policy.value.as_ref().map(|path| path.to_token_stream().to_string().replace(' ', ""));
     let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{path}`"));
-    for keyword in parts_of_policy(args) {
+    for keyword in args.parts_of_policy() {
         diagnostics.error(
             keyword,
             format!(
@@ -97,27 +95,6 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
             ),
         );
     }
-}
-
-/// The given arguments that are part of a policy.
-fn parts_of_policy(args: &Args) -> impl Iterator<Item = &Ident> {
-    fn given<T>(argument: Option<&Argument<T>>) -> Option<&Ident> {
-        argument.map(|argument| &argument.keyword)
-    }
-    let parts = [
-        given(args.max.as_ref()),
-        given(args.window.as_ref()),
-        given(args.key.as_ref()),
-        given(args.on_error.as_ref()),
-        given(args.algorithm.as_ref()),
-        given(args.sub_windows.as_ref()),
-        given(args.burst.as_ref()),
-        given(args.name.as_ref()),
-        given(args.block.as_ref()),
-        given(args.mode.as_ref()),
-        given(args.lease.as_ref()),
-    ];
-    parts.into_iter().flatten()
 }
 
 fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
@@ -223,41 +200,10 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
 /// Numbers and code are written inside the wrapper, where `Self` has no meaning.
 fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
     const HELP: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
-    let mut code: Vec<TokenStream> = Vec::new();
-    for number in [&args.sub_windows, &args.burst].into_iter().flatten() {
-        code.extend(number.value.as_ref().ok().and_then(constant));
-    }
-    for units in [&args.max, &args.cost].into_iter().flatten() {
-        code.extend(match &units.value {
-            Ok(Units::Fixed(number)) => constant(number),
-            Ok(Units::PerRequest(function)) => Some(function.code()),
-            Err(_) => None,
-        });
-    }
-    code.extend(args.plan.as_ref().and_then(|plan| Some(plan.value.as_ref().ok()?.code())));
-    code.extend(args.skip.as_ref().and_then(|skip| Some(skip.value.as_ref().ok()?.code())));
-    if let Some(Ok(Count::Closure(when) | Count::Function(when))) =
-        args.count.as_ref().map(|count| &count.value)
-    {
-        code.push(when.clone());
-    }
-    if let Some(Ok(path)) = args.policy.as_ref().map(|policy| &policy.value) {
-        code.push(path.to_token_stream());
-    }
-    if let Some(Ok(by)) = args.by.as_ref().map(|by| &by.value) {
-        code.extend(by.code());
-    }
-    for tokens in code {
+    for tokens in args.code() {
         if let Some(own_type) = find_self(tokens) {
             diagnostics.error(own_type, HELP);
         }
-    }
-}
-
-fn constant(number: &Number) -> Option<TokenStream> {
-    match number {
-        Number::Constant(tokens) => Some(tokens.clone()),
-        Number::Literal { .. } => None,
     }
 }
 

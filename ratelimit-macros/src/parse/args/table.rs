@@ -1,0 +1,143 @@
+//! The table of all arguments: a new one is a row here, and the compiler or a test names every other place.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::{Expr, ExprPath};
+
+use super::user_code::UserCode;
+use crate::bounds::{SUB_WINDOWS, UNITS};
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::algorithm::{self, Algorithm};
+use crate::parse::by::By;
+use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
+use crate::parse::lease::{self, Lease};
+use crate::parse::name::{self, Key, Name};
+use crate::parse::number::{self, Number, Units};
+use crate::parse::plan::{self, Plan};
+use crate::parse::request_fn::RequestFn;
+use crate::parse::window::{self, Window};
+use crate::parse::{facade, inner, policy, skip};
+
+/// A given argument, with its value unless that has a mistake.
+pub(crate) struct Argument<T> {
+    pub(crate) keyword: Ident,
+    pub(crate) value: Result<T, Reported>,
+}
+
+/// What an argument describes.
+#[derive(PartialEq, Eq)]
+enum Of {
+    /// A policy: with `policy = PATH` it is written there.
+    Policy,
+    Limit,
+    Handler,
+}
+
+/// How an argument is written.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) example: &'static str,
+    /// Names of the same argument in other rate limiters, in lower case and without underscores.
+    pub(crate) aliases: &'static [&'static str],
+}
+
+/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is of, its example, the
+/// function that reads its value, and its aliases.
+macro_rules! arguments {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*];)*) => {
+        /// The given arguments. Mistakes in them have been recorded.
+        #[derive(Default)]
+        pub(crate) struct Args {
+            $(pub(crate) $field: Option<Argument<$type>>,)*
+        }
+
+        pub(crate) const ARGUMENTS: &[Row] =
+            &[$(Row { name: $name, example: $example, aliases: &[$($alias),*] }),*];
+
+        impl Args {
+            /// Reads the value of an argument, and stores it.
+            pub(super) fn set(
+                &mut self,
+                row: &Row,
+                keyword: Ident,
+                value: Result<Expr, Reported>,
+                diagnostics: &mut Diagnostics,
+            ) {
+                $(if row.name == $name {
+                    let read: fn(&Row, Expr, &mut Diagnostics) -> Result<$type, Reported> = $read;
+                    let value = value.and_then(|value| read(row, value, diagnostics));
+                    return store(&mut self.$field, Argument { keyword, value }, diagnostics);
+                })*
+            }
+
+            /// The given arguments that are part of a policy.
+            pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
+                let given = [$((Of::$of, self.$field.as_ref().map(|argument| &argument.keyword))),*];
+                given.into_iter().filter_map(|(of, keyword)| keyword.filter(|_| of == Of::Policy))
+            }
+
+            /// The user's code in all values.
+            pub(crate) fn code(&self) -> Vec<TokenStream> {
+                let mut code = Vec::new();
+                $(if let Some(Argument { value: Ok(value), .. }) = &self.$field {
+                    value.add_code(&mut code);
+                })*
+                code
+            }
+        }
+    };
+}
+
+arguments! {
+    max "max": Units, Policy, "max = 10", |row, value, d| number::units(row.name, row.example, value, d),
+        ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
+    window "window": Window, Policy, "window = \"60s\"", |row, value, d| window::read(row.name, row.example, value, d),
+        ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"];
+    key "key": Key, Policy, "key = \"user-api\"", |row, value, d| name::read_key(row.name, row.example, value, d),
+        ["id", "keyprefix", "prefix"];
+    name "name": Name, Policy, "name = \"hourly\"", |row, value, d| name::read(row.name, row.example, value, d), [];
+    by "by": By, Limit, "by = ip", |_, value, d| By::read(value, d),
+        ["user", "client", "keyfn", "keyby", "identity"];
+    on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::on_missing(value, d),
+        ["missing", "ifmissing", "onnone", "default"];
+    on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::on_error(value, d),
+        ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
+    algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"",
+        |_, value, d| algorithm::read(value, d),
+        ["strategy", "type"];
+    sub_windows "sub_windows": Number, Policy, "sub_windows = 6",
+        |row, value, d| number::number(row.name, row.example, value, SUB_WINDOWS, d),
+        [];
+    burst "burst": Number, Policy, "burst = 20",
+        |row, value, d| number::number(row.name, row.example, value, UNITS, d),
+        ["capacity", "burstsize"];
+    cost "cost": Units, Limit, "cost = 5", |row, value, d| number::units(row.name, row.example, value, d),
+        ["weight", "tokens"];
+    block "block": Window, Policy, "block = \"10m\"", |row, value, d| window::read(row.name, row.example, value, d),
+        ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"];
+    mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::mode(value, d),
+        ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
+    count "count": Count, Limit, "count = \"failures\"", |_, value, d| choice::count(value, d),
+        ["only", "countif", "counts", "countonly"];
+    lease "lease": Lease, Policy, "lease = \"100ms\"", |row, value, d| lease::read(row.example, value, d),
+        ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"];
+    skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| skip::read(value, d),
+        ["unless", "skipif", "exempt", "when", "condition", "except"];
+    plan "plan": Plan, Limit, "plan = plan_of", |_, value, d| plan::read(value, d),
+        ["plans", "tier", "tiers", "subscription"];
+    policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| policy::read(value, d),
+        ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];
+    inner "inner": Ident, Handler, "inner = user_body", |_, value, d| inner::read(value, d),
+        ["direct", "original", "bodyname"];
+    facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| facade::read(value, d), [];
+}
+
+/// Stores an argument, or reports it if one of the same name is stored.
+fn store<T>(slot: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
+    let Some(first) = slot else {
+        *slot = Some(argument);
+        return;
+    };
+    let keyword = argument.keyword;
+    diagnostics.error(&keyword, format!("argument `{keyword}` is given twice; remove one of them"));
+    diagnostics.error(&first.keyword, format!("`{keyword}` is first given here"));
+}
