@@ -2,10 +2,10 @@
 
 use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
-use syn::{Expr, ExprCall, ExprClosure, ExprPath, Pat, ReturnType, Type};
+use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::ungrouped;
+use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
 use crate::span::located_at_start;
 
@@ -85,6 +85,27 @@ pub(crate) fn read(
         Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(RequestFn::Function)),
         _ => None,
     }
+}
+
+/// Reads the value of `skip`: code that returns a boolean.
+pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
+    let value = ungrouped(value);
+    if let Some(function) = read("skip", &value, diagnostics) {
+        return function;
+    }
+    let help = match &value {
+        Expr::Path(path) => {
+            let path = path.to_token_stream().to_string().replace(' ', "");
+            format!("; did you mean `skip = with({path})`?")
+        }
+        Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)) => {
+            "; remove `skip` to always apply the limit, or the attribute to never apply it".to_owned()
+        }
+        _ => format!(", not {}", describe(&value)),
+    };
+    let fault =
+        format!("`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`{help}");
+    Err(diagnostics.error(value, fault))
 }
 
 fn is_with(call: &ExprCall) -> bool {

@@ -6,10 +6,9 @@ use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::args::{Args, tokens_of};
-use crate::parse::impl_header::{is_trait_impl, owner};
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
-use crate::parse::members::split_items;
+use crate::parse::members::{is_trait_impl, owner, split_items};
 use crate::validate::group::{handler, read_attribute, report_contradiction};
 use crate::validate::handler::{Handler, Place};
 use crate::validate::inherited::Inherited;

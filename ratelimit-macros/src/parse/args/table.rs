@@ -12,10 +12,10 @@ use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
 use crate::parse::lease::{self, Lease};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
+use crate::parse::path;
 use crate::parse::plan::{self, Plan};
-use crate::parse::request_fn::RequestFn;
+use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::window::{self, Window};
-use crate::parse::{facade, inner, policy, skip};
 
 /// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
@@ -120,15 +120,15 @@ arguments! {
         ["only", "countif", "counts", "countonly"];
     lease "lease": Lease, Policy, "lease = \"100ms\"", |row, value, d| lease::read(row.example, value, d),
         ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"];
-    skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| skip::read(value, d),
+    skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| request_fn::skip(value, d),
         ["unless", "skipif", "exempt", "when", "condition", "except"];
     plan "plan": Plan, Limit, "plan = plan_of", |_, value, d| plan::read(value, d),
         ["plans", "tier", "tiers", "subscription"];
-    policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| policy::read(value, d),
+    policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| path::policy(value, d),
         ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];
-    inner "inner": Ident, Handler, "inner = user_body", |_, value, d| inner::read(value, d),
+    inner "inner": Ident, Handler, "inner = user_body", |_, value, d| path::inner(value, d),
         ["direct", "original", "bodyname"];
-    facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| facade::read(value, d), [];
+    facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| path::facade(value, d), [];
 }
 
 /// Stores an argument, or reports it if one of the same name is stored.
