@@ -19,8 +19,8 @@
 --         charged to the key (7 bytes)
 -- Twin    src/algorithm/decide.rs, src/algorithm/group.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
--- here. That decides nearly every call; requests.lua decides what is left. Functions are defined behind this part where
--- possible, because Redis runs every definition at each call.
+-- here. That decides nearly every call; open.lua and the files behind it decide what is left. Functions are defined behind this
+-- part where possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
 local all_denied = not ARGV[3] -- whether at all keys in `left` the sum surely does not fit, and begins no block
 if #KEYS > 1 or policies > 1 then

@@ -13,7 +13,7 @@
 //! the clock, which went back, or another policy over the same counts made longer. Under a policy without a block of its own,
 //! which obeys that of another policy, it ends at the latest after the longest window.
 //!
-//! Twin: `lua/requests.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
+//! Twin: `lua/open.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
 
 #[cfg(feature = "redis")]
 use super::reader::Reader;

@@ -30,7 +30,13 @@ const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
 const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
-const REQUESTS: &str = include_str!("../../../lua/requests.lua");
+/// Behind the early return of `check.lua`: judges the requests that are left one by one.
+const REQUESTS: &str = concat!(
+    include_str!("../../../lua/open.lua"),
+    include_str!("../../../lua/judge.lua"),
+    include_str!("../../../lua/overdraw.lua"),
+    include_str!("../../../lua/all.lua"),
+);
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
 
@@ -112,7 +118,7 @@ fn mul_div(set: usize) -> &'static str {
     if steps_of(set).any(|(_, text)| text.contains("mul_div(")) { MUL_DIV } else { "" }
 }
 
-/// The text for a set: `check.lua` with the steps, and behind its early return what only `requests.lua` needs.
+/// The text for a set: `check.lua` with the steps, and behind its early return what only the requests that are left need.
 fn check_text(set: usize) -> String {
     let functions = define_steps(set);
     let log = log_of(set).map_or("local log\n", |text| split_refund(text).0);

@@ -1,0 +1,136 @@
+-- judge.lua: judges one request, a group of limits. Twin of src/algorithm/group.rs
+-- Finds the largest number of units, at most `most`, of which each enforced limit from `first` to `last` admits as many for
+-- each limit of its key. 1 if none fits: that is denied.
+local function largest_fit(first, last, sums, most)
+  local function fits(units)
+    for limit = first, last, 3 do
+      local key, policy = requests[limit], 4 * requests[limit + 1]
+      local value, cost = values[key], most > 0 and sums[key] / most * units or 0
+      if policy < 0 then
+        -- A shadow limit does not lower the number.
+      elseif type(value) == 'table' and not log.fits(value, cost, args[policy]) then
+        return false
+      elseif type(value) ~= 'table' and not step(key, policy, cost) then
+        return false
+      end
+    end
+    return true
+  end
+  local low, high = 0, most
+  if fits(high) then
+    return high
+  end
+  while high - low > 1 do
+    local middle = math.floor((low + high) / 2)
+    if fits(middle) then
+      low = middle
+    else
+      high = middle
+    end
+  end
+  return math.max(low, 1)
+end
+
+-- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the
+-- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
+-- not fit is spared: it is not charged, and changes no verdict. Of a request for as many units as fit the costs are the most.
+local function judge(first, last, is_peek, is_denied, is_up_to)
+  local verdict, sums, enforced, spared, changes, begun = '1', {}, {}, {}, {}, {}
+  for limit = first, last, 3 do
+    local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
+    local failure = values[key] == nil and not corrupt[key] and open(key, policy)
+    if failure then
+      return nil, failure
+    end
+    sums[key] = (sums[key] or 0) + requests[limit + 2]
+    enforced[key] = enforced[key] or requests[limit + 1] > 0
+  end
+  for key, decides in pairs(enforced) do
+    verdict = decides and corrupt[key] and '-' or verdict
+  end
+  local most, units = requests[first + 2], requests[first + 2]
+  if is_up_to and verdict == '1' then
+    units = largest_fit(first, last, sums, most)
+    for key, sum in pairs(sums) do
+      sums[key] = most > 0 and sum / most * units or 0
+    end
+  end
+  for limit = first, last, 3 do
+    local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
+    local decides = requests[limit + 1] > 0
+    local value, change = values[key], changes[key]
+    local fits = not corrupt[key]
+    if type(value) == 'table' then
+      changes[key] = { policy }
+      fits = verdict == '-' or log.fits(value, sums[key], args[policy])
+      if not fits then
+        log.note_wait(value, sums[key], args[policy])
+      end
+    elseif fits then
+      -- Beside a corrupt state it still has to be known whether this one is corrupt, since the reply holds it.
+      local bytes, ttl
+      fits, bytes, ttl = step(key, policy, verdict == '-' and 0 or sums[key])
+      if fits == nil then
+        corrupt[key], verdict, again = args[policy + 1], '-', true
+      end
+      -- Of several blocks of one key the shortest cuts one from the future.
+      if not (change and change[2] and (not bytes or ttl and change[3] and change[3] < ttl)) then
+        changes[key] = { policy, bytes, ttl }
+      end
+    end
+    if fits == false and (decides or not enforced[key]) then
+      if decides and verdict == '1' then
+        verdict = '0'
+      end
+      spared[key] = true
+      if not is_peek and not corrupt[key] then
+        local block = block_of(key, policy, sums[key])
+        begun[key] = block > 0 and block or begun[key]
+      end
+    end
+  end
+  -- The shortest block of one key begins: a longer one would not last beyond the next request.
+  for limit = first, next(begun) and last or 0, 3 do
+    local key, block = requests[limit], blocks[math.abs(requests[limit + 1])] or 0
+    begun[key] = begun[key] and block > 0 and math.min(begun[key], block) or begun[key]
+  end
+  local charges = verdict == '1' and not is_peek and not is_denied
+  for key, change in pairs(verdict ~= '-' and changes or {}) do
+    local policy, bytes, ttl = unpack(change, 1, 3)
+    local value, is_charged = values[key], charges and not spared[key]
+    if begun[key] then
+      values[key], ttls[key] = pack('<c1I7', 'b', now + begun[key]), begun[key]
+    elseif type(value) == 'table' then
+      if is_charged then
+        log.charge(value, sums[key])
+      end
+      ttls[key] = not is_peek and (is_charged or value.dirty) and 0 or ttls[key]
+    elseif not is_peek then
+      if not is_charged then -- A denied request changes only what every cost changes: the clock went back.
+        _, bytes, ttl = step(key, policy, math.huge)
+      end
+      if bytes then
+        values[key] = ttl and bytes or string.sub(value, 1, 8) .. bytes .. string.sub(value, 14)
+        ttls[key] = ttl or ttls[key] or false
+        begun[key] = end_of_block(values[key]) and ttl -- a block from the future was cut
+      end
+    end
+  end
+  -- For each limit: two limits over one log may have different maxima.
+  for limit = first, last, 3 do
+    local value = values[requests[limit]]
+    if type(value) == 'table' then
+      log.note_next_unit(value, args[4 * math.abs(requests[limit + 1])])
+    end
+  end
+  if verdict == '-' or not (next(begun) or charges and (next(spared) or units < most)) then
+    return verdict
+  end
+  local details = { '+', verdict }
+  for limit = first, last, 3 do
+    local key = requests[limit]
+    local charged = charges and not spared[key] and sums[key] or 0
+    details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', charged)
+  end
+  return table.concat(details)
+end

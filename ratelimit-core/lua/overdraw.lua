@@ -1,0 +1,21 @@
+-- overdraw.lua: charges beyond a limit, for a settlement.
+-- Charges one key beyond its limit. It is brought to `now` under its own policy, and charged under that of the largest limit.
+local function overdraw(first)
+  local key, policy = requests[first], 4 * requests[first + 1]
+  local failure = values[key] == nil and not corrupt[key] and open(key, policy)
+  if failure then
+    return nil, failure
+  end
+  if type(values[key]) == 'string' then
+    local _, bytes, ttl = step(key, policy, math.huge)
+    if ttl then
+      values[key], ttls[key] = bytes, ttl
+    end
+  end
+  local verdict, err = judge(first + 3, first + 3, false, false, true)
+  local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
+  if is_charged and type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
+    values[key] = 'd' .. string.sub(value, 2) .. pack('<I7', now)
+  end
+  return verdict, err
+end
