@@ -9,7 +9,7 @@ use std::time::Duration;
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::Store;
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
-use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
+use ratelimit_core::{Check, Decision, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
 
 /// All counts in one map. Unlike the built-in store it has no bound on its size.
 #[derive(Debug)]
@@ -74,9 +74,12 @@ async fn main() -> Result<(), StoreError> {
     let limiter = RateLimiter::new(MapStore::new(SystemClock::new(), *b"not a secret key"));
     for job in 1..=5 {
         let outcome = limiter.check(&JOBS, "tenant-42").await?;
-        match outcome.retry_after() {
-            None => println!("job {job} may start, {} more at once", outcome.remaining()),
-            Some(wait) => println!("job {job} has to wait {} s", wait.as_secs_f32().ceil()),
+        match outcome.decision() {
+            Decision::Allowed => println!("job {job} may start, {} more at once", outcome.remaining()),
+            Decision::Denied { retry_after: Some(wait) } => {
+                println!("job {job} has to wait {} s", wait.as_secs_f32().ceil());
+            }
+            _ => println!("job {job} never starts"),
         }
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The limiter: the facade through which an application checks limits.
 
+pub(crate) mod alone;
 mod backend;
 mod builder;
 mod global;

@@ -180,6 +180,34 @@ impl Outcome {
     }
 
     /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits every request.
+    ///
+    /// # Examples
+    ///
+    /// A job that waits until it may start:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Decision, Policy, RateLimiter};
+    ///
+    /// static JOBS: Policy = Policy::new("jobs", 5, Duration::from_secs(1));
+    ///
+    /// async fn start(limiter: &RateLimiter, units: u64) -> Result<(), Box<dyn std::error::Error>> {
+    ///     loop {
+    ///         match limiter.check_n(&JOBS, "tenant-42", units).await?.decision() {
+    ///             Decision::Allowed => return Ok(()),
+    ///             Decision::Denied { retry_after: Some(wait) } => tokio::time::sleep(wait).await,
+    ///             // More units than the limit has: no wait helps.
+    ///             _ => return Err("the job never starts".into()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// assert!(start(&limiter, 5).await.is_ok());
+    /// assert!(start(&limiter, 6).await.is_err());
+    /// # });
+    /// ```
     pub const fn decision(&self) -> Decision {
         if self.shadow { Decision::Allowed } else { self.verdict.decision() }
     }
@@ -259,7 +287,8 @@ impl Outcome {
     /// Smallest wait from the decision after which the same request passes, if no other request is charged meanwhile.
     ///
     /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, and if
-    /// the request never passes because its cost exceeds the limit.
+    /// the request never passes because its cost exceeds the limit. So a loop that waits matches the
+    /// [`decision`](Self::decision), which tells the two apart.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::RetryAfterMicros(micros) if !self.shadow => Some(Duration::from_micros(micros)),
@@ -400,7 +429,7 @@ impl GroupOutcome {
     /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the longest wait of the
     /// violated limits.
     ///
-    /// `None` if the group passed, and if the cost exceeds one of its limits.
+    /// `None` if the group passed, and if the cost exceeds one of its limits: [`is_allowed`](Self::is_allowed) tells the two apart.
     pub fn retry_after(&self) -> Option<Duration> {
         let violated = || self.outcomes.iter().filter(|outcome| !outcome.is_allowed());
         if violated().any(|outcome| outcome.retry_after().is_none()) {

@@ -1,5 +1,6 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
+pub use crate::limiter::alone::{CountsAlone, limiter_id};
 #[cfg(feature = "overrides")]
 pub use crate::overrides::current::{OverridesGuard, Snapshot};
 #[cfg(feature = "overrides")]

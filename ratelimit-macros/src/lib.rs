@@ -119,6 +119,11 @@ use proc_macro::TokenStream;
 /// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12 also logs an
 ///   error.
 ///
+/// # Limits with one count
+///
+/// Limits with the same key, algorithm and window share their counts, also across handlers. Two of them on one handler would charge
+/// each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies by path.
+///
 /// # Responses that count
 ///
 /// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or an extractor

@@ -4,6 +4,7 @@ mod arguments;
 mod blocks;
 mod callers;
 mod choices;
+mod counts;
 mod expansion;
 mod functions;
 mod leases;

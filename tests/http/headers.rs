@@ -19,9 +19,9 @@ use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
 use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
-    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, Quotas, RateLimitConfig,
-    RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection, Reservation, StoreError, Timestamp,
-    rate_limit,
+    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, PolicyBuilder, Quotas,
+    RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection, Reservation,
+    StoreError, Timestamp, rate_limit,
 };
 use tests::answer::{get, send};
 use tests::client::{self, Reply};
@@ -298,8 +298,13 @@ fn handlers_can_read_the_quota_and_charge_more() {
 
 #[actix_web::test]
 async fn charging_makes_few_store_calls_whatever_remains() {
-    #[rate_limit(max = 20_001, key = "shared", window = "1h")]
-    #[rate_limit(max = 30_000, key = "shared", window = "1h")]
+    // In arguments, two limits with one count would be an error of the compiler.
+    const SHARED: PolicyBuilder = Policy::builder("shared").window(Duration::from_secs(3600));
+    static SMALLER: Policy = SHARED.max(20_001).build();
+    static LARGER: Policy = SHARED.max(30_000).build();
+
+    #[rate_limit(policy = SMALLER)]
+    #[rate_limit(policy = LARGER)]
     #[rate_limit(max = 50_000, key = "alone", window = "1h")]
     async fn metered(units: Path<u64>, quotas: Quotas) -> String {
         quotas.charge(*units).await.unwrap().to_string()

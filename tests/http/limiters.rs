@@ -5,8 +5,10 @@
 use std::time::{Duration, Instant};
 
 use actix_web::App;
+use actix_web::HttpRequest;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data};
+use ratelimit_actix::core::RateLimiter;
 use ratelimit_actix::rate_limit;
 use tests::answer::{get, statuses};
 use tests::log::Log;
@@ -71,6 +73,79 @@ fn an_installed_limiter_serves_handlers_without_another() {
             assert_eq!(statuses(&app, "/", 1).await, [200], "a registered one comes first");
         });
         assert!(log.at(Level::WARN).is_empty());
+    });
+}
+
+/// `max` is computed for each request.
+#[rate_limit(max = |_: &HttpRequest| 1, algorithm = "sliding_window_log")]
+async fn computed() -> &'static str {
+    ""
+}
+
+#[test]
+fn a_second_limiter_in_memory_for_one_handler_logs_one_warning() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let worker = async || {
+                let limiter = RateLimiter::in_memory();
+                service!(limiter, web::resource("/").to(handler), web::resource("/computed").to(computed))
+            };
+            let workers = [worker().await, worker().await, worker().await];
+            assert_eq!(statuses(&workers[0], "/", 2).await, [200, 429]);
+            assert_eq!(log.at(Level::WARN), Vec::<String>::new());
+            for _ in 0..2 {
+                for worker in &workers {
+                    statuses(worker, "/", 1).await;
+                    statuses(worker, "/computed", 1).await;
+                }
+            }
+        });
+        let warnings = log.at(Level::WARN);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for words in ["limiters::handler", "make one limiter before `HttpServer::new`"] {
+            assert!(warnings[0].contains(words), "{words}: {warnings:?}");
+        }
+    });
+}
+
+#[test]
+fn a_second_limiter_for_a_handler_with_computed_values_logs_the_warning() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let first = service!(RateLimiter::in_memory(), web::resource("/").to(computed));
+            statuses(&first, "/", 1).await;
+            statuses(&service!(RateLimiter::in_memory(), web::resource("/").to(computed)), "/", 1).await;
+        });
+        assert_eq!(log.at(Level::WARN).len(), 1);
+    });
+}
+
+#[test]
+fn limiters_that_do_not_divide_a_handler_log_no_warning() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let limiter = RateLimiter::in_memory();
+            let clones = [limiter.with_deadline(Duration::from_secs(1)), limiter];
+            for clone in &clones {
+                statuses(&service!(clone, web::resource("/").to(handler)), "/", 1).await;
+            }
+            // Tests of their own, and a store that may share its counts.
+            for other in [fresh(), fresh(), watched().0] {
+                statuses(&service!(other, web::resource("/").to(handler)), "/", 1).await;
+            }
+            // A scope of other handlers.
+            let scope = service!(RateLimiter::in_memory(), web::resource("/").to(strict));
+            statuses(&scope, "/", 1).await;
+            // After the first one.
+            drop(clones);
+            for _ in 0..2 {
+                statuses(&service!(RateLimiter::in_memory(), web::resource("/").to(handler)), "/", 1).await;
+            }
+        });
+        assert_eq!(log.at(Level::WARN), Vec::<String>::new());
     });
 }
 

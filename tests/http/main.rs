@@ -4,6 +4,7 @@
 mod admin;
 mod blocks;
 mod callers;
+mod charged_twice;
 mod connections;
 mod counting;
 mod exempt;

@@ -12,8 +12,8 @@ use actix_web::{App, HttpRequest, HttpResponse, Responder, Result, get};
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::{Mode, StoreError};
 use ratelimit_actix::{
-    Limit, OnMissing, Policy, Quotas, RateLimitConfig, RateLimitMiddleware, RateLimiter, SettleError,
-    Timestamp, UsageCounter, rate_limit,
+    Limit, OnMissing, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitMiddleware, RateLimiter,
+    SettleError, Timestamp, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
 use tests::store::{START, clocked, fresh, watched};
@@ -336,9 +336,14 @@ async fn limits_of_the_middleware_and_limits_that_do_not_apply_have_names_too() 
     );
 }
 
+/// Two limits with one count. In arguments they would be an error of the compiler.
+const SHARED: PolicyBuilder = Policy::builder("settle-shared").max(100).window(Duration::from_secs(3600));
+static SMALL: Policy = SHARED.name("small").build();
+static LARGE: Policy = SHARED.name("large").build();
+
 /// Two limits with one count, and two with one name.
-#[rate_limit(max = 100, window = "1h", key = "settle-shared", name = "small", by = global)]
-#[rate_limit(max = 100, window = "1h", key = "settle-shared", name = "large", by = global, cost = 10)]
+#[rate_limit(policy = SMALL, by = global)]
+#[rate_limit(policy = LARGE, by = global, cost = 10)]
 #[rate_limit(max = 50, window = "1h", key = "settle-first", name = "double", by = global)]
 #[rate_limit(max = 60, window = "1h", key = "settle-second", name = "double", by = global)]
 #[get("/shared")]

@@ -56,7 +56,7 @@ fn expectations_contain_only_messages_of_the_attribute() {
 }
 
 /// The most frequent mistakes in the order of the page: title, and the case that shows it.
-const LIKELIEST: [(&str, &str); 20] = [
+const LIKELIEST: [(&str, &str); 21] = [
     ("The names of another rate limiter", "spring_spelling"),
     ("A misspelled argument", "unknown_argument"),
     ("Values without names", "positional"),
@@ -77,6 +77,7 @@ const LIKELIEST: [(&str, &str); 20] = [
     ("A handler that is not async", "on_non_async_fn"),
     ("`Self` in a handler with an attribute of its own", "on_self_type"),
     ("A module without handlers", "on_module_without_handlers"),
+    ("Two limits with one count", "charged_twice"),
 ];
 
 /// Compares the generated part of the page with the expectations of the tests. `UPDATE_DOCS=1` rewrites it.

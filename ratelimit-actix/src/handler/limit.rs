@@ -7,6 +7,7 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder, PolicyError};
 
 use super::by::By;
+use super::sole_limiter::SoleLimiter;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
@@ -27,6 +28,8 @@ pub struct HandlerLimit {
     invalid_max: Once,
     /// Logs an invalid cost once.
     invalid_cost: Once,
+    /// Which limiters decided about the handler; of its first limit only.
+    limiter: SoleLimiter,
 }
 
 impl HandlerLimit {
@@ -50,6 +53,7 @@ impl HandlerLimit {
             count: Count::All,
             invalid_max: Once::new(),
             invalid_cost: Once::new(),
+            limiter: SoleLimiter::new(),
         }
     }
 
@@ -116,6 +120,10 @@ impl HandlerLimit {
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
         self.policy.set_public_name(name);
         self
+    }
+
+    pub(super) const fn limiter(&self) -> &SoleLimiter {
+        &self.limiter
     }
 
     pub(crate) const fn named_policy(&self) -> &NamedPolicy {

@@ -1,6 +1,7 @@
 //! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test.
 
 use std::fmt;
+use std::ptr;
 use std::time::Duration;
 
 #[cfg(feature = "utoipa")]
@@ -161,6 +162,11 @@ impl DeclaredLimit {
     /// Whether the limit has `plan`, so that overrides may have rows for plans.
     pub const fn has_plan(&self) -> bool {
         self.text.has_plan
+    }
+
+    /// Whether both limits are of one handler.
+    pub(super) fn is_of_handler_of(&self, other: &Self) -> bool {
+        ptr::eq(self.declaration, other.declaration)
     }
 
     pub(super) const fn limit(&self) -> &'static HandlerLimit {

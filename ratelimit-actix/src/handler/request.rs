@@ -13,13 +13,13 @@ use smallvec::SmallVec;
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
 use super::shared_shadow::is_left_out;
+use super::sole_limiter;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
 use crate::overrides::{LimitRows, RequestOverrides, is_lenient};
-use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// A request that all limits of its handler admit.
@@ -68,7 +68,7 @@ impl Future for Admit {
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admit {
     let payload = payload.into_inner();
     let config = RateLimitConfig::nearest(&req);
-    let limiter = nearest_limiter::nearest(&req);
+    let limiter = sole_limiter::nearest(&req, limits);
     let result = match StaticLimits::of(&req, config, limiter, limits) {
         Ok(mut checks) => match try_decide(&req, config, limiter, &mut checks) {
             Some(result) => result,

@@ -1,4 +1,5 @@
-//! Shadow limits with the count of an enforced limit: found when the program runs, because each handler compiles by itself.
+//! Rules between all limits of the program, checked when it runs, because each handler compiles by itself: a shadow limit needs a
+//! count of its own.
 
 use std::fmt;
 use std::ptr;
@@ -6,17 +7,19 @@ use std::sync::LazyLock;
 
 use ratelimit_core::{Mode, Policy};
 
+use super::charged_twice::{self, ChargedTwice};
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
 use crate::quotas::share_count;
 
-/// Shadow limits of the program that share a count with an enforced limit: the error of [`check_declared_limits`].
+/// Limits of the program that must not share a count, but do: the error of [`check_declared_limits`].
 ///
-/// `Display` names both places of each, one pair on a line.
+/// `Display` names the places of both, one pair on a line.
 #[derive(Clone, thiserror::Error)]
-#[error("{}", pairs_text(.pairs))]
+#[error("{}", lines(.pairs, .charged_twice))]
 pub struct DeclaredLimitsError {
     pairs: Vec<SharedCount>,
+    charged_twice: Vec<ChargedTwice>,
 }
 
 /// A shadow limit, and an enforced limit with the same count.
@@ -30,6 +33,11 @@ impl DeclaredLimitsError {
     /// Each shadow limit, with an enforced limit that has the same count.
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (&DeclaredLimit, &DeclaredLimit)> {
         self.pairs.iter().map(|pair| (&pair.shadow, &pair.enforced))
+    }
+
+    /// Each two limits of one handler that charge one count, so that a request is charged twice.
+    pub fn charged_twice(&self) -> impl ExactSizeIterator<Item = (&DeclaredLimit, &DeclaredLimit)> {
+        self.charged_twice.iter().map(|pair| (&pair.first, &pair.second))
     }
 }
 
@@ -55,16 +63,21 @@ impl fmt::Display for SharedCount {
     }
 }
 
-fn pairs_text(pairs: &[SharedCount]) -> String {
-    let lines: Vec<String> = pairs.iter().map(SharedCount::to_string).collect();
-    lines.join("\n")
+fn lines(pairs: &[SharedCount], charged_twice: &[ChargedTwice]) -> String {
+    let lines = pairs.iter().map(ToString::to_string).chain(charged_twice.iter().map(ToString::to_string));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Checks the rules between the limits of different handlers, which the compiler cannot see: a [shadow limit](Mode::Shadow)
-/// needs a count of its own, because it must not change what an enforced limit decides.
+/// Checks the rules between limits that the compiler cannot see:
 ///
-/// Call it at the start of the program or in a test. Without the call, the first request to such a handler logs the error. The
-/// shadow limit does not apply then, so that it denies nothing.
+/// * A [shadow limit](Mode::Shadow) needs a count of its own, because it must not change what an enforced limit of any handler
+///   decides. Without this call, the first request to such a handler logs the error. The shadow limit does not apply then, so that
+///   it denies nothing.
+/// * Two limits of one handler need different counts, because they would charge a request twice. The compiler compares limits that
+///   are written in the attribute; this function also compares policies by path and constants. It takes limits with another `by`
+///   for different counts, and leaves out limits with `skip`, which may apply to different requests.
+///
+/// Call it at the start of the program or in a test.
 ///
 /// # Errors
 ///
@@ -80,17 +93,26 @@ fn pairs_text(pairs: &[SharedCount]) -> String {
 /// ```
 pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
     let limits = declared_limits();
+    let charged_twice = charged_twice::find(&limits);
+    let pairs = shadows_with_shared_count(limits);
+    if pairs.is_empty() && charged_twice.is_empty() {
+        return Ok(());
+    }
+    Err(DeclaredLimitsError { pairs, charged_twice })
+}
+
+/// Each shadow limit that has the count of an enforced limit.
+fn shadows_with_shared_count(limits: Vec<DeclaredLimit>) -> Vec<SharedCount> {
     let (shadow, enforced): (Vec<_>, Vec<_>) =
         limits.into_iter().partition(|limit| limit.mode() == Mode::Shadow);
     let with_shared_count = |shadow: DeclaredLimit| {
         let other = enforced.iter().find(|other| counts_together(shadow.limit(), other.limit()))?;
         Some(SharedCount { shadow, enforced: *other })
     };
-    let pairs: Vec<SharedCount> = shadow.into_iter().filter_map(with_shared_count).collect();
-    if pairs.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs }) }
+    shadow.into_iter().filter_map(with_shared_count).collect()
 }
 
-fn counts_together(one: &HandlerLimit, other: &HandlerLimit) -> bool {
+pub(super) fn counts_together(one: &HandlerLimit, other: &HandlerLimit) -> bool {
     if one.has_dynamic_max() || other.has_dynamic_max() {
         // Only the count of a token bucket depends on `max`, and `max` can become any number.
         let parts = |limit: &HandlerLimit| {
@@ -111,14 +133,14 @@ pub(crate) fn is_left_out(limit: &'static HandlerLimit) -> bool {
 #[cold]
 fn is_among_left_out(limit: &'static HandlerLimit) -> bool {
     static LEFT_OUT: LazyLock<Vec<&'static HandlerLimit>> = LazyLock::new(|| {
-        let Err(error) = check_declared_limits() else { return Vec::new() };
-        for pair in &error.pairs {
+        let pairs = shadows_with_shared_count(declared_limits());
+        for pair in &pairs {
             tracing::error!(
                 help = "ratelimit_actix::guide::messages#shadow-without-a-count-of-its-own",
                 "{pair}; until then the shadow limit does not apply"
             );
         }
-        error.pairs.iter().map(|pair| pair.shadow.limit()).collect()
+        pairs.iter().map(|pair| pair.shadow.limit()).collect()
     });
     LEFT_OUT.iter().any(|other| ptr::eq(*other, limit))
 }

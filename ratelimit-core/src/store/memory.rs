@@ -4,6 +4,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ const CALLERS_PER_SHARD: usize = 64;
 /// * All instants come from one [monotonic clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
+    has_system_clock: bool,
     digest_key: [u8; 16],
     shards: Box<[Mutex<Shard>]>,
     max_per_shard: usize,
@@ -65,6 +67,7 @@ impl MemoryStore {
         let shards = if max_callers < 2 * CALLERS_PER_SHARD { 1 } else { max_callers.div_ceil(room) };
         Self {
             clock: Arc::new(SystemClock::new()),
+            has_system_clock: true,
             digest_key: random_key(),
             shards: (0..shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
@@ -75,8 +78,14 @@ impl MemoryStore {
     /// Reads the time from `clock` instead of the system.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.has_system_clock = (&clock as &dyn Any).is::<SystemClock>();
         self.clock = Arc::new(clock);
         self
+    }
+
+    /// Whether the time is that of a [`SystemClock`], as outside of tests.
+    pub(crate) const fn has_system_clock(&self) -> bool {
+        self.has_system_clock
     }
 
     /// Number of callers held, each counted once for each of its policies. All callers of an overflow count are one.

@@ -4,7 +4,6 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 
 use crate::expand::paths::Facade;
-use crate::parse::by::By;
 use crate::parse::choice::Count;
 use crate::source_text;
 use crate::validate::handler::Handler;
@@ -16,7 +15,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let span = Span::mixed_site();
     let private = Facade::of(spec).private(span);
     let texts = limits.iter().map(|limit| {
-        let by = by_text(&limit.by);
+        let by = limit.by.text();
         let count = count_text(&limit.count);
         let chooses_cost = limit.dynamic_cost().is_some();
         let skips = limit.skip.is_some();
@@ -50,22 +49,6 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
 /// The line of the handler's name. Spanned at that name; elsewhere `line!` would give the line of the attribute.
 fn line(handler: &Handler) -> TokenStream {
     quote_spanned!(handler.signature.ident.span()=> ::core::line!())
-}
-
-/// The caller as it is written in the attribute.
-fn by_text(by: &By) -> String {
-    match by {
-        By::Ip => "ip".to_owned(),
-        By::Global => "global".to_owned(),
-        By::Path(parameter) => format!("path({:?})", parameter.name),
-        By::Header(name) => format!("header({name:?})"),
-        By::Function(path) => source_text::of(path),
-        By::Closure(closure) => source_text::of(&closure.tokens),
-        By::Parts(parts) => {
-            let parts: Vec<String> = parts.iter().map(by_text).collect();
-            if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
-        }
-    }
 }
 
 fn count_text(count: &Count) -> String {

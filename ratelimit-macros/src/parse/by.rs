@@ -8,6 +8,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
 use crate::parse::request_fn::{self, Closure};
 use crate::parse::template::{self, Placeholder};
+use crate::source_text;
 use crate::suggest::nearest;
 
 /// The definition of the caller.
@@ -93,6 +94,22 @@ impl By {
             Self::Path(parameter) => vec![parameter],
             Self::Parts(parts) => parts.iter().flat_map(Self::parameters).collect(),
             Self::Ip | Self::Global | Self::Header(_) | Self::Function(_) | Self::Closure(_) => Vec::new(),
+        }
+    }
+
+    /// The caller as it is written in the attribute.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Ip => "ip".to_owned(),
+            Self::Global => "global".to_owned(),
+            Self::Path(parameter) => format!("path({:?})", parameter.name),
+            Self::Header(name) => format!("header({name:?})"),
+            Self::Function(path) => source_text::of(path),
+            Self::Closure(closure) => source_text::of(&closure.tokens),
+            Self::Parts(parts) => {
+                let parts: Vec<String> = parts.iter().map(Self::text).collect();
+                if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
+            }
         }
     }
 

@@ -1,14 +1,18 @@
-//! Which limits of a handler share a count. A shadow limit needs one of its own: it must not change what others decide.
+//! Which limits of a handler share a count. A shadow limit needs one of its own: it must not change what others decide. Two enforced
+//! limits, or two shadow limits, would charge a request twice.
 
+use proc_macro2::Ident;
 use quote::ToTokens;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, Parameter};
 use crate::parse::args::{Args, Argument};
+use crate::parse::by::By;
 use crate::parse::choice::Mode;
 use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
+use crate::source_text;
 
 /// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
 #[derive(PartialEq)]
@@ -20,10 +24,75 @@ struct Count {
     parameters: Vec<String>,
 }
 
-/// Reports each shadow limit that has the count of an enforced limit of the same handler.
+/// Reports limits of one handler that must not share a count, but do.
 ///
 /// A policy that is not written in the attribute is compared when the program runs.
 pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
+    check_shadows(group, diagnostics);
+    check_charges(group, diagnostics);
+}
+
+/// Reports each limit that charges the same caller in the same count as one before it.
+fn check_charges(group: &[Args], diagnostics: &mut Diagnostics) {
+    for (index, second) in group.iter().enumerate() {
+        let Some(first) = group[..index].iter().find(|first| charge_together(first, second)) else {
+            continue;
+        };
+        if let (Some(first), Some(second)) = (&first.policy, &second.policy) {
+            let path = second.value.as_ref().map(source_text::of).unwrap_or_default();
+            let message = format!(
+                "two limits of this handler both have the policy `{path}`, so a request is charged twice; remove one"
+            );
+            report(&second.keyword, message, &first.keyword, "the other limit has this policy", diagnostics);
+        } else if let (Some(first), Some(second), Some(count)) = (&first.key, &second.key, count(second)) {
+            let message = format!(
+                "two limits of this handler both count in `{}`, so a request is charged twice; remove one, or give it another \
+                 key or window",
+                count.key
+            );
+            report(&second.keyword, message, &first.keyword, "the other limit has this key", diagnostics);
+        }
+    }
+}
+
+/// Whether every request that both limits apply to is charged twice.
+///
+/// With `skip`, the limits may apply to different requests.
+fn charge_together(first: &Args, second: &Args) -> bool {
+    if first.skip.is_some() || second.skip.is_some() || is_shadow(first) != is_shadow(second) {
+        return false;
+    }
+    let shared = match (&first.policy, &second.policy) {
+        (None, None) => count(first).is_some_and(|count| Some(count) == self::count(second)),
+        (Some(first), Some(second)) => match (&first.value, &second.value) {
+            (Ok(first), Ok(second)) => source_text::of(first) == source_text::of(second),
+            _ => false,
+        },
+        _ => false,
+    };
+    shared && caller(first).is_some_and(|caller| Some(caller) == self::caller(second))
+}
+
+/// The caller that a limit counts, as text. `None` in case of a mistake.
+fn caller(args: &Args) -> Option<String> {
+    if let Some(key) = &args.key
+        && let Key::Template(_, by) = key.value.as_ref().ok()?
+    {
+        return Some(by.text());
+    }
+    match &args.by {
+        None => Some(By::Ip.text()),
+        Some(by) => by.value.as_ref().ok().map(By::text),
+    }
+}
+
+fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &mut Diagnostics) {
+    diagnostics.error(at, message);
+    diagnostics.error(other, note);
+}
+
+/// Reports each shadow limit that has the count of an enforced limit of the same handler.
+fn check_shadows(group: &[Args], diagnostics: &mut Diagnostics) {
     for shadow in group.iter().filter(|args| is_shadow(args)) {
         let Some(count) = count(shadow) else { continue };
         let enforced = group
@@ -39,8 +108,7 @@ pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
              and window; write another key, such as `key = \"{}-shadow\"`",
             count.key
         );
-        diagnostics.error(keyword, message);
-        diagnostics.error(&key.keyword, "the enforced limit has this key");
+        report(keyword, message, &key.keyword, "the enforced limit has this key", diagnostics);
     }
 }
 

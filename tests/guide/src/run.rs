@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_core::{Algorithm, Policy, PolicyBuilder, Timestamp};
+use ratelimit_core::{Algorithm, Decision, Policy, PolicyBuilder, Timestamp};
 
 use crate::traffic::{LENGTH, START, requests};
 
@@ -140,10 +140,11 @@ fn answers(policy: &Policy) -> Vec<String> {
     let mut state = State::new(policy);
     let answer = |second: &u64| {
         let outcome = state.decide(policy, 1, instant(second * 1_000), Operation::Check);
-        match outcome.retry_after() {
+        match outcome.decision() {
+            Decision::Allowed => format!("{} left", outcome.remaining()),
             // One microsecond, by which an entry that is exactly one window old still counts, is not shown.
-            Some(wait) => format!("wait {} s", wait.as_secs()),
-            None => format!("{} left", outcome.remaining()),
+            Decision::Denied { retry_after: Some(wait) } => format!("wait {} s", wait.as_secs()),
+            _ => "never".to_owned(),
         }
     };
     SECONDS.iter().map(answer).collect()
