@@ -149,9 +149,9 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     assert_eq!(statuses(&app, "/orders", 5).await, [200, 200, 429, 429, 429]);
     let limits = get_json(&app, "/_limits/limits.json").await;
     let limit = of(&limits, "!admin-orders");
-    let counts =
-        ["admitted", "denied", "would_deny", "near_limit", "degraded"].map(|name| limit[name].as_u64());
-    assert_eq!(counts, [2, 3, 0, 1, 0].map(Some), "{limit}");
+    let counts = ["admitted", "denied", "passed", "would_deny", "near_limit", "degraded"]
+        .map(|name| limit[name].as_u64());
+    assert_eq!(counts, [2, 3, 0, 0, 1, 0].map(Some), "{limit}");
     let numbers = &limit["numbers"][0];
     assert_eq!((&numbers["max"], &numbers["window_us"]), (&Value::from(2), &Value::from(60_000_000)));
     assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("attribute"), &Value::from("enforce")));
