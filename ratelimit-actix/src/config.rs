@@ -339,6 +339,7 @@ impl RateLimitConfigBuilder {
         if !exempt.is_empty() {
             ANY_EXEMPT.store(true, Ordering::Relaxed);
         }
+        ipv6_prefix.note_use();
         RateLimitConfig(Arc::new(Settings {
             proxies,
             exempt,
