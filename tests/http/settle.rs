@@ -16,8 +16,10 @@ use ratelimit_actix::{
     Timestamp, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
+use tests::log::Log;
 use tests::store::{START, clocked, fresh, watched};
 use tests::{redis, send, service};
+use tracing::Level;
 
 fn estimate(req: &HttpRequest) -> u64 {
     req.match_info().query("estimate").parse().unwrap_or_default()
@@ -136,6 +138,29 @@ async fn mistakes_are_clear_errors_and_charge_nothing_twice() {
         ]
     );
     assert_eq!(send(&app, from_client("/mistakes")).await.body, "tokens 40");
+}
+
+#[actix_web::test]
+async fn a_wrong_name_is_logged_once_for_each_place_with_the_names_that_exist() {
+    #[rate_limit(max = 100, name = "logged", by = global)]
+    #[get("/{name}")]
+    async fn wrong(name: Path<String>, quotas: Quotas) -> Result<&'static str> {
+        let first = quotas.limit(&name);
+        let second = quotas.limit("loged");
+        first.and(second).map(drop)?;
+        Ok("ok")
+    }
+    let (log, _guard) = Log::of_thread();
+    let app = service!(fresh(), wrong);
+    for name in ["logged", "of-client-1", "of-client-2"] {
+        assert_eq!(send(&app, from_client(&format!("/{name}"))).await.status, 500);
+    }
+    let lines = log.at(Level::ERROR);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        assert!(line.contains("settle.rs:") && line.contains("`logged`"), "{line}");
+        assert!(!line.contains("of-client") && !line.contains("loged"), "{line}");
+    }
 }
 
 /// Not in view of the attribute, so not a compile error.
@@ -279,37 +304,6 @@ async fn a_settled_limit_is_not_refunded_again() {
     );
 }
 
-#[actix_web::test]
-async fn a_refunded_charge_cannot_be_settled_but_a_kept_one_can() {
-    let app = service!(fresh(), counted);
-    send(&app, from_client("/counted/none/200")).await;
-    let quotas = KEPT.take().unwrap();
-    note(quotas.limit("tokens").unwrap().settle(4).await);
-    note(quotas.limit("requests").unwrap().settle(7).await);
-    assert_eq!(
-        found(),
-        [
-            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before",
-            "settled"
-        ]
-    );
-    assert_eq!(left(&quotas), "tokens 100, attempts 10, requests 13");
-}
-
-static DAILY: Policy = Policy::builder("settle-daily").max(1000).window(Duration::from_secs(86_400)).build();
-static SKIPPED: Policy = Policy::new("settle-skipped", 10, Duration::from_secs(60));
-
-#[rate_limit(max = 10, name = "own", by = header("x-tenant"), on_missing = "skip")]
-#[rate_limit(max = 10, name = "chosen", skip = |req: &HttpRequest| req.headers().contains_key("x-internal"))]
-#[actix_web::route("/named", method = "GET", method = "OPTIONS")]
-async fn named(quotas: Quotas) -> Result<impl Responder> {
-    for name in ["own", "chosen", "settle-daily", "settle-skipped"] {
-        quotas.limit(name)?.settle(3).await?;
-    }
-    note(quotas.limit("other").map(drop));
-    Ok(left(&quotas))
-}
-
 /// Charges the first number of the path, as often as the second says. The third is the status of the response.
 #[rate_limit(max = 100, window = "1h", name = "rows", by = global, cost = 2, count = "successes")]
 #[rate_limit(max = 100, window = "60s", name = "shared", key = "charge-shared", by = global, count = "successes", algorithm = "fixed_window")]
@@ -378,6 +372,37 @@ async fn a_settled_limit_keeps_its_settlement_when_other_charges_are_given_back(
     let answer = send(&app, from_client("/")).await;
     assert_eq!(answer.status, 502);
     assert_eq!(left(&KEPT.take().unwrap()), "rows 100, tokens 96");
+}
+
+#[actix_web::test]
+async fn a_refunded_charge_cannot_be_settled_but_a_kept_one_can() {
+    let app = service!(fresh(), counted);
+    send(&app, from_client("/counted/none/200")).await;
+    let quotas = KEPT.take().unwrap();
+    note(quotas.limit("tokens").unwrap().settle(4).await);
+    note(quotas.limit("requests").unwrap().settle(7).await);
+    assert_eq!(
+        found(),
+        [
+            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before",
+            "settled"
+        ]
+    );
+    assert_eq!(left(&quotas), "tokens 100, attempts 10, requests 13");
+}
+
+static DAILY: Policy = Policy::builder("settle-daily").max(1000).window(Duration::from_secs(86_400)).build();
+static SKIPPED: Policy = Policy::new("settle-skipped", 10, Duration::from_secs(60));
+
+#[rate_limit(max = 10, name = "own", by = header("x-tenant"), on_missing = "skip")]
+#[rate_limit(max = 10, name = "chosen", skip = |req: &HttpRequest| req.headers().contains_key("x-internal"))]
+#[actix_web::route("/named", method = "GET", method = "OPTIONS")]
+async fn named(quotas: Quotas) -> Result<impl Responder> {
+    for name in ["own", "chosen", "settle-daily", "settle-skipped"] {
+        quotas.limit(name)?.settle(3).await?;
+    }
+    note(quotas.limit("other").map(drop));
+    Ok(left(&quotas))
 }
 
 #[actix_web::test]
