@@ -112,7 +112,7 @@ fn of<'a>(limits: &'a Value, name: &str) -> &'a Value {
 async fn a_request_that_fails_the_check_finds_nothing() {
     let app = app!(limiter());
     for path in PATHS {
-        for method in [Method::GET, Method::POST, Method::PUT] {
+        for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
             let found = send(&app, answer::request(method.clone(), path)).await;
             let nowhere = send(&app, answer::request(method, "/nowhere")).await;
             assert_eq!((found.status, found.text()), (404, nowhere.text()), "{path}");
