@@ -6,6 +6,7 @@ mod builder;
 mod global;
 #[cfg(feature = "overrides")]
 mod overridden;
+mod reset;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -373,39 +374,6 @@ impl RateLimiter {
         match &self.inner.store {
             Backend::Memory(store) => Ok(store.decide(group, Operation::Peek)),
             Backend::Dyn(store) => store.peek(group, self.context()).await,
-        }
-    }
-
-    /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if the store cannot be reached; it is then unknown whether the state was dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_core::{Policy, RateLimiter};
-    ///
-    /// static LOGIN: Policy = Policy::new("login", 1, Duration::from_secs(900));
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let limiter = RateLimiter::in_memory();
-    /// let _ = limiter.check(&LOGIN, "alice").await?;
-    /// assert!(!limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// // After a talk with support:
-    /// limiter.reset(&LOGIN, "alice").await?;
-    /// assert!(limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// # Ok::<(), ratelimit_core::StoreError>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
-        let group = [Check::new(policy, &partition)];
-        self.inner.fallback.reset(&group[0]).await?;
-        match &self.inner.store {
-            Backend::Memory(store) => store.reset(&group).await,
-            Backend::Dyn(store) => store.reset(&group, self.deadline).await,
         }
     }
 

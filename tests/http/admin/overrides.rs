@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use ratelimit_actix::{Overrides, RateLimiterBuilder};
+use ratelimit_actix::{Overrides, RateLimiterBuilder, declared_limits};
+use tests::redis;
+use tests::store::watched_builder;
 
 use super::*;
 
@@ -180,6 +182,69 @@ async fn a_reset_reaches_the_counts_of_every_row() {
                 assert_eq!(send(&app, request(plan)).await.status, status, "{at_reset}: {plan:?}");
             }
         }
+    }
+}
+
+#[actix_web::test]
+async fn a_caller_with_a_row_of_its_own_is_shown_under_no_plan() {
+    let limiter = overridden(
+        "[limit.'!over-plans'.plans]\npro = { max = 1000 }\n[limit.'!over-plans'.callers]\na = { max = 500 }",
+    );
+    let app = app!(limiter, false);
+    let own = looked(&app, "!over-plans", "a").await;
+    assert_eq!(own.iter().map(|count| &count["origin"]).collect::<Vec<_>>(), ["caller"], "{own:?}");
+    let other = looked(&app, "!over-plans", "b").await;
+    assert_eq!(
+        other.iter().map(|count| &count["origin"]).collect::<Vec<_>>(),
+        ["limit", "plan"],
+        "{other:?}"
+    );
+}
+
+#[actix_web::test]
+async fn a_reset_reaches_the_counts_from_before_a_caller_had_a_row_of_its_own() {
+    let Some(server) = redis::server() else { return };
+    let clock = clock_at_start();
+    // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
+    let (other, limiter) = (server.limiter_at(&clock), RateLimiter::builder(server.store_at(&clock)));
+    let row = "[limit.'!over-plans'.callers]\na = { window = '2m' }";
+    let limiter = limiter.overrides(row.parse().unwrap()).unwrap().build();
+    let (other, app) = (app!(other, false), app!(limiter, false));
+    let request = || answer::get("/plans").insert_header(("x-account", "a"));
+    assert_eq!(send(&other, request()).await.status, 200);
+    let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+    let view: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((answer.status, &view["was_counted"]), (200, &true.into()), "{view}");
+    for status in [200, 200, 429] {
+        assert_eq!(send(&other, request()).await.status, status);
+    }
+}
+
+#[actix_web::test]
+async fn a_reset_with_many_plans_takes_groups() {
+    let mut text = String::from("[limit.'!over-plans'.plans]\n");
+    for window in 1..=900 {
+        writeln!(text, "plan{window} = {{ window = '{window}s' }}").unwrap();
+    }
+    let (builder, watch) = watched_builder();
+    let limiter = builder.overrides(text.parse().unwrap()).unwrap().build();
+    let app = app!(limiter, false);
+    let request =
+        || answer::get("/plans").insert_header(("x-account", "a")).insert_header(("x-plan", "plan899"));
+    for status in [200, 200, 429] {
+        assert_eq!(send(&app, request()).await.status, status);
+    }
+    let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+    // 900 windows, one of which is that of the program. At most 64 limits in a group.
+    assert_eq!((answer.status, watch.resets()), (200, 15), "{}", answer.body);
+    assert_eq!(send(&app, request()).await.status, 200);
+    for limit in declared_limits().iter().filter(|limit| limit.name() == "!over-plans") {
+        limit.reset_caller(&limiter, "a").await.unwrap();
+    }
+    // The program's own count first.
+    assert_eq!(watch.resets(), 15 + 1 + 15);
+    for status in [200, 200, 429] {
+        assert_eq!(send(&app, request()).await.status, status);
     }
 }
 
