@@ -8,4 +8,5 @@ pub(crate) mod limit;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod request_fn;
+mod shared_bucket;
 pub(crate) mod shared_shadow;

@@ -16,4 +16,5 @@ mod placement;
 mod responses;
 mod settle;
 mod shadow;
+mod shared_buckets;
 mod signatures;

@@ -1,4 +1,5 @@
-//! Shadow limits with the count of an enforced limit: found when the program runs, because each handler compiles by itself.
+//! Rules between limits that share a count: checked when the program runs, because each handler compiles by itself. Here are shadow
+//! limits with the count of an enforced limit.
 
 use std::fmt;
 use std::ptr;
@@ -8,15 +9,17 @@ use ratelimit_core::{Mode, Policy};
 
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
+use super::shared_bucket::{SharedBucket, partly_leased_buckets};
 use crate::quotas::share_count;
 
-/// Shadow limits of the program that share a count with an enforced limit: the error of [`check_declared_limits`].
+/// Limits of the program whose shared count is a mistake: the error of [`check_declared_limits`].
 ///
 /// `Display` names both places of each, one pair on a line.
 #[derive(Clone, thiserror::Error)]
-#[error("{}", pairs_text(.pairs))]
+#[error("{}", lines_of(.pairs, .buckets))]
 pub struct DeclaredLimitsError {
     pairs: Vec<SharedCount>,
+    buckets: Vec<SharedBucket>,
 }
 
 /// A shadow limit, and an enforced limit with the same count.
@@ -31,6 +34,11 @@ impl DeclaredLimitsError {
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (&DeclaredLimit, &DeclaredLimit)> {
         self.pairs.iter().map(|pair| (&pair.shadow, &pair.enforced))
     }
+
+    /// Each limit with a lease over a token bucket, with a limit without one over the same bucket.
+    pub fn partly_leased_buckets(&self) -> impl ExactSizeIterator<Item = (&DeclaredLimit, &DeclaredLimit)> {
+        self.buckets.iter().map(|bucket| (&bucket.leased, &bucket.other))
+    }
 }
 
 impl fmt::Debug for DeclaredLimitsError {
@@ -42,9 +50,6 @@ impl fmt::Debug for DeclaredLimitsError {
 impl fmt::Display for SharedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shadow, enforced } = self;
-        let place = |limit: &DeclaredLimit| {
-            format!("`{}::{}` ({}:{})", limit.module(), limit.handler(), limit.file(), limit.line())
-        };
         write!(
             f,
             "the shadow limit of {} has the count of the enforced limit of {}; give it another key than `{}`",
@@ -55,16 +60,25 @@ impl fmt::Display for SharedCount {
     }
 }
 
-fn pairs_text(pairs: &[SharedCount]) -> String {
-    let lines: Vec<String> = pairs.iter().map(SharedCount::to_string).collect();
+/// Where a limit is in the source.
+pub(super) fn place(limit: &DeclaredLimit) -> String {
+    format!("`{}::{}` ({}:{})", limit.module(), limit.handler(), limit.file(), limit.line())
+}
+
+fn lines_of(pairs: &[SharedCount], buckets: &[SharedBucket]) -> String {
+    let pairs = pairs.iter().map(SharedCount::to_string);
+    let lines: Vec<String> = pairs.chain(buckets.iter().map(SharedBucket::to_string)).collect();
     lines.join("\n")
 }
 
-/// Checks the rules between the limits of different handlers, which the compiler cannot see: a [shadow limit](Mode::Shadow)
-/// needs a count of its own, because it must not change what an enforced limit decides.
+/// Checks the rules between the limits of different handlers, which the compiler cannot see:
 ///
-/// Call it at the start of the program or in a test. Without the call, the first request to such a handler logs the error. The
-/// shadow limit does not apply then, so that it denies nothing.
+/// * A [shadow limit](Mode::Shadow) needs a count of its own, because it must not change what an enforced limit decides.
+/// * If one limit over a token bucket sets a [lease](ratelimit_core::PolicyBuilder::lease), every limit over that bucket has to.
+///   The refunds of the others would free units that are held.
+///
+/// Call it at the start of the program or in a test. Without the call, the first request to a handler with such a shadow limit
+/// logs the error. The shadow limit does not apply then, so that it denies nothing.
 ///
 /// # Errors
 ///
@@ -80,6 +94,7 @@ fn pairs_text(pairs: &[SharedCount]) -> String {
 /// ```
 pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
     let limits = declared_limits();
+    let buckets = partly_leased_buckets(&limits);
     let (shadow, enforced): (Vec<_>, Vec<_>) =
         limits.into_iter().partition(|limit| limit.mode() == Mode::Shadow);
     let with_shared_count = |shadow: DeclaredLimit| {
@@ -87,10 +102,10 @@ pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
         Some(SharedCount { shadow, enforced: *other })
     };
     let pairs: Vec<SharedCount> = shadow.into_iter().filter_map(with_shared_count).collect();
-    if pairs.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs }) }
+    if pairs.is_empty() && buckets.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs, buckets }) }
 }
 
-fn counts_together(one: &HandlerLimit, other: &HandlerLimit) -> bool {
+pub(super) fn counts_together(one: &HandlerLimit, other: &HandlerLimit) -> bool {
     if one.has_dynamic_max() || other.has_dynamic_max() {
         // Only the count of a token bucket depends on `max`, and `max` can become any number.
         let parts = |limit: &HandlerLimit| {
