@@ -342,6 +342,94 @@ async fn a_slot_that_moves_under_load_voids_leases_and_admits_none_too_many() {
     assert!((1500..=3000).contains(&admitted), "{admitted}");
 }
 
+/// A limit with leases on a cluster whose clock, and that of the process, stands still, so that only events end leases.
+struct LeasedOnCluster {
+    cluster: Cluster,
+    limiter: RateLimiter,
+}
+
+impl LeasedOnCluster {
+    const HOT: Policy = Policy::builder("hot")
+        .max(100_000)
+        .window(Duration::from_secs(3600))
+        .algorithm(Algorithm::FixedWindow)
+        .on_error(OnError::Deny)
+        .lease(Duration::from_millis(100))
+        .build();
+
+    /// Makes the caller `a` hot.
+    async fn new() -> Option<Self> {
+        let cluster = cluster(false).await?;
+        let limiter = RateLimiter::new(cluster.store_at(&tests::clock_at_start()));
+        until_all_decide(&limiter, ELECTED).await;
+        let began = Instant::now();
+        while limiter.store_status().connection.unwrap().leases.held < 10 {
+            // The connection for leases is made in the background.
+            assert!(began.elapsed() < ELECTED, "nothing is held");
+            assert!(limiter.check(&Self::HOT, "a").await.unwrap().is_allowed());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Some(Self { cluster, limiter })
+    }
+
+    /// The node of the caller, and its key there.
+    async fn place(&self) -> (usize, String) {
+        for (i, node) in self.cluster.nodes.iter().enumerate() {
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg("*:hot:*").query_async(&mut node.raw().await).await.unwrap();
+            if let Some(key) = keys.into_iter().next() {
+                return (i, key);
+            }
+        }
+        panic!("the caller has a key");
+    }
+
+    fn holds(&self) -> bool {
+        self.limiter.try_check(&Self::HOT, "a").unwrap().is_some_and(|outcome| outcome.is_allowed())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_that_learns_of_a_moved_slot_voids_what_is_held_of_its_node() {
+    let Some(hot) = LeasedOnCluster::new().await else { return };
+    let (from, key) = hot.place().await;
+    let nodes = &hot.cluster.nodes;
+    let to = (from + 1) % nodes.len();
+    let id = |node: &Server| {
+        let mut console = node.console();
+        console.query("CLUSTER MYID");
+        console.read()
+    };
+    let (source, target) = (&nodes[from], &nodes[to]);
+    let (source_id, target_id) = (id(source), id(target));
+    let slot: u16 = source.query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
+    source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+    let mut raw = source.raw().await;
+    let keys: Vec<String> =
+        redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query_async(&mut raw).await.unwrap();
+    for key in keys {
+        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
+    }
+    for node in [target, source] {
+        node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+    }
+    assert!(hot.holds(), "the process does not know yet");
+    // Another limit of the caller, whose keys share the slot.
+    assert!(hot.limiter.check(&MINUTE, "a").await.unwrap().is_allowed());
+    assert!(!hot.holds());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_that_finds_a_master_gone_voids_what_is_held_of_it() {
+    let Some(mut hot) = LeasedOnCluster::new().await else { return };
+    let (place, _) = hot.place().await;
+    hot.cluster.nodes[place].kill();
+    assert!(hot.holds(), "the process does not know yet");
+    assert!(hot.limiter.check(&MINUTE, "a").await.is_err());
+    assert!(!hot.holds());
+}
+
 /// Moves the slot of a caller from node to node under 4001 requests. Returns how many are admitted.
 async fn admitted_while_its_slot_moves(hot: &'static Policy) -> Option<u32> {
     let cluster = cluster(false).await?;

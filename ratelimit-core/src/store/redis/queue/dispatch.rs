@@ -56,7 +56,8 @@ impl Call {
                     let lane = if context.link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
                     Box::new(CallLeases::new(&context.leases, lane))
                 });
-                leases.add(targets, &request.limits, to_encode.len(), &mut lease_requests);
+                let place = reply.is_some().then_some(to_encode.len());
+                leases.add(targets, &request.limits, place, &mut lease_requests);
             }
             if let Some(reply) = reply {
                 to_encode.push(request);
