@@ -104,7 +104,7 @@ fn further_charges<'a>(
     checks: &[Check<'a>],
     refunded: &[Option<ChargeOutcomes>],
 ) -> SmallVec<[Reservation<'a>; 1]> {
-    let charges = refunded.iter().flatten().map(SmallVec::len).max().unwrap_or_default();
+    let number_of_charges = refunded.iter().flatten().map(SmallVec::len).max().unwrap_or_default();
     let reservation = |number: usize| {
         // Each charge of a handler is a charge of all limits of the group.
         let charged = checks.iter().zip(refunded).filter_map(|(check, outcomes)| {
@@ -114,5 +114,5 @@ fn further_charges<'a>(
         let (checks, outcomes): (SmallVec<[Check<'a>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
         GroupOutcome::new(outcomes.first()?.at(), outcomes).reservation(&checks)
     };
-    (1..charges).rev().filter_map(reservation).collect()
+    (1..number_of_charges).rev().filter_map(reservation).collect()
 }
