@@ -225,8 +225,9 @@ SWITCH
     for word in ${wanted%% -- *}; do filters_of[$word]+=" ${wanted##* -- }"; done
   done
   for word in "${!filters_of[@]}"; do
-    case $word in ratelimit-*) build+=(-p "$word" --lib) ;; *) build+=(-p tests --test "$word") ;; esac
+    case $word in ratelimit-*) build+=(-p "$word") ;; *) build+=(-p tests --test "$word") ;; esac
   done
+  [[ "${build[*]}" != *ratelimit-* ]] || build+=(--lib)
   (cd "$tree" && cargo test --no-run "${build[@]}") >"$work/rust.log" 2>&1 ||
     { sed -n '/^error/,/^$/p' "$work/rust.log" >&2; echo "error: the tests do not build" >&2; exit 1; }
   while read -r path; do
