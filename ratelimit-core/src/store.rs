@@ -157,7 +157,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is the denial of
     /// one unit.
     ///
-    /// By default a loop of peeks and checks, each of which waits no longer than `limit`, and in which fewer units are charged
+    /// By default a loop of peeks and checks, which wait no longer than `limit` in total, and in which fewer units are charged
     /// if other requests come between. With the [`toolkit`], [`Operation::UpTo`](toolkit::Operation::UpTo) decides it.
     ///
     /// # Errors

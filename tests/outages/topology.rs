@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore};
-use tests::cluster::{Cluster, cluster};
+use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
+use tests::proxy::Mode;
 use tests::redis::{Server, Topology};
 use tests::sentinel::sentinels;
 
@@ -200,6 +201,68 @@ async fn a_group_of_callers_on_several_nodes_begins_the_block_of_each_that_excee
             limiter.reset(&blocks, caller).await.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn a_caller_that_was_charged_and_refunded_begins_no_block() {
+    let Some(cluster) = cluster_behind_proxies().await else { return };
+    let (second, hour, day) =
+        (Duration::from_secs(1), Duration::from_secs(3600), Duration::from_secs(86_400));
+    let store = RedisStore::builder(&cluster.url()).deadline(30 * second).ping_interval(hour);
+    let limiter = RateLimiter::new(store.build().unwrap());
+    until_all_decide(&limiter, 10 * second).await;
+    // A caller of each node.
+    let (any, mut callers_of) = (Policy::new("any", 100, hour), [const { String::new() }; 3]);
+    for caller in callers() {
+        let sizes = || cluster.nodes.iter().map(|node| node.query("DBSIZE")).collect::<Vec<_>>();
+        let before = sizes();
+        assert!(limiter.check(&any, &caller).await.unwrap().is_allowed());
+        let node = before.iter().zip(&sizes()).position(|(before, after)| before != after).unwrap();
+        callers_of[node] = caller;
+    }
+    let blocks = Policy::builder("blocks").algorithm(Algorithm::TokenBucket).max(2).window(hour);
+    let blocks = blocks.block(day).build();
+    let [first, exhausted, _] = callers_of;
+    assert!(limiter.check_n(&blocks, &exhausted, 2).await.unwrap().is_allowed());
+    let both = [Check::new(&blocks, &first).with_cost(2)];
+    let taken = limiter.check_all(&both).await.unwrap();
+    // Another process, which reaches the first node whatever its proxy does.
+    let other = cluster.nodes[0].raw().await;
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*blocks*").query_async(&mut other.clone()).await.unwrap();
+    let state = async || -> Option<Vec<u8>> {
+        redis::cmd("GET").arg(&keys[0]).query_async(&mut other.clone()).await.unwrap()
+    };
+    let until_not = async |before: &Option<Vec<u8>>| {
+        let end = Instant::now() + 30 * second;
+        loop {
+            let now = state().await;
+            if now != *before {
+                return now;
+            }
+            assert!(Instant::now() < end, "neither charged nor refunded");
+            tokio::time::sleep(second / 100).await;
+        }
+    };
+    let empty = state().await.unwrap();
+    // From now on the node knows the script of refunds.
+    limiter.refund(taken.reservation(&both).unwrap()).await.unwrap();
+    let full = state().await;
+    cluster.proxies[1].set(Mode::Hold);
+    let group = [Check::new(&blocks, &first), Check::new(&blocks, &exhausted)];
+    let (denied, ()) = tokio::join!(limiter.check_all(&group), async {
+        let charged = until_not(&full).await;
+        // The refund runs, but its answer is held.
+        cluster.proxies[0].set(Mode::Hold);
+        cluster.proxies[1].set(Mode::Pass);
+        until_not(&charged).await;
+        let set = redis::cmd("SET").arg(&keys[0]).arg(&empty).arg("PX").arg(3_600_000).to_owned();
+        let _: () = set.query_async(&mut other.clone()).await.unwrap();
+        cluster.proxies[0].set(Mode::Pass);
+    });
+    assert!(!denied.unwrap().is_allowed());
+    let wait = async |caller: &String| limiter.peek(&blocks, caller).await.unwrap().retry_after().unwrap();
+    assert!(wait(&exhausted).await > 23 * hour, "the block of the denied caller");
+    assert!(wait(&first).await <= 2 * hour, "a block, although this request did not exceed the limit");
 }
 
 #[tokio::test]
