@@ -149,7 +149,7 @@ impl Subject {
                 partition.as_bytes().to_vec()
             } else {
                 let prefix = RateLimitConfig::nearest(req).ipv6_prefix();
-                let caller = Caller::from_notation(&fields.caller, |address| prefix.group(address))?;
+                let caller = Caller::from_form(&fields.caller, |address| prefix.group(address))?;
                 caller.partition().ok_or(NotationError::Empty)?.to_vec()
             }
         } else {
