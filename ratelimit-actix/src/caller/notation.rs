@@ -45,6 +45,7 @@ pub(crate) enum NotationError {
 impl Caller {
     /// Reads a caller. Each part of a tuple has a kind. The parts are on lines of their own, or on one line with ` + ` between
     /// them. `group` gives the address by which a client counts.
+    #[cfg(any(feature = "overrides", test))]
     pub(crate) fn from_notation(text: &str, group: impl Fn(IpAddr) -> IpAddr) -> Result<Self, NotationError> {
         Self::from_parts(text, |part| Self::from_part(part, &group))
     }
