@@ -267,7 +267,7 @@ impl Reading {
     fn all(text: &str, nearest: Ipv6Prefix) -> Result<Vec<Self>, LookError> {
         let mut readings: Vec<Self> = Vec::new();
         for prefix in [nearest].into_iter().chain(Ipv6Prefix::in_use()) {
-            let caller = Caller::from_notation(text, |address| prefix.group(address))?;
+            let caller = Caller::from_form(text, |address| prefix.group(address))?;
             let partition = caller.partition().ok_or(NotationError::Empty)?.to_vec();
             if readings.iter().all(|reading| reading.partition != partition) {
                 readings.push(Self { partition, ipv6_prefix: Some(prefix.bits()) });

@@ -74,7 +74,7 @@ where
 async fn the_numbers_in_force_tell_where_they_come_from() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
-         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, mode = 'shadow' }\n\
+         [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, mode = 'shadow' }\n\
          [limit.'!over-given']\nmode = 'off'\n[limit.'!over-chosen']\nmax = 7",
     );
     for show_callers in [false, true] {
@@ -103,7 +103,7 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
         {
             assert!(shown.contains(text), "{text}: {shown}");
         }
-        assert_eq!(shown.contains("caller acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
+        assert_eq!(shown.contains("caller text acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
         assert_eq!(shown.contains("callers with rows of their own: 1"), !show_callers, "{shown}");
         assert_eq!(page.contains("acct-77") || limits.to_string().contains("acct-77"), show_callers);
         let given = row(&page, "!over-given");
@@ -125,7 +125,7 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
 async fn a_caller_is_looked_at_under_its_own_row_or_under_every_plan() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
-         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, window = '2m' }",
+         [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, window = '2m' }",
     );
     let app = app!(limiter, false);
     for (account, requests) in [("acct-77", 3), ("acct-43", 2)] {
@@ -298,7 +298,7 @@ async fn ten_thousand_rows_and_names_with_markup_stay_small_and_text() {
     let mut text =
         String::from("[limit.'!over-plans'.plans]\n\"<i>'&\" = { max = 3 }\n[limit.'!over-plans'.callers]\n");
     for number in 0..10_000 {
-        writeln!(text, "\"<b>'\\\"&{number}{}\" = {{ max = 5 }}", "x".repeat(100)).unwrap();
+        writeln!(text, "\"text <b>'\\\"&{number}{}\" = {{ max = 5 }}", "x".repeat(100)).unwrap();
     }
     let limiter = overridden(&text);
     for show_callers in [false, true] {
@@ -307,7 +307,7 @@ async fn ten_thousand_rows_and_names_with_markup_stay_small_and_text() {
         assert!(page.len() < 40 * 1024, "{}", page.len());
         let row = row(&page, "!over-plans");
         assert!(row.contains("plan &lt;i&gt;'&amp;: 3 per 1m") && !row.contains("<b>"), "{row}");
-        assert_eq!(row.contains("caller &lt;b&gt;'&quot;&amp;"), show_callers, "{row}");
+        assert_eq!(row.contains("caller text &lt;b&gt;'&quot;&amp;"), show_callers, "{row}");
         let more = if show_callers { "further rows: 9998" } else { "callers with rows of their own: 10000" };
         assert!(row.contains(more), "{row}");
         let limits = get_json(&app, "/_limits/limits.json").await;
@@ -352,7 +352,7 @@ async fn without_overrides_the_page_does_not_speak_of_them() {
 
 #[actix_web::test]
 async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is_none() {
-    let limiter = overridden("[limit.'!over-plans'.callers]\nacme = { window = '2m' }");
+    let limiter = overridden("[limit.'!over-plans'.callers]\n'text acme' = { window = '2m' }");
     let app = app!(limiter, false);
     let status = async || send(&app, answer::get("/plans").insert_header(("x-account", "acme"))).await.status;
     // Counted by the row of the caller, and by the program after the row is gone.
@@ -360,7 +360,7 @@ async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!([status().await, status().await, status().await], [200, 200, 429]);
     limiter
-        .replace_overrides("[limit.'!over-plans'.callers]\nacme = { window = '2m' }".parse().unwrap())
+        .replace_overrides("[limit.'!over-plans'.callers]\n'text acme' = { window = '2m' }".parse().unwrap())
         .unwrap();
     let fields = [("limit", "!over-plans"), ("caller", "acme")];
     assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
