@@ -120,7 +120,11 @@ fn every_file_that_reports_mistakes_has_a_case() {
             let reports =
                 [".error(", ".error_at(", "diagnostics.push("].iter().any(|call| text.contains(call));
             let name = file.strip_prefix(&macros).unwrap().to_str().unwrap();
-            assert_eq!(reports, OF_FILES.iter().any(|(file, _)| *file == name), "{name} reports mistakes");
+            assert_eq!(
+                reports,
+                OF_FILES.iter().any(|(file, _)| *file == name),
+                "whether {name} reports mistakes, and has a case in OF_FILES"
+            );
         }
     }
 }
