@@ -110,13 +110,13 @@ impl Case<'_> {
         let lines: Vec<&str> = code.lines().collect();
         let mistake = |error: &syn::Error| {
             let (start, mut end) = (error.span().start(), error.span().end());
-            if start == end {
+            if start == end && start.column == 0 {
                 // The place is the whole attribute.
                 end = attribute.span().end();
             }
             let line = start.line - 1;
             let to = if end.line == start.line { end.column } else { lines[line].chars().count() };
-            Mistake { line, columns: start.column..to, message: error.to_string() }
+            Mistake { line, columns: start.column..to.max(start.column + 1), message: error.to_string() }
         };
         errors.iter().map(mistake).collect()
     }
@@ -142,9 +142,9 @@ impl Case<'_> {
                     last.clone_into(last_line);
                 }
                 let carets = format!("{}{}", " ".repeat(start), "^".repeat(end - start));
-                text += &format!("{carets} {}", message[0]);
+                _ = write!(text, "{carets} {}", message[0]);
                 for line in &message[1..] {
-                    text += &format!("\n{}| {line}", " ".repeat(end - 1));
+                    _ = write!(text, "\n{}| {line}", " ".repeat(end - 1));
                 }
                 text += ditto;
                 text.push('\n');
