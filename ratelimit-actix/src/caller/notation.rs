@@ -206,7 +206,8 @@ fn write_parts(mut rest: &[u8], text: &mut String) -> Option<()> {
     Some(())
 }
 
-#[cfg(all(test, feature = "admin"))]
+#[cfg(feature = "admin")]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
