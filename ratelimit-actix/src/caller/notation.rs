@@ -206,8 +206,8 @@ fn write_parts(mut rest: &[u8], text: &mut String) -> Option<()> {
     Some(())
 }
 
-#[cfg(test)]
 #[cfg(feature = "admin")]
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
