@@ -4,6 +4,7 @@ mod counts;
 mod in_force;
 mod look;
 mod page;
+mod row;
 #[cfg_attr(not(feature = "overrides"), path = "admin/rows/absent.rs")]
 mod rows;
 mod sampler;
@@ -233,7 +234,7 @@ impl State {
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
             Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
-            Endpoint::Overrides => json(StatusCode::OK, &view::overrides(limiter)),
+            Endpoint::Overrides => json(StatusCode::OK, &rows::overview(limiter)),
             Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
             Endpoint::Callers => {
                 json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
@@ -254,7 +255,7 @@ impl State {
         let Admin { limiter, show_callers, .. } = &self.admin;
         page::overview(&page::Overview {
             limits: &view::limits(limiter, *show_callers),
-            overrides: view::overrides(limiter).as_ref(),
+            overrides: rows::overview(limiter).as_ref(),
             page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
             store: &view::store(limiter),
             callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),

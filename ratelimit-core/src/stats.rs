@@ -14,14 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use self::counts::Totals;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
 pub(crate) use self::histogram::Histogram;
 pub use self::histogram::Percentiles;
-pub use self::recent::Bar;
-pub use self::recent::{BAR_SECONDS, BARS};
+pub use self::recent::{BAR_SECONDS, BARS, Bar, Totals};
 use self::table::LimitTable;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};

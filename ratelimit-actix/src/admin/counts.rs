@@ -6,7 +6,7 @@ use ratelimit_core::__private_0_1::largest;
 use ratelimit_core::stats::LimitStats;
 use ratelimit_core::{Algorithm, Policy, RateLimiter};
 
-use super::in_force::{Origin, Row};
+use super::row::{Origin, Row};
 use super::rows;
 use crate::handler::registry::declared_limits;
 use crate::quotas::count_id;

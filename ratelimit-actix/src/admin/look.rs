@@ -8,7 +8,8 @@ use ratelimit_core::{Check, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
 use super::counts::{counts_of, counts_to_reset, is_known};
-use super::in_force::{Numbers, Origin, micros};
+use super::in_force::{Numbers, micros};
+use super::row::Origin;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};

@@ -14,7 +14,8 @@ use ratelimit_core::policy::Window;
 
 pub(super) use self::callers::Subject;
 use super::look::{LookError, LookView};
-use super::view::{CallersView, LimitView, OverridesView, StoreView};
+use super::row::OverridesView;
+use super::view::{CallersView, LimitView, StoreView};
 
 /// Number of limits on one page, so that it stays below 50 KiB.
 pub(super) const LIMITS_PER_PAGE: usize = 15;

@@ -4,8 +4,7 @@ use ratelimit_core::__private_0_1::LimitRows;
 use ratelimit_core::overrides::{self, Field, InForce};
 use ratelimit_core::{Policy, RateLimiter};
 
-use super::in_force::{Origin, Row};
-use super::view::OverridesView;
+use super::row::{Origin, OverridesView, Row};
 
 /// What is in force for callers without a row of their own.
 pub(super) fn for_all(limiter: &RateLimiter, policy: &Policy) -> Row {

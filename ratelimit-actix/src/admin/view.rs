@@ -61,18 +61,6 @@ pub(super) struct CallersView {
     pub(super) not_counted: u64,
 }
 
-/// The overrides as a whole.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct OverridesView {
-    /// The name of their file.
-    pub(super) source: String,
-    /// Numbers of limits with overrides, and of rows.
-    pub(super) limits: usize,
-    pub(super) rows: usize,
-    /// Why the newest contents of the file are not in force. `None` if they are.
-    pub(super) rejected: Option<String>,
-}
-
 /// The state of the store.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StoreView {
@@ -132,11 +120,6 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         }
     }
     views.into_values().collect()
-}
-
-/// The overrides as a whole. `None` if there have not been any.
-pub(super) fn overrides(limiter: &RateLimiter) -> Option<OverridesView> {
-    rows::overview(limiter)
 }
 
 impl LimitView {

@@ -15,7 +15,6 @@ use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
 use super::shared_counts::is_left_out;
-use super::sole_limiter;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
@@ -57,7 +56,7 @@ impl DynamicLimits {
         if skipped {
             note_not_counted(&req);
         }
-        let overrides = RequestOverrides::for_waiting(&req, sole_limiter::nearest(&req, limits));
+        let overrides = RequestOverrides::for_waiting(&req, HandlerLimit::nearest_limiter(&req, limits));
         let is_off =
             |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRows::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {

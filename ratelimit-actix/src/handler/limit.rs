@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder, PolicyError};
+use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder, PolicyError, RateLimiter};
 
 use super::by::By;
 use super::sole_limiter::SoleLimiter;
@@ -12,7 +12,7 @@ use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
 use crate::overrides::EffectiveRow;
-use crate::quotas::NamedPolicy;
+use crate::quotas::{NamedPolicy, nearest_limiter};
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
@@ -122,8 +122,14 @@ impl HandlerLimit {
         self
     }
 
-    pub(super) const fn limiter(&self) -> &SoleLimiter {
-        &self.limiter
+    /// The nearest limiter of a request to a handler with these limits.
+    #[inline]
+    pub(super) fn nearest_limiter<'r>(req: &'r HttpRequest, limits: &'static [Self]) -> &'r RateLimiter {
+        let limiter = nearest_limiter::nearest(req);
+        if let Some(first) = limits.first() {
+            first.limiter.note(limiter, first.policy());
+        }
+        limiter
     }
 
     pub(crate) const fn named_policy(&self) -> &NamedPolicy {

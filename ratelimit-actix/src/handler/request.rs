@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
 use super::shared_counts::is_left_out;
-use super::sole_limiter;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
@@ -68,7 +67,7 @@ impl Future for Admit {
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admit {
     let payload = payload.into_inner();
     let config = RateLimitConfig::nearest(&req);
-    let limiter = sole_limiter::nearest(&req, limits);
+    let limiter = HandlerLimit::nearest_limiter(&req, limits);
     let result = match StaticLimits::of(&req, config, limiter, limits) {
         Ok(mut checks) => match try_decide(&req, config, limiter, &mut checks) {
             Some(result) => result,

@@ -3,12 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{CountsAlone, limiter_id};
-use ratelimit_core::RateLimiter;
-
-use super::limit::HandlerLimit;
-use crate::quotas::nearest_limiter;
+use ratelimit_core::{Policy, RateLimiter};
 
 /// The limiters that decided about a handler.
 #[derive(Debug)]
@@ -27,16 +23,16 @@ impl SoleLimiter {
         Self { last: AtomicUsize::new(0), first: Mutex::new(None) }
     }
 
-    /// Notes that a limiter decides. One relaxed load, if it is the limiter of the request before.
+    /// Notes that a limiter decides about a handler whose first limit is `limit`. One relaxed load, if it is the limiter of the request before.
     #[inline]
-    fn note(&self, limiter: &RateLimiter, limit: &HandlerLimit) {
+    pub(super) fn note(&self, limiter: &RateLimiter, limit: &Policy) {
         if self.last.load(Ordering::Relaxed) != limiter_id(limiter) {
             self.note_other(limiter, limit);
         }
     }
 
     #[cold]
-    fn note_other(&self, limiter: &RateLimiter, limit: &HandlerLimit) {
+    fn note_other(&self, limiter: &RateLimiter, limit: &Policy) {
         self.last.store(limiter_id(limiter), Ordering::Relaxed);
         if LOGGED.load(Ordering::Relaxed) {
             return;
@@ -44,7 +40,7 @@ impl SoleLimiter {
         let Some(other) = CountsAlone::of(limiter) else { return };
         if self.has_first_beside(other) && !LOGGED.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                limit = limit.policy().name(),
+                limit = limit.name(),
                 help = "ratelimit_actix::guide::messages#a-limiter-for-each-worker",
                 "a second limiter in memory decides about one handler, and each counts by itself, so that more requests pass than \
                  the limit says; make one limiter before `HttpServer::new`, and register a clone in the closure"
@@ -61,14 +57,4 @@ impl SoleLimiter {
         }
         is_beside
     }
-}
-
-/// The nearest limiter of a request to a handler with these limits.
-#[inline]
-pub(super) fn nearest<'r>(req: &'r HttpRequest, limits: &'static [HandlerLimit]) -> &'r RateLimiter {
-    let limiter = nearest_limiter::nearest(req);
-    if let Some(limit) = limits.first() {
-        limit.limiter().note(limiter, limit);
-    }
-    limiter
 }

@@ -1,15 +1,17 @@
-//! Text to overrides: the form, without the limits of the program. Finds mistakes, each with its line.
+//! Files and texts to overrides: the form, without the limits of the program. Finds mistakes, each with its line.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Problem, is_enough};
+use super::error::{OverridesError, Problem, is_enough};
+use super::file;
 use super::in_force::Field;
 use super::row::{Override, Switch};
-use super::set::LimitOverride;
+use super::set::{LimitOverride, Overrides};
 use crate::policy::suggest::{list, nearest};
 use crate::policy::unknown_value::UnknownValueError;
 use crate::policy::{Mode, OnError, Window};
@@ -17,8 +19,40 @@ use crate::policy::{Mode, OnError, Window};
 /// The tables beside the fields of a limit.
 const TABLES: [&str; 2] = ["plans", "callers"];
 
+impl Overrides {
+    /// Reads a file. It is not read again without [`watch`](Self::watch).
+    ///
+    /// Reads on the calling thread: call it when the program starts.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), does not end with a line
+    /// break, or is not in the form above.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, OverridesError> {
+        let path = path.as_ref();
+        let text = file::read(path).map_err(|text| OverridesError::one(&file::name(path), text))?;
+        Self::from_text_of(path, text)
+    }
+
+    /// Reads the text that a file has.
+    pub(super) fn from_text_of(path: &Path, text: String) -> Result<Self, OverridesError> {
+        let limits = limits(&text).map_err(|problems| OverridesError::new(&file::name(path), problems))?;
+        Ok(Self { limits, file: Some((path.to_owned(), text)), is_watched: false })
+    }
+}
+
+impl FromStr for Overrides {
+    type Err = OverridesError;
+
+    /// Reads a text in the form of a file. It needs no line break at its end.
+    fn from_str(text: &str) -> Result<Self, OverridesError> {
+        let limits = limits(text).map_err(|problems| OverridesError::new("the overrides", problems))?;
+        Ok(Self { limits, ..Self::default() })
+    }
+}
+
 /// The limits of a text.
-pub(super) fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Vec<Problem>> {
+fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Vec<Problem>> {
     let mut reader = Reader { lines: Lines::of(text), problems: Vec::new() };
     let limits = match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref()),

@@ -1,14 +1,10 @@
 //! A set of overrides, as a file, a text or code gives it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use super::current::Current;
-use super::error::OverridesError;
+use super::file;
 use super::row::Override;
-use super::{file, read, watch};
 
 /// Other numbers for limits of the program, by the names of the limits.
 ///
@@ -79,27 +75,6 @@ impl Overrides {
         self
     }
 
-    /// Reads a file. It is not read again without [`watch`](Self::watch).
-    ///
-    /// Reads on the calling thread: call it when the program starts.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), does not end with a line
-    /// break, or is not in the form above.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, OverridesError> {
-        let path = path.as_ref();
-        let text = file::read(path).map_err(|text| OverridesError::one(&file::name(path), text))?;
-        Self::from_text_of(path, text)
-    }
-
-    /// Reads the text that a file has.
-    pub(super) fn from_text_of(path: &Path, text: String) -> Result<Self, OverridesError> {
-        let limits =
-            read::limits(&text).map_err(|problems| OverridesError::new(&file::name(path), problems))?;
-        Ok(Self { limits, file: Some((path.to_owned(), text)), is_watched: false })
-    }
-
     /// Reads the file again whenever it changes, for as long as the limiter lives.
     ///
     /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last write to the file: the
@@ -114,32 +89,8 @@ impl Overrides {
         self
     }
 
-    /// Puts these in force, and begins to watch their file if they are to be watched. Ends the watch before.
-    pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
-        // Before anything changes: a system without room for a thread keeps what it has.
-        let thread = match &self.file {
-            Some((path, text)) if self.is_watched => Some(watch::start(path.clone(), text.clone(), current)?),
-            _ => None,
-        };
-        let number = current.replace(&self)?;
-        if let Some(thread) = thread {
-            thread.begin(number);
-        }
-        Ok(())
-    }
-
     /// What messages call these overrides.
     pub(super) fn source_name(&self) -> String {
         self.file.as_ref().map_or_else(|| "the overrides".to_owned(), |(path, _)| file::name(path))
-    }
-}
-
-impl FromStr for Overrides {
-    type Err = OverridesError;
-
-    /// Reads a text in the form of a file. It needs no line break at its end.
-    fn from_str(text: &str) -> Result<Self, OverridesError> {
-        let limits = read::limits(text).map_err(|problems| OverridesError::new("the overrides", problems))?;
-        Ok(Self { limits, ..Self::default() })
     }
 }

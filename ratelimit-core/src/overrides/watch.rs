@@ -1,4 +1,4 @@
-//! Watching a file of overrides: a thread that reads it four times a second.
+//! Putting overrides in force, and watching their file: a thread that reads it four times a second.
 //!
 //! It compares contents, and neither times nor events. So it works for every way in which a file is replaced (written in place,
 //! renamed, a link that is switched, a mounted volume) and on every file system, and needs no system service that can be full.
@@ -100,15 +100,27 @@ impl Watcher {
     }
 }
 
+impl Overrides {
+    /// Puts these in force, and begins to watch their file if they are to be watched. Ends the watch before.
+    pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
+        // Before anything changes: a system without room for a thread keeps what it has.
+        let thread = match &self.file {
+            Some((path, text)) if self.is_watched => Some(start_thread(path.clone(), text.clone(), current)?),
+            _ => None,
+        };
+        let number = current.replace(&self)?;
+        if let Some(thread) = thread {
+            thread.begin(number);
+        }
+        Ok(())
+    }
+}
+
 /// A thread that is going to watch a file. It ends if this is dropped before the watch begins.
-pub(super) struct WatchThread(mpsc::Sender<u64>);
+struct WatchThread(mpsc::Sender<u64>);
 
 /// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or gets other overrides.
-pub(super) fn start(
-    path: PathBuf,
-    text: String,
-    current: &Arc<Current>,
-) -> Result<WatchThread, OverridesError> {
+fn start_thread(path: PathBuf, text: String, current: &Arc<Current>) -> Result<WatchThread, OverridesError> {
     let name = file::name(&path);
     let current: Weak<Current> = Arc::downgrade(current);
     let (sender, number) = mpsc::channel();
@@ -131,7 +143,7 @@ pub(super) fn start(
 
 impl WatchThread {
     /// Begins the watch with this number.
-    pub(super) fn begin(self, number: u64) {
+    fn begin(self, number: u64) {
         // The thread waits for it.
         let _ = self.0.send(number);
     }

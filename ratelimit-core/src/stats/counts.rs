@@ -4,31 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::recent::{Bar, Recent};
+use super::recent::{Bar, Recent, Totals};
 use crate::outcome::Counted;
 use crate::policy::Policy;
 
 /// Maximum number of policies with one name that are kept.
 const MAX_POLICIES: usize = 8;
-
-/// Counts of decisions about one limit, by this process. Each is the sum of a metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Totals {
-    /// The request was admitted.
-    pub admitted: u64,
-    /// The limit denied the request.
-    pub denied: u64,
-    /// The limit passed, but another limit of the request denied it. Nothing was charged.
-    pub passed: u64,
-    /// The limit is a shadow limit, and would have denied the request.
-    pub would_deny: u64,
-    /// The request was admitted, and less than a tenth of the limit was left, or another
-    /// [share](crate::RateLimiterBuilder::near_limit_ratio).
-    pub near_limit: u64,
-    /// The limit was decided without the store, during an outage. Those that failed closed are only counted here.
-    pub degraded: u64,
-}
 
 /// The counters of one limit. On a cache line of their own, so that two busy limits do not slow each other.
 #[derive(Debug)]

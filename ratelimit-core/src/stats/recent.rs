@@ -2,13 +2,30 @@
 
 use std::collections::VecDeque;
 
-use super::counts::Totals;
-
 /// Number of bars of [`LimitStats::recent`](super::LimitStats::recent): ten minutes.
 pub const BARS: usize = 120;
 
 /// Length of a bar, in seconds.
 pub const BAR_SECONDS: u64 = 5;
+
+/// Counts of decisions about one limit, by this process. Each is the sum of a metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// The request was admitted.
+    pub admitted: u64,
+    /// The limit denied the request.
+    pub denied: u64,
+    /// The limit passed, but another limit of the request denied it. Nothing was charged.
+    pub passed: u64,
+    /// The limit is a shadow limit, and would have denied the request.
+    pub would_deny: u64,
+    /// The request was admitted, and less than a tenth of the limit was left, or another
+    /// [share](crate::RateLimiterBuilder::near_limit_ratio).
+    pub near_limit: u64,
+    /// The limit was decided without the store, during an outage. Those that failed closed are only counted here.
+    pub degraded: u64,
+}
 
 /// Decisions about one limit in [`BAR_SECONDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

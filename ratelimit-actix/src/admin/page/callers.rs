@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::limits::text;
 use super::wait;
-use crate::admin::in_force::Origin;
 use crate::admin::look::{CountView, CountedView, LookView};
+use crate::admin::row::Origin;
 use crate::admin::token::token;
 use crate::admin::view::{CallersView, LimitView};
 

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::picture::picture;
 use super::{cut, window};
-use crate::admin::in_force::{LimitNumbers, Numbers, Origin, RowView};
+use crate::admin::in_force::{LimitNumbers, Numbers, RowView};
+use crate::admin::row::Origin;
 use crate::admin::view::LimitView;
 
 /// The limits of one page.

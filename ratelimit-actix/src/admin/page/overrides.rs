@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::cut;
-use crate::admin::view::OverridesView;
+use crate::admin::row::OverridesView;
 
 /// Longest error that is shown, in characters: it may repeat a name from the file.
 const MAX_ERROR: usize = 2_000;

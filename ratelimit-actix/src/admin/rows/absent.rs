@@ -2,8 +2,7 @@
 
 use ratelimit_core::{Policy, RateLimiter};
 
-use super::in_force::{Origin, Row};
-use super::view::OverridesView;
+use super::row::{Origin, OverridesView, Row};
 
 pub(super) fn for_all(_: &RateLimiter, policy: &Policy) -> Row {
     Row::new(Origin::Program, policy)

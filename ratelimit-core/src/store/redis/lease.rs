@@ -32,6 +32,7 @@
 mod bound;
 mod call;
 mod count;
+mod count_name;
 mod give_backs;
 mod heat;
 mod reserved;
@@ -40,8 +41,9 @@ mod table;
 mod units;
 
 pub(super) use self::call::CallLeases;
+pub(super) use self::count_name::LeaseTarget;
 pub(super) use self::give_backs::GiveBackCall;
-pub(super) use self::table::{LeaseTarget, Leases};
+pub(super) use self::table::Leases;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::count::{Answer, GiveBack, LeaseRequest, accepts_refunds};
-use super::give_backs::Origin;
-use super::table::{LeaseTarget, Leases};
+use super::count_name::{LeaseTarget, Origin};
+use super::table::Leases;
 use crate::clock::Timestamp;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{Anchor, ConnectionId};

@@ -9,39 +9,17 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
-use super::table::LeaseTarget;
-use crate::policy::Policy;
+use super::count_name::Origin;
 #[cfg(feature = "stats")]
 use crate::store::redis::call_stats::Tally;
 use crate::store::redis::command::{Command, Keys, ScriptCall};
 use crate::store::redis::denial_cache::{DenialCache, InvalidateOnDrop};
-use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::Lanes;
-use crate::store::redis::protocol::{Encoder, PolicyArg, RefundArgs};
+use crate::store::redis::protocol::{Encoder, RefundArgs};
 use crate::store::redis::script;
 
 /// Maximum number of keys in one call.
 const MAX_KEYS: usize = 64;
-
-/// What names a count on the server and in the denial cache.
-#[derive(Clone, Debug)]
-pub(super) struct Origin {
-    digest: u128,
-    /// Bucket of the denial cache.
-    bucket: usize,
-    key: StateKey,
-    policy: PolicyArg,
-}
-
-impl Origin {
-    pub(super) fn of(target: &LeaseTarget, key: StateKey) -> Self {
-        Self::new(target.digest, target.bucket, key, &target.policy)
-    }
-
-    pub(super) fn new(digest: u128, bucket: usize, key: StateKey, policy: &Policy) -> Self {
-        Self { digest, bucket, key, policy: PolicyArg::new(policy) }
-    }
-}
 
 /// Units that wait for a call.
 #[derive(Debug)]

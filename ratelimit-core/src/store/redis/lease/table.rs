@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 
 use self::shard::{Entry, Shard, Slot};
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
-use super::give_backs::{GiveBacks, Origin};
+use super::count_name::{LeaseTarget, Origin};
+use super::give_backs::GiveBacks;
 use super::heat::Heat;
 use super::size::is_leasable;
 use crate::algorithm::{Operation, State};
@@ -63,28 +64,6 @@ pub(in crate::store::redis) struct Leases {
     /// Units that were charged ahead.
     #[cfg(feature = "stats")]
     leased: Tally,
-}
-
-/// A limit of a queued request whose answer is of use for leases.
-#[derive(Debug)]
-pub(in crate::store::redis) struct LeaseTarget {
-    pub(super) digest: u128,
-    pub(super) policy: Policy,
-    /// 0 if the answer only tells the leases of the count what has become of it.
-    interval: u64,
-    /// Whether the answer may leave a debt.
-    pub(super) is_overdrawn: bool,
-    /// Bucket of the denial cache.
-    pub(super) bucket: usize,
-    /// Index of the limit in its request.
-    pub(super) limit: usize,
-}
-
-impl LeaseTarget {
-    /// Whether the call may ask for the next lease.
-    pub(super) const fn fetches(&self) -> bool {
-        self.interval > 0
-    }
 }
 
 /// The outcome of a limit that held units admit.

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use crate::store::redis::lease::count::Count;
-use crate::store::redis::lease::give_backs::Origin;
+use crate::store::redis::lease::count_name::Origin;
 use crate::store::redis::lease::heat::Heat;
 
 /// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
