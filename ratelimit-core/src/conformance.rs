@@ -30,8 +30,10 @@
 pub mod cases;
 mod reference;
 mod setup;
+mod tested;
 
 pub use self::reference::Reference;
+pub use self::tested::Tested;
 use crate::clock::{FakeClock, Timestamp};
 use crate::store::Store;
 
@@ -41,6 +43,12 @@ pub trait Fixture: Sync {
     type Store: Store;
     /// The store under test.
     fn store(&self) -> &Self::Store;
+
+    /// Another handle on the same counts, such as one with a connection of its own; by default none. Then every case calls both
+    /// in turns.
+    fn second(&self) -> Option<&Self::Store> {
+        None
+    }
 }
 
 impl<S: Store> Fixture for S {
@@ -86,7 +94,7 @@ macro_rules! conformance_suite {
                 let clock = $crate::conformance::clock();
                 let Some(fixture) = $store(&clock) else { return };
                 $crate::conformance::cases::$case(
-                    $crate::conformance::Fixture::store(&fixture),
+                    &$crate::conformance::Tested::new(&fixture),
                     &clock,
                     |future| $block_on(future),
                 );

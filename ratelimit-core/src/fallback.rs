@@ -3,7 +3,6 @@
 mod outage;
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -15,7 +14,6 @@ use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
 /// The store of last resort, and whether an outage is on.
@@ -84,13 +82,14 @@ impl Fallback {
         let cost = |check: &Check<'_>| {
             let same = group.iter().filter(|other| other.shares_count_with(check));
             // As many units as fit are a part of what this process admits.
-            let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
-            same.fold(0, |sum: u64, other| sum.saturating_add(units(other)))
+            same.fold(0, |sum: u64, other| {
+                sum.saturating_add(if matches!(operation, Operation::UpTo(_)) { 1 } else { other.cost() })
+            })
         };
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
-        let decided = self.local.decide(&local, operation);
+        let decided = self.local.decide_group(&local, operation);
         let mut counted = decided.outcomes().iter();
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());
@@ -99,8 +98,10 @@ impl Fallback {
             if let Some(counted) = counted {
                 return counted.clone().with_limit(limit);
             }
-            let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
-            let cost = units.map_or(check.cost(), Outcome::cost);
+            let cost = match operation {
+                Operation::UpTo(most) => decided.outcomes().first().map_or(most, Outcome::cost),
+                _ => check.cost(),
+            };
             let outcome = Outcome::new(limit, Decision::Allowed);
             outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });
@@ -120,33 +121,28 @@ impl Fallback {
     }
 
     /// Refunds charges of this process, made during an outage.
-    pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+    pub(crate) fn refund(&self, reservation: &Reservation<'_>) {
         for charge in reservation.charges() {
             let check = charge.check();
             if let Some(policy) = self.local_policy(&check, 0) {
                 let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.refund(&Reservation::single(charge.with_check(check))).await?;
+                self.local.refund_all(&Reservation::single(charge.with_check(check)));
             }
         }
-        Ok(())
     }
 
     /// Charges beyond a limit of this process, during an outage.
-    pub(crate) async fn overdraw(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        match self.local_policy(check, 0) {
-            Some(policy) => {
-                let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.overdraw_within(&[check], Duration::MAX).await
-            }
-            None => Ok(()),
+    pub(crate) fn overdraw(&self, check: &Check<'_>) {
+        if let Some(policy) = self.local_policy(check, 0) {
+            let check = Check::new(&policy, check.partition()).with_cost(check.cost());
+            let _ = self.local.decide_group(&[check], Operation::Overdraw);
         }
     }
 
     /// Drops the state of this process.
-    pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        match self.local_policy(check, 0) {
-            Some(policy) => self.local.reset(&[Check::new(&policy, check.partition())]).await,
-            None => Ok(()),
+    pub(crate) fn reset(&self, check: &Check<'_>) {
+        if let Some(policy) = self.local_policy(check, 0) {
+            self.local.reset_group(&[Check::new(&policy, check.partition())]);
         }
     }
 

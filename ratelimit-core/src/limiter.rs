@@ -11,10 +11,11 @@ mod settle;
 mod tests;
 
 use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_one};
+use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
@@ -25,7 +26,6 @@ use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -67,7 +67,8 @@ struct Inner {
 }
 
 impl RateLimiter {
-    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](Store::kind) of a custom store.
+    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](crate::store::Store::kind) of a custom
+    /// store.
     pub fn store_kind(&self) -> &'static str {
         self.inner.store.as_dyn().kind()
     }
@@ -78,7 +79,7 @@ impl RateLimiter {
         self.inner.shadow
     }
 
-    /// Whether the [store is ready](Store::is_ready), for a readiness probe.
+    /// Whether the [store is ready](crate::store::Store::is_ready), for a readiness probe.
     ///
     /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is always ready. A
     /// custom store reports it itself, and is always ready by default.
@@ -111,14 +112,14 @@ impl RateLimiter {
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
     ///
     /// For work with several calls and one deadline in total. It applies to every store with a
-    /// [deadline](Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
+    /// [deadline](crate::store::Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
     /// with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// Longest wait of a call for the store. `None` for a store without a [deadline](Store::deadline), such as the
+    /// Longest wait of a call for the store. `None` for a store without a [deadline](crate::store::Store::deadline), such as the
     /// in-process store, which never waits.
     pub fn deadline(&self) -> Option<Duration> {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
@@ -174,19 +175,13 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        let store = match &self.inner.store {
-            Backend::Memory(store) => {
-                let check = self.check_of(policy, &partition, cost);
-                return Ok(decide_in_memory(store, &check, &self.inner.report));
-            }
-            Backend::Dyn(store) => store,
-        };
-        if let Some(outcome) = try_one(&**store, &self.check_of(policy, &partition, cost), self.context())? {
+        if let Some(outcome) = self.try_decide_one(&self.check_of(policy, &partition, cost))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.check_one(self.check_of(policy, &partition, cost), self.context()).await
+        let store = self.inner.store.as_dyn();
+        store.decide_one(self.check_of(policy, &partition, cost), Operation::Check, self.context()).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -227,23 +222,16 @@ impl RateLimiter {
     /// # Ok::<(), ratelimit_core::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        let store = match &self.inner.store {
-            Backend::Memory(store) => return Ok(decide_group_in_memory(store, group, &self.inner.report)),
-            Backend::Dyn(store) => store,
-        };
-        match store.try_check(group, self.context())? {
-            Some(outcome) => Ok(outcome),
-            None => store.check(group, self.context()).await,
-        }
+    pub fn check_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.decide(group, Operation::Check)
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
     /// decision needs a round trip.
     ///
     /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held units of a
-    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements [`Store::try_check`].
+    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements
+    /// [`Store::try_decide`](crate::store::Store::try_decide).
     ///
     /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the in-process
     /// one. Call [`check`](Self::check) then, or reject the request.
@@ -277,11 +265,7 @@ impl RateLimiter {
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> Result<Option<Outcome>, StoreError> {
-        let check = self.check_of(policy, &partition, 1);
-        match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
-            Backend::Dyn(store) => try_one(&**store, &check, self.context()),
-        }
+        self.try_decide_one(&self.check_of(policy, &partition, 1))
     }
 
     /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and charges nothing,
@@ -317,10 +301,41 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
+        self.try_decide(&self.validated(group)?, Operation::Check)
+    }
+
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
+    async fn decide(&self, group: &[Check<'_>], operation: Operation) -> Result<GroupOutcome, StoreError> {
         let group = &*self.validated(group)?;
+        match self.try_decide(group, operation)? {
+            Some(outcome) => Ok(outcome),
+            None => self.inner.store.as_dyn().decide(group, operation, self.context()).await,
+        }
+    }
+
+    #[inline]
+    fn try_decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group, &self.inner.report))),
-            Backend::Dyn(store) => store.try_check(group, self.context()),
+            Backend::Memory(store) => {
+                Ok(Some(decide_group_in_memory(store, group, operation, &self.inner.report)))
+            }
+            Backend::Dyn(store) => store.try_decide(group, operation, self.context()),
+        }
+    }
+
+    /// Checks one limit without awaiting, if the store can.
+    #[inline]
+    fn try_decide_one(&self, check: &Check<'_>) -> Result<Option<Outcome>, StoreError> {
+        match &self.inner.store {
+            Backend::Memory(store) => Ok(Some(decide_in_memory(store, check, &self.inner.report))),
+            Backend::Dyn(store) => {
+                let decided = store.try_decide(slice::from_ref(check), Operation::Check, self.context())?;
+                decided.map(only).transpose()
+            }
         }
     }
 
@@ -368,12 +383,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
-    pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        match &self.inner.store {
-            Backend::Memory(store) => Ok(store.decide(group, Operation::Peek)),
-            Backend::Dyn(store) => store.peek(group, self.context()).await,
-        }
+    pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.decide(group, Operation::Peek)
     }
 
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
@@ -402,11 +413,8 @@ impl RateLimiter {
     /// ```
     pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let group = [Check::new(policy, &partition)];
-        self.inner.fallback.reset(&group[0]).await?;
-        match &self.inner.store {
-            Backend::Memory(store) => store.reset(&group).await,
-            Backend::Dyn(store) => store.reset(&group, self.deadline).await,
-        }
+        self.inner.fallback.reset(&group[0]);
+        self.inner.store.as_dyn().reset(&group, self.deadline).await
     }
 
     /// Refunds the charges of a decision, as far as they still count.
@@ -423,10 +431,14 @@ impl RateLimiter {
     /// of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
-            return self.inner.fallback.refund(&reservation).await;
+            self.inner.fallback.refund(&reservation);
+            return Ok(());
         }
         let result = match &self.inner.store {
-            Backend::Memory(store) => store.refund(&reservation).await,
+            Backend::Memory(store) => {
+                store.refund_all(&reservation);
+                Ok(())
+            }
             Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
         };
         if let Err(error) = &result {

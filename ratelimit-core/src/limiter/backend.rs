@@ -8,8 +8,6 @@ use std::pin::Pin;
 use std::slice;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -17,8 +15,8 @@ use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
+use crate::store::{Deadline, Store};
 
 /// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a virtual call.
 #[derive(Debug)]
@@ -67,23 +65,26 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn status(&self) -> crate::store::StoreStatus;
     fn set_instances(&self, instances: NonZeroU32);
     fn deadline(&self) -> Option<Duration>;
-    /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
-    fn try_check(
+    /// Decides without awaiting, if the store can.
+    fn try_decide(
         &self,
         group: &[Check<'_>],
+        operation: Operation,
         context: CallContext<'_>,
     ) -> Result<Option<GroupOutcome>, StoreError>;
-    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
-    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
-    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
-    /// Charges as many units as fit; the costs of the checks are the most.
-    fn check_up_to<'a>(
+    fn decide<'a>(
         &'a self,
         group: &'a [Check<'a>],
-        units: u64,
+        operation: Operation,
         context: CallContext<'a>,
     ) -> BoxFuture<'a, GroupOutcome>;
-    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()>;
+    /// Decides about one limit, in a box that holds the check.
+    fn decide_one<'a>(
+        &'a self,
+        check: Check<'a>,
+        operation: Operation,
+        context: CallContext<'a>,
+    ) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
 }
@@ -110,124 +111,115 @@ impl<S: Store> DynStore for S {
         Store::deadline(self)
     }
 
-    fn try_check(
+    fn try_decide(
         &self,
         group: &[Check<'_>],
+        operation: Operation,
         context: CallContext<'_>,
     ) -> Result<Option<GroupOutcome>, StoreError> {
-        let Some(outcome) = Store::try_check(self, group) else { return Ok(None) };
-        match validate_outcomes(outcome, group) {
-            Ok(outcome) => {
-                context.report.decided(group, outcome.outcomes());
-                Ok(Some(outcome))
-            }
-            Err(error) => decide_without_store(self, group, Operation::Check, error, context).map(Some),
-        }
+        let Some(outcome) = Store::try_decide(self, group, operation) else { return Ok(None) };
+        context.finish(self, group, operation, validated(Ok(outcome), group)).map(Some)
     }
 
-    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { only(check_group(self, &[check], context).await?) })
-    }
-
-    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(check_group(self, group, context))
-    }
-
-    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(async move {
-            let outcome = self.peek_within(group, context.limit).await;
-            outcome
-                .and_then(|outcome| validate_outcomes(outcome, group))
-                .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context))
-        })
-    }
-
-    fn check_up_to<'a>(
+    fn decide<'a>(
         &'a self,
         group: &'a [Check<'a>],
-        units: u64,
+        operation: Operation,
         context: CallContext<'a>,
     ) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(async move {
-            #[cfg(feature = "metrics")]
-            let stopwatch = crate::metrics::Stopwatch::start();
-            let outcome = self.check_up_to_within(group, units, context.limit).await;
-            match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
-                Ok(outcome) => {
-                    #[cfg(feature = "metrics")]
-                    stopwatch.decided();
-                    context.report.decided(group, outcome.outcomes());
-                    context.fallback.record_reply();
-                    Ok(outcome)
-                }
-                Err(error) => {
-                    let group: SmallVec<[Check<'_>; 2]> =
-                        group.iter().map(|check| check.with_cost(units)).collect();
-                    decide_without_store(self, &group, Operation::UpTo, error, context)
-                }
-            }
-        })
+        Box::pin(decide_in_store(self, group, operation, context))
     }
 
-    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.overdraw_within(&[check], limit).await })
+    fn decide_one<'a>(
+        &'a self,
+        check: Check<'a>,
+        operation: Operation,
+        context: CallContext<'a>,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { only(decide_in_store(self, &[check], operation, context).await?) })
     }
 
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(self.reset_within(group, limit))
+        Box::pin(Store::reset(self, group, Deadline::after(limit)))
     }
 
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(self.refund_within(reservation, limit))
+        Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
     }
 }
 
-/// Decides about a group by a store that may take a round trip, or by the fallback.
-async fn check_group<S: Store>(
+/// Decides by a store that may take a round trip, or by the fallback.
+async fn decide_in_store<S: Store>(
     store: &S,
     group: &[Check<'_>],
+    operation: Operation,
     context: CallContext<'_>,
 ) -> Result<GroupOutcome, StoreError> {
     #[cfg(feature = "metrics")]
     let stopwatch = crate::metrics::Stopwatch::start();
-    let outcome = store.check_within(group, context.limit).await;
-    match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
-        Ok(outcome) => {
-            #[cfg(feature = "metrics")]
+    let answer = validated(store.decide(group, operation, Deadline::after(context.limit)).await, group);
+    if answer.is_ok() {
+        #[cfg(feature = "metrics")]
+        if operation.charges() {
             stopwatch.decided();
-            context.report.decided(group, outcome.outcomes());
-            context.fallback.record_reply();
-            Ok(outcome)
         }
-        Err(error) => decide_without_store(store, group, Operation::Check, error, context),
+        context.fallback.record_reply();
     }
+    context.finish(store, group, operation, answer)
 }
 
 /// Checks that a custom store returned one outcome for each check. A group without outcomes would count as admitted.
-fn validate_outcomes(outcome: GroupOutcome, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-    if outcome.outcomes().len() == group.len() {
-        Ok(outcome)
-    } else {
-        Err(StoreError::Protocol { expected: "one outcome for each check" })
+fn validated(
+    answer: Result<GroupOutcome, StoreError>,
+    group: &[Check<'_>],
+) -> Result<GroupOutcome, StoreError> {
+    match answer {
+        Ok(outcome) if outcome.outcomes().len() != group.len() => {
+            Err(StoreError::Protocol { expected: "one outcome for each check" })
+        }
+        answer => answer,
     }
 }
 
-/// Decides by the failure policies. Not inlined, because its locals would enlarge the futures of decisions by the store.
-#[cold]
-#[inline(never)]
-fn decide_without_store<S: Store>(
-    store: &S,
-    group: &[Check<'_>],
-    operation: Operation,
-    error: StoreError,
-    context: CallContext<'_>,
-) -> Result<GroupOutcome, StoreError> {
-    // The timeout of a request with less time than the store's deadline says nothing about the store.
-    let is_outage = match (&error, store.deadline()) {
-        (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
-        _ => true,
-    };
-    context.fallback.decide(group, operation, error, is_outage, context.report)
+impl CallContext<'_> {
+    /// Reports a decision of the store. Without one, decides by the fallback.
+    fn finish<S: Store>(
+        self,
+        store: &S,
+        group: &[Check<'_>],
+        operation: Operation,
+        answer: Result<GroupOutcome, StoreError>,
+    ) -> Result<GroupOutcome, StoreError> {
+        match answer {
+            Ok(outcome) => {
+                if operation.charges() {
+                    self.report.decided(group, outcome.outcomes());
+                }
+                Ok(outcome)
+            }
+            // Nothing takes the place of a settlement.
+            Err(error) if operation == Operation::Overdraw => Err(error),
+            Err(error) => self.decide_without_store(store, group, operation, error),
+        }
+    }
+
+    /// Decides by the failure policies. Not inlined, because its locals would enlarge the futures of decisions by the store.
+    #[cold]
+    #[inline(never)]
+    fn decide_without_store<S: Store>(
+        self,
+        store: &S,
+        group: &[Check<'_>],
+        operation: Operation,
+        error: StoreError,
+    ) -> Result<GroupOutcome, StoreError> {
+        // The timeout of a request with less time than the store's deadline says nothing about the store.
+        let is_outage = match (&error, Store::deadline(store)) {
+            (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
+            _ => true,
+        };
+        self.fallback.decide(group, operation, error, is_outage, self.report)
+    }
 }
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
@@ -242,18 +234,13 @@ pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, report: &
 pub(super) fn decide_group_in_memory(
     store: &MemoryStore,
     group: &[Check<'_>],
+    operation: Operation,
     report: &Report,
 ) -> GroupOutcome {
-    measured(group, report, || store.decide(group, Operation::Check), GroupOutcome::outcomes)
-}
-
-/// Decides about one limit without awaiting, if the store can.
-pub(super) fn try_one(
-    store: &dyn DynStore,
-    check: &Check<'_>,
-    context: CallContext<'_>,
-) -> Result<Option<Outcome>, StoreError> {
-    store.try_check(slice::from_ref(check), context)?.map(only).transpose()
+    if !operation.charges() {
+        return store.decide_group(group, operation);
+    }
+    measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes)
 }
 
 /// Decides in memory, and records the decision.

@@ -2,6 +2,7 @@
 
 use super::RateLimiter;
 use super::backend::only;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -16,8 +17,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check). With a custom store fewer units may be charged than fit, if other requests come at the
-    /// same time; see [`Store::check_up_to_within`](crate::store::Store::check_up_to_within).
+    /// As with [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -65,8 +65,7 @@ impl RateLimiter {
         group: &[Check<'_>],
         units: u64,
     ) -> Result<(u64, GroupOutcome), StoreError> {
-        let group = &*self.validated(group)?;
-        let outcome = self.inner.store.as_dyn().check_up_to(group, units, self.context()).await?;
+        let outcome = self.decide(group, Operation::UpTo(units)).await?;
         let charged = match outcome.outcomes().first() {
             Some(first) if outcome.is_allowed() => first.cost(),
             Some(_) => 0,
@@ -148,12 +147,13 @@ impl RateLimiter {
         }
         let rest = check.with_cost(actual - check.cost());
         if is_degraded {
-            return self.inner.fallback.overdraw(&rest).await;
+            self.inner.fallback.overdraw(&rest);
+            return Ok(());
         }
-        let result = self.inner.store.as_dyn().overdraw(rest, self.deadline).await;
+        let result = self.inner.store.as_dyn().decide_one(rest, Operation::Overdraw, self.context()).await;
         if let Err(error) = &result {
             self.inner.fallback.log_failed_settlement(error);
         }
-        result
+        result.map(drop)
     }
 }

@@ -10,11 +10,10 @@
 //!
 //! ```
 //! use std::collections::HashMap;
-//! use std::sync::{Mutex, MutexGuard, PoisonError};
-//! use std::time::Duration;
+//! use std::sync::{Mutex, PoisonError};
 //! use ratelimit_core::clock::{Clock, SystemClock};
-//! use ratelimit_core::store::Store;
 //! use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+//! use ratelimit_core::store::{Deadline, Store};
 //! use ratelimit_core::{Check, GroupOutcome, Reservation, StoreError};
 //!
 //! #[derive(Debug)]
@@ -24,35 +23,20 @@
 //!     states: Mutex<HashMap<u128, State>>,
 //! }
 //!
-//! impl MapStore {
-//!     fn states(&self) -> MutexGuard<'_, HashMap<u128, State>> {
-//!         self.states.lock().unwrap_or_else(PoisonError::into_inner)
-//!     }
-//! }
-//!
 //! impl Store for MapStore {
-//!     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Operation::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!     async fn decide(&self, group: &[Check<'_>], operation: Operation, _: Deadline) -> Result<GroupOutcome, StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         Ok(decide_with(group, operation, self.clock.now(), &self.digest_key, &mut *states))
 //!     }
 //!
-//!     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Operation::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         Ok(reset_with(group, &self.digest_key, &mut *states))
 //!     }
 //!
-//!     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-//!         reset_with(group, &self.digest_key, &mut *self.states());
-//!         Ok(())
-//!     }
-//!
-//!     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
-//!         Ok(())
-//!     }
-//!
-//!     async fn overdraw_within(&self, group: &[Check<'_>], _: Duration) -> Result<(), StoreError> {
-//!         let now = self.clock.now();
-//!         let _ = decide_with(group, Operation::Overdraw, now, &self.digest_key, &mut *self.states());
-//!         Ok(())
+//!     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         Ok(refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states))
 //!     }
 //! }
 //! ```
@@ -98,7 +82,7 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 
 /// Decides about a group at one instant, over the states of `table`: all limits are charged, or none is.
 ///
-/// This is a whole [`Store::check`](super::Store::check) or [`Store::peek`](super::Store::peek). The store adds that no other
+/// This is a whole [`Store::decide`](super::Store::decide). The store adds that no other
 /// decision about these states comes between: it calls this under its lock or in its transaction. A state that occurs twice
 /// in the group is decided and charged by the sum.
 ///

@@ -136,6 +136,11 @@ impl DenialCache {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
+    /// Now, by the clock of this process.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
@@ -158,7 +163,7 @@ impl DenialCache {
     /// of its caller. Returns whether a block began, as far as the waits tell.
     pub(super) fn record_decision(&self, group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
         if outcome.is_allowed() {
-            for check in group.iter().filter(|check| check.cost() > 0) {
+            for (check, _) in group.iter().zip(outcome.outcomes()).filter(|(_, charged)| charged.cost() > 0) {
                 self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
             }
         }

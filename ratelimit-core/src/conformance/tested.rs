@@ -1,0 +1,69 @@
+//! The store under test, by one handle or by two in turns.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Fixture;
+use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::reservation::Reservation;
+use crate::store::{Deadline, Store};
+
+/// The store under test. With [two handles](Fixture::second) on the same counts, each call takes the other one.
+#[derive(Debug)]
+pub struct Tested<'s, S> {
+    handles: [&'s S; 2],
+    calls: AtomicUsize,
+}
+
+impl<'s, S: Store> Tested<'s, S> {
+    /// The handles of a fixture.
+    pub fn new(fixture: &'s impl Fixture<Store = S>) -> Self {
+        let first = fixture.store();
+        Self { handles: [first, fixture.second().unwrap_or(first)], calls: AtomicUsize::new(0) }
+    }
+
+    fn handle(&self) -> &'s S {
+        self.handles[self.calls.fetch_add(1, Ordering::Relaxed) % 2]
+    }
+
+    /// Decides by [`Store::decide`].
+    pub(super) async fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+        decided(self.handle().decide(group, operation, Deadline::none()).await)
+    }
+
+    /// Decides by [`Store::try_decide`], if the store can.
+    pub(super) fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        self.handle().try_decide(group, Operation::Check)
+    }
+
+    pub(super) async fn check(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.decide(group, Operation::Check).await
+    }
+
+    pub(super) async fn peek(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.decide(group, Operation::Peek).await
+    }
+
+    pub(super) async fn check_up_to(&self, group: &[Check<'_>], units: u64) -> GroupOutcome {
+        self.decide(group, Operation::UpTo(units)).await
+    }
+
+    pub(super) async fn overdraw(&self, group: &[Check<'_>]) {
+        let _ = self.decide(group, Operation::Overdraw).await;
+    }
+
+    pub(super) async fn reset(&self, group: &[Check<'_>]) {
+        decided(self.handle().reset(group, Deadline::none()).await);
+    }
+
+    pub(super) async fn refund(&self, reservation: &Reservation<'_>) {
+        decided(self.handle().refund(reservation, Deadline::none()).await);
+    }
+}
+
+/// A store under test must reach what keeps its counts.
+fn decided<T>(result: Result<T, StoreError>) -> T {
+    result.unwrap_or_else(|error| panic!("the store returned an error: {error}: {error:?}"))
+}
