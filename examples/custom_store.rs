@@ -39,7 +39,7 @@ impl<C: Clock> Store for MapStore<C> {
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let mut states = self.states();
-        Ok(decide_with(group, operation, self.clock.now(), &self.digest_key, &mut *states))
+        Ok(decide_with(group, operation, self.clock.now(), &self.digest_key, &mut *states).outcome)
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {

@@ -35,7 +35,8 @@
 use super::compact::U40;
 use super::mul_div::mul_div;
 #[cfg(feature = "redis")]
-use super::reader::{Encoded, Reader};
+use super::reader::Encoded;
+use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
@@ -87,7 +88,7 @@ impl TwoWindows {
 }
 
 /// Upper bound of the time after the start of the current window during which something counts.
-fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
+pub(super) fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
     // As in `resets_at`, but divided by the next power of two instead of the count.
     let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();
     match (current, earlier) {
@@ -102,6 +103,21 @@ impl SubWindows {
         let sub_windows = usize::try_from(policy.sub_windows()).unwrap_or(usize::MAX);
         let earlier = vec![U40::default(); sub_windows].into();
         Self { length: policy.sub_window_us(), start: 0, current: 0, earlier }
+    }
+
+    /// Writes the state for [`read`](Self::read).
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.micros(self.start);
+        writer.units(self.current);
+        self.earlier().for_each(|count| writer.units(count));
+    }
+
+    /// Reads the start and as many counts as the policy has; `None` if they are malformed.
+    pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (start, current) = (reader.micros()?, reader.bounded_units()?);
+        let earlier: Option<Box<[U40]>> =
+            (0..policy.sub_windows()).map(|_| reader.bounded_units().map(U40::from)).collect();
+        Some(Self { length: policy.sub_window_us(), start, current, earlier: earlier? })
     }
 
     /// Whether advancing would change nothing; false if that is not known without more work.

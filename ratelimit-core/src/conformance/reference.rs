@@ -39,7 +39,7 @@ impl Store for Reference {
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let mut states = self.states.lock();
-        Ok(decide_with(group, operation, self.clock.now(), &DIGEST_KEY, &mut *states))
+        Ok(decide_with(group, operation, self.clock.now(), &DIGEST_KEY, &mut *states).outcome)
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {

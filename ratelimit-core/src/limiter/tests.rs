@@ -275,6 +275,21 @@ fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
 }
 
 #[test]
+fn a_settlement_without_the_store_is_an_error_and_charges_nothing_in_this_process() {
+    let limiter = RateLimiter::new(Custom::new(false));
+    let out = limiter.with_deadline(Duration::ZERO);
+    let policy = Policy::builder("k").max(5).window(MINUTE).on_error(OnError::Local).build();
+    let group = [Check::new(&policy, "a")];
+    block_on(async {
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let settled = out.settle(reservation, 4).await;
+        assert!(matches!(settled, Err(StoreError::Timeout { .. })), "{settled:?}");
+        let peeked = out.peek(&policy, "a").await.unwrap();
+        assert_eq!((peeked.is_degraded(), peeked.remaining()), (true, 5));
+    });
+}
+
+#[test]
 fn what_cannot_be_settled_is_an_error() {
     let limiter = limiter(&clock(), 1000);
     let (one, other) = (Policy::new("one", 5, MINUTE), Policy::new("other", 5, MINUTE));

@@ -55,3 +55,19 @@ impl Deadline {
         self.since + self.limit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_brought_forward_and_never_put_off() {
+        let (short, long) = (Duration::from_millis(100), Duration::from_secs(3_600));
+        assert_eq!(Deadline::after(long).at_most(short).limit(), short);
+        assert_eq!(Deadline::after(short).at_most(long).limit(), short);
+        assert_eq!(Deadline::none().at_most(short).limit(), short);
+        assert!(Deadline::after(long).remaining() > short);
+        assert_eq!(Deadline::after(Duration::ZERO).remaining(), Duration::ZERO);
+        assert!(Deadline::none().remaining() > 1_000 * long);
+    }
+}
