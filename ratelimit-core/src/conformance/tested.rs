@@ -1,14 +1,35 @@
-//! The store under test, by one handle or by two in turns.
+//! The store under test, by one handle or by two in turns, and what makes it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Fixture;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 use crate::store::{Deadline, Store};
+
+/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a server.
+pub trait Fixture: Sync {
+    /// Type of the store.
+    type Store: Store;
+    /// The store under test.
+    fn store(&self) -> &Self::Store;
+
+    /// Another handle on the same counts, such as one with a connection of its own; by default none. Then every case calls both
+    /// in turns.
+    fn second(&self) -> Option<&Self::Store> {
+        None
+    }
+}
+
+impl<S: Store> Fixture for S {
+    type Store = S;
+
+    fn store(&self) -> &S {
+        self
+    }
+}
 
 /// The store under test. With [two handles](Fixture::second) on the same counts, each call takes the other one.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::check::Check;
 use crate::clock::FakeClock;
-use crate::conformance::Tested;
+use crate::conformance::clause::EQUAL;
 use crate::conformance::setup::{MINUTE, Run};
+use crate::conformance::tested::Tested;
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 
@@ -24,32 +25,39 @@ pub fn the_first_denial_blocks_until_its_end(
 ) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
-            let policy = blocking("blocks", algorithm, 2);
+            let (clause, policy) = (EQUAL.of(algorithm), blocking("blocks", algorithm, 2));
             let group = [Check::new(&policy, "a")];
             let nothing = [Check::new(&policy, "a").with_cost(0)];
             let first = store.check(&group).await;
-            assert!(store.check(&group).await.is_allowed(), "{algorithm}");
-            assert!(store.peek(&group).await.retry_after() < Some(HOUR), "{algorithm}: a peek begins none");
-            assert!(store.check(&nothing).await.is_allowed(), "{algorithm}");
-            assert_eq!(store.check(&group).await.retry_after(), Some(HOUR), "{algorithm}");
+            clause.admitted("the first request", &first);
+            clause.admitted("the second request", &store.check(&group).await);
+            let peeked = store.peek(&group).await.retry_after();
+            clause.equal("whether a peek begins a block", peeked >= Some(HOUR), false);
+            clause.admitted("a cost of 0 before the block", &store.check(&nothing).await);
+            let begun = store.check(&group).await.retry_after();
+            clause.equal("wait of the denial that begins a block of an hour", begun, Some(HOUR));
             let rest = HOUR.saturating_sub(MINUTE);
             clock.advance(MINUTE);
             store.refund(&first.reservation(&group).unwrap()).await;
-            for denied in [store.check(&group).await, store.check(&nothing).await, store.peek(&group).await] {
+            for (which, denied) in [
+                ("a check during the block", store.check(&group).await),
+                ("a cost of 0 during the block", store.check(&nothing).await),
+                ("a peek during the block", store.peek(&group).await),
+            ] {
+                clause.denied(which, &denied);
                 let outcome = &denied.outcomes()[0];
-                assert!(!denied.is_allowed(), "{algorithm}");
-                assert_eq!((outcome.retry_after(), outcome.reset_after()), (Some(rest), rest), "{algorithm}");
-                assert_eq!(outcome.next_unit_after(), Some(rest), "{algorithm}");
+                let waits = (outcome.retry_after(), outcome.reset_after(), outcome.next_unit_after());
+                clause.equal(&format!("waits of {which}"), waits, (Some(rest), rest, Some(rest)));
             }
             let micro = Duration::from_micros(1);
             clock.advance(rest.saturating_sub(micro));
-            assert!(!store.check(&group).await.is_allowed(), "{algorithm}: one microsecond early");
+            clause.denied("one microsecond before the end of the block", &store.check(&group).await);
             clock.advance(micro);
             let whole = [Check::new(&policy, "a").with_cost(2)];
-            assert!(store.check(&whole).await.is_allowed(), "{algorithm}: the full quota");
-            assert!(!store.check(&group).await.is_allowed(), "{algorithm}");
+            clause.admitted("the full quota at the end of the block", &store.check(&whole).await);
+            clause.denied("a request beyond it, which begins a block", &store.check(&group).await);
             store.reset(&group).await;
-            assert!(store.check(&whole).await.is_allowed(), "{algorithm}: a reset ends it");
+            clause.admitted("the full quota after a reset", &store.check(&whole).await);
         }
     }));
 }
@@ -62,18 +70,21 @@ pub fn only_an_own_denial_begins_a_block(
 ) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
+            let clause = EQUAL.of(algorithm);
             let (tight, wide) = (blocking("tight", algorithm, 1), blocking("wide", algorithm, 2));
             let group = [Check::new(&tight, "a"), Check::new(&wide, "a")];
-            assert!(store.check(&group).await.is_allowed(), "{algorithm}");
-            assert!(!store.check(&[group[1].with_cost(3)]).await.is_allowed(), "{algorithm}");
+            clause.admitted("the first group", &store.check(&group).await);
+            clause.denied("a cost above the limit of 2", &store.check(&[group[1].with_cost(3)]).await);
             let denied = store.check(&group).await;
-            assert_eq!(denied.outcomes()[0].retry_after(), Some(HOUR), "{algorithm}");
-            assert!(denied.outcomes()[1].is_allowed(), "{algorithm}");
-            assert!(store.check(&group[1..]).await.is_allowed(), "{algorithm}: not charged, not blocked");
+            let wait = denied.outcomes()[0].retry_after();
+            clause.equal("wait of the limit that denies the second group", wait, Some(HOUR));
+            clause.equal("whether the other limit admits it", denied.outcomes()[1].is_allowed(), true);
+            let alone = store.check(&group[1..]).await;
+            clause.admitted("the other limit alone, neither charged nor blocked", &alone);
             // Another policy of the same count obeys the block.
             let open = Policy::builder("tight").algorithm(algorithm).max(1).window(MINUTE).build();
             let denied = store.check(&[Check::new(&open, "a")]).await;
-            assert_eq!(denied.retry_after(), Some(HOUR), "{algorithm}");
+            clause.equal("wait under another policy of the blocked count", denied.retry_after(), Some(HOUR));
         }
     }));
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use crate::check::Check;
 use crate::clock::FakeClock;
+use crate::conformance::clause::EQUAL;
+use crate::conformance::reference::Reference;
 use crate::conformance::setup::{MINUTE, Run};
-use crate::conformance::{Reference, Tested};
+use crate::conformance::tested::Tested;
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 
@@ -62,7 +64,7 @@ pub fn every_decision_is_that_of_the_reference(
                 Some(outcome) => outcome,
                 None => store.check(&group).await,
             };
-            assert_eq!(outcome, expected, "step {step}: {group:?}");
+            EQUAL.same(&format!("the check of step {step}"), &group, &outcome, &expected);
             let outcomes = expected.outcomes().iter();
             waits = outcomes
                 .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
@@ -71,7 +73,7 @@ pub fn every_decision_is_that_of_the_reference(
             // A difference of the stored states may show only later, so all of them are compared now.
             let all = everything(random(4));
             let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-            assert_eq!(stored, model, "step {step}: after {group:?}");
+            EQUAL.same(&format!("a peek after the check of step {step}"), &all, &stored, &model);
             reservations.extend(outcome.reservation(&group));
             if random(2) == 0 && !reservations.is_empty() {
                 let which = usize::try_from(random(reservations.len() as u64)).unwrap();
@@ -79,21 +81,21 @@ pub fn every_decision_is_that_of_the_reference(
                 store.refund(&reservation).await;
                 reference.refund(&reservation).await;
                 let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-                assert_eq!(stored, model, "step {step}: after a refund");
+                EQUAL.same(&format!("a peek after the refund of step {step}"), &all, &stored, &model);
             }
             match random(8) {
                 0 => {
                     let units = random(12);
                     let outcome = store.check_up_to(&group, units).await;
                     let expected = reference.check_up_to(&group, units).await;
-                    assert_eq!(outcome, expected, "step {step}: up to {units} of {group:?}");
+                    EQUAL.same(&format!("up to {units} units in step {step}"), &group, &outcome, &expected);
                 }
                 1 => {
                     let checks = [group[0].with_cost(random(9))];
                     store.overdraw(&checks).await;
                     reference.overdraw(&checks).await;
                     let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-                    assert_eq!(stored, model, "step {step}: after {checks:?} beyond the limit");
+                    EQUAL.same(&format!("a peek after the overdraft of step {step}"), &all, &stored, &model);
                 }
                 _ => {}
             }
