@@ -11,7 +11,9 @@ use std::time::Duration;
 use ratelimit_core::clock::{Clock, SystemClock};
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
 use ratelimit_core::store::{Deadline, Store};
-use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter, Reservation, StoreError, Timestamp};
+use ratelimit_core::{
+    Check, Decision, GroupOutcome, Policy, RateLimiter, Reservation, StoreError, Timestamp,
+};
 use rusqlite::{Connection, Error, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
 /// The digests' key and the latest instant are in the file, so that all processes have the same.
@@ -147,9 +149,12 @@ async fn main() -> Result<(), StoreError> {
     let limiter = RateLimiter::new(SqliteStore::open(&file, SystemClock::new())?);
     for job in 1..=2 {
         let outcome = limiter.check(&JOBS, "tenant-42").await?;
-        match outcome.retry_after() {
-            None => println!("job {job} may start, {} more at once", outcome.remaining()),
-            Some(wait) => println!("job {job} has to wait {} s", wait.as_secs_f32().ceil()),
+        match outcome.decision() {
+            Decision::Allowed => println!("job {job} may start, {} more at once", outcome.remaining()),
+            Decision::Denied { retry_after: Some(wait) } => {
+                println!("job {job} has to wait {} s", wait.as_secs_f32().ceil());
+            }
+            _ => println!("job {job} never starts"),
         }
     }
     Ok(())
