@@ -15,7 +15,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only};
+use self::backend::{Backend, Call, decide_group_in_memory, decide_in_memory, only};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
@@ -181,7 +181,7 @@ impl RateLimiter {
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
         let store = self.inner.store.as_dyn();
-        store.decide_one(self.check_of(policy, &partition, cost), Operation::Check, self.context()).await
+        store.decide_one(self.check_of(policy, &partition, cost), self.call(Operation::Check)).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -309,7 +309,7 @@ impl RateLimiter {
         let group = &*self.validated(group)?;
         match self.try_decide(group, operation)? {
             Some(outcome) => Ok(outcome),
-            None => self.inner.store.as_dyn().decide(group, operation, self.context()).await,
+            None => self.inner.store.as_dyn().decide(group, self.call(operation)).await,
         }
     }
 
@@ -323,7 +323,7 @@ impl RateLimiter {
             Backend::Memory(store) => {
                 Ok(Some(decide_group_in_memory(store, group, operation, &self.inner.report)))
             }
-            Backend::Dyn(store) => store.try_decide(group, operation, self.context()),
+            Backend::Dyn(store) => store.try_decide(group, self.call(operation)),
         }
     }
 
@@ -333,16 +333,16 @@ impl RateLimiter {
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, check, &self.inner.report))),
             Backend::Dyn(store) => {
-                let decided = store.try_decide(slice::from_ref(check), Operation::Check, self.context())?;
+                let decided = store.try_decide(slice::from_ref(check), self.call(Operation::Check))?;
                 decided.map(only).transpose()
             }
         }
     }
 
-    /// Deadline and fallback of a call that may take a round trip.
-    fn context(&self) -> CallContext<'_> {
+    /// A call that may take a round trip.
+    fn call(&self, operation: Operation) -> Call<'_> {
         let Inner { fallback, report, .. } = &*self.inner;
-        CallContext { limit: self.deadline, fallback, report }
+        Call { operation, limit: self.deadline, fallback, report }
     }
 
     /// A check by this limiter.

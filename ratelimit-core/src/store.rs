@@ -38,12 +38,15 @@ use crate::reservation::Reservation;
 /// 6. **Bounded.** Expired states are dropped. A state that still counts is never dropped to make room for another.
 /// 7. **Opaque.** Partitions are kept as [digests](Check::digest), whose key lives as long as the states do.
 ///
-/// * **Blocking.** [`try_decide`](Self::try_decide) must not block. `decide` should not block for longer than a disk takes: it
-///   runs on the thread of the request. A store that calls a server awaits it, and keeps the [`Deadline`].
+/// * **Blocking.** [`try_decide`](Self::try_decide) must not block. `decide` runs on the thread of the request, so it may block
+///   for as long as a local disk takes, and no longer. A store that calls a server awaits it, and keeps the [`Deadline`].
+///   Checks borrow, so another thread needs copies of their policies and partitions.
+/// * **Writing.** A store outside of this process writes the states that [`Decided::changed`](toolkit::Decided::changed) names:
+///   those that were charged or blocked. Any other denial writes nothing.
 /// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group with several
 ///   callers in a Redis cluster: the first callers may stay charged.
-/// * **What a store need not test.** A limiter answers for groups that are too large or mix shadow and enforced limits of one
-///   count, and decides by the failure policies if `decide` is an error.
+/// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] and [`StoreError::SharedShadow`] itself, and decides by the
+///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Decides about a group. `operation` says what is charged. Waits no longer than until `deadline`, nor than the store's own
     /// [`deadline`](Self::deadline).

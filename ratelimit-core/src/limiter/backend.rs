@@ -49,9 +49,10 @@ impl Backend {
 /// Future of a [`DynStore`].
 pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// How long a call waits for the store, and what decides when the store does not.
+/// What a call decides, how long it waits for the store, and what decides when the store does not.
 #[derive(Clone, Copy)]
-pub(super) struct CallContext<'a> {
+pub(super) struct Call<'a> {
+    pub(super) operation: Operation,
     pub(super) limit: Duration,
     pub(super) fallback: &'a Fallback,
     pub(super) report: &'a Report,
@@ -66,25 +67,10 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn set_instances(&self, instances: NonZeroU32);
     fn deadline(&self) -> Option<Duration>;
     /// Decides without awaiting, if the store can.
-    fn try_decide(
-        &self,
-        group: &[Check<'_>],
-        operation: Operation,
-        context: CallContext<'_>,
-    ) -> Result<Option<GroupOutcome>, StoreError>;
-    fn decide<'a>(
-        &'a self,
-        group: &'a [Check<'a>],
-        operation: Operation,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, GroupOutcome>;
+    fn try_decide(&self, group: &[Check<'_>], call: Call<'_>) -> Result<Option<GroupOutcome>, StoreError>;
+    fn decide<'a>(&'a self, group: &'a [Check<'a>], call: Call<'a>) -> BoxFuture<'a, GroupOutcome>;
     /// Decides about one limit, in a box that holds the check.
-    fn decide_one<'a>(
-        &'a self,
-        check: Check<'a>,
-        operation: Operation,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, Outcome>;
+    fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
 }
@@ -111,32 +97,17 @@ impl<S: Store> DynStore for S {
         Store::deadline(self)
     }
 
-    fn try_decide(
-        &self,
-        group: &[Check<'_>],
-        operation: Operation,
-        context: CallContext<'_>,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        let Some(outcome) = Store::try_decide(self, group, operation) else { return Ok(None) };
-        context.finish(self, group, operation, validated(Ok(outcome), group)).map(Some)
+    fn try_decide(&self, group: &[Check<'_>], call: Call<'_>) -> Result<Option<GroupOutcome>, StoreError> {
+        let Some(outcome) = Store::try_decide(self, group, call.operation) else { return Ok(None) };
+        call.finish(self, group, validated(Ok(outcome), group)).map(Some)
     }
 
-    fn decide<'a>(
-        &'a self,
-        group: &'a [Check<'a>],
-        operation: Operation,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(decide_in_store(self, group, operation, context))
+    fn decide<'a>(&'a self, group: &'a [Check<'a>], call: Call<'a>) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(decide_in_store(self, group, call))
     }
 
-    fn decide_one<'a>(
-        &'a self,
-        check: Check<'a>,
-        operation: Operation,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { only(decide_in_store(self, &[check], operation, context).await?) })
+    fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { only(decide_in_store(self, &[check], call).await?) })
     }
 
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {
@@ -152,20 +123,20 @@ impl<S: Store> DynStore for S {
 async fn decide_in_store<S: Store>(
     store: &S,
     group: &[Check<'_>],
-    operation: Operation,
-    context: CallContext<'_>,
+    call: Call<'_>,
 ) -> Result<GroupOutcome, StoreError> {
     #[cfg(feature = "metrics")]
     let stopwatch = crate::metrics::Stopwatch::start();
-    let answer = validated(store.decide(group, operation, Deadline::after(context.limit)).await, group);
+    let answer = store.decide(group, call.operation, Deadline::after(call.limit)).await;
+    let answer = validated(answer, group);
     if answer.is_ok() {
         #[cfg(feature = "metrics")]
-        if operation.charges() {
+        if call.operation.charges() {
             stopwatch.decided();
         }
-        context.fallback.record_reply();
+        call.fallback.record_reply();
     }
-    context.finish(store, group, operation, answer)
+    call.finish(store, group, answer)
 }
 
 /// Checks that a custom store returned one outcome for each check. A group without outcomes would count as admitted.
@@ -181,44 +152,41 @@ fn validated(
     }
 }
 
-impl CallContext<'_> {
-    /// Reports a decision of the store. Without one, decides by the fallback.
+impl Call<'_> {
+    /// Reports a decision of the store. Without one, decides by the failure policies.
     fn finish<S: Store>(
         self,
         store: &S,
         group: &[Check<'_>],
-        operation: Operation,
         answer: Result<GroupOutcome, StoreError>,
     ) -> Result<GroupOutcome, StoreError> {
-        match answer {
-            Ok(outcome) => {
-                if operation.charges() {
-                    self.report.decided(group, outcome.outcomes());
-                }
-                Ok(outcome)
-            }
+        let outcome = match answer {
+            Ok(outcome) => outcome,
             // Nothing takes the place of a settlement.
-            Err(error) if operation == Operation::Overdraw => Err(error),
-            Err(error) => self.decide_without_store(store, group, operation, error),
+            Err(error) if self.operation == Operation::Overdraw => return Err(error),
+            Err(error) => return self.decide_without_store(Store::deadline(store), group, error),
+        };
+        if self.operation.charges() {
+            self.report.decided(group, outcome.outcomes());
         }
+        Ok(outcome)
     }
 
-    /// Decides by the failure policies. Not inlined, because its locals would enlarge the futures of decisions by the store.
+    /// Not inlined, because its locals would enlarge the futures of decisions by the store.
     #[cold]
     #[inline(never)]
-    fn decide_without_store<S: Store>(
+    fn decide_without_store(
         self,
-        store: &S,
+        deadline: Option<Duration>,
         group: &[Check<'_>],
-        operation: Operation,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
         // The timeout of a request with less time than the store's deadline says nothing about the store.
-        let is_outage = match (&error, Store::deadline(store)) {
+        let is_outage = match (&error, deadline) {
             (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
             _ => true,
         };
-        self.fallback.decide(group, operation, error, is_outage, self.report)
+        self.fallback.decide(group, self.operation, error, is_outage, self.report)
     }
 }
 

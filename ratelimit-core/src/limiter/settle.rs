@@ -150,7 +150,7 @@ impl RateLimiter {
             self.inner.fallback.overdraw(&rest);
             return Ok(());
         }
-        let result = self.inner.store.as_dyn().decide_one(rest, Operation::Overdraw, self.context()).await;
+        let result = self.inner.store.as_dyn().decide_one(rest, self.call(Operation::Overdraw)).await;
         if let Err(error) = &result {
             self.inner.fallback.log_failed_settlement(error);
         }
