@@ -20,11 +20,10 @@ use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreE
 pub struct Unlimited;
 
 impl Unlimited {
-    fn admit(group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+    fn admit(group: &[Check<'_>]) -> GroupOutcome {
         let outcome = |check: &Check<'_>| {
             let limit = check.policy().capacity();
-            let cost = if let Operation::UpTo(units) = operation { units } else { check.cost() };
-            Outcome::new(limit, Decision::Allowed).with_cost(cost).with_remaining(limit)
+            Outcome::new(limit, Decision::Allowed).with_cost(check.cost()).with_remaining(limit)
         };
         GroupOutcome::new(SystemClock::new().now(), group.iter().map(outcome))
     }
@@ -34,10 +33,10 @@ impl Store for Unlimited {
     async fn decide(
         &self,
         group: &[Check<'_>],
-        operation: Operation,
+        _: Operation,
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        Ok(Self::admit(group, operation))
+        Ok(Self::admit(group))
     }
 
     async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
@@ -48,8 +47,8 @@ impl Store for Unlimited {
         Ok(())
     }
 
-    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
-        Some(Self::admit(group, operation))
+    fn try_decide(&self, group: &[Check<'_>], _: Operation) -> Option<GroupOutcome> {
+        Some(Self::admit(group))
     }
 
     fn kind(&self) -> &'static str {

@@ -82,9 +82,8 @@ impl Fallback {
         let cost = |check: &Check<'_>| {
             let same = group.iter().filter(|other| other.shares_count_with(check));
             // As many units as fit are a part of what this process admits.
-            same.fold(0, |sum: u64, other| {
-                sum.saturating_add(if matches!(operation, Operation::UpTo(_)) { 1 } else { other.cost() })
-            })
+            let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
+            same.fold(0, |sum: u64, other| sum.saturating_add(units(other)))
         };
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
@@ -98,10 +97,8 @@ impl Fallback {
             if let Some(counted) = counted {
                 return counted.clone().with_limit(limit);
             }
-            let cost = match operation {
-                Operation::UpTo(most) => decided.outcomes().first().map_or(most, Outcome::cost),
-                _ => check.cost(),
-            };
+            let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
+            let cost = units.map_or(check.cost(), Outcome::cost);
             let outcome = Outcome::new(limit, Decision::Allowed);
             outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });

@@ -223,7 +223,7 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub fn check_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.decide(group, Operation::Check)
+        self.decide(group, || Operation::Check)
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
@@ -301,29 +301,32 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.try_decide(&self.validated(group)?, Operation::Check)
-    }
-
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
-    async fn decide(&self, group: &[Check<'_>], operation: Operation) -> Result<GroupOutcome, StoreError> {
         let group = &*self.validated(group)?;
-        match self.try_decide(group, operation)? {
-            Some(outcome) => Ok(outcome),
-            None => self.inner.store.as_dyn().decide(group, self.call(operation)).await,
+        match &self.inner.store {
+            Backend::Memory(store) => {
+                Ok(Some(decide_group_in_memory(store, group, Operation::Check, &self.inner.report)))
+            }
+            Backend::Dyn(store) => store.try_decide(group, self.call(Operation::Check)),
         }
     }
 
-    #[inline]
-    fn try_decide(
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store. The operation is a
+    /// function, so that it is known when this is compiled.
+    async fn decide(
         &self,
         group: &[Check<'_>],
-        operation: Operation,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        match &self.inner.store {
+        operation: impl Fn() -> Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group = &*self.validated(group)?;
+        let store = match &self.inner.store {
             Backend::Memory(store) => {
-                Ok(Some(decide_group_in_memory(store, group, operation, &self.inner.report)))
+                return Ok(decide_group_in_memory(store, group, operation(), &self.inner.report));
             }
-            Backend::Dyn(store) => store.try_decide(group, self.call(operation)),
+            Backend::Dyn(store) => store,
+        };
+        match store.try_decide(group, self.call(operation()))? {
+            Some(outcome) => Ok(outcome),
+            None => store.decide(group, self.call(operation())).await,
         }
     }
 
@@ -384,7 +387,7 @@ impl RateLimiter {
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.decide(group, Operation::Peek)
+        self.decide(group, || Operation::Peek)
     }
 
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.

@@ -124,7 +124,7 @@ impl Store for WatchedStore {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        if let Operation::Check | Operation::UpTo(_) = operation {
+        if let Operation::Check | Operation::UpTo = operation {
             self.watch.calls.fetch_add(1, Ordering::SeqCst);
         }
         if operation == Operation::Check {

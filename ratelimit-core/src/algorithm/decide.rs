@@ -17,10 +17,10 @@ pub enum Operation {
     Peek,
     /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
     Judge,
-    /// Charges every limit of an admitted group the same number of units: as many as fit, and at most these. The costs of the
-    /// checks do not matter; a state that occurs twice is charged twice as many. The outcome is that of a check with the units
-    /// that were charged as cost. If not even one unit fits, it is the denial of one.
-    UpTo(u64),
+    /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the cost of the checks,
+    /// which is the same for all. A state that occurs twice is charged twice as many. The outcome is that of a check with the
+    /// units that were charged as cost. If not even one unit fits, it is the denial of one.
+    UpTo,
     /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle); nothing during a
     /// block. The outcome is that of a peek afterwards.
     Overdraw,
@@ -29,7 +29,7 @@ pub enum Operation {
 impl Operation {
     /// Whether an admitted group is charged.
     pub(crate) const fn charges(self) -> bool {
-        matches!(self, Self::Check | Self::UpTo(_))
+        matches!(self, Self::Check | Self::UpTo)
     }
 
     /// Whether the units are those of the check. Then one limit is decided by [`decide_one`].

@@ -51,10 +51,7 @@ pub(crate) fn decide(
         return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
     }
     let mut group = Group::load(members, states, now.as_micros());
-    let units = match operation {
-        Operation::UpTo(most) => Some(group.take_largest_fit(most)),
-        _ => None,
-    };
+    let units = (operation == Operation::UpTo).then(|| group.take_largest_fit());
     let allowed = group.judge(operation);
     group.change(allowed && operation.charges());
     let outcome = GroupOutcome::decided(now, allowed, group.outcomes(units));
@@ -134,9 +131,10 @@ impl<'a> Group<'a> {
         self.members.iter().zip(self.indices.iter().map(|index| &self.distinct[*index]))
     }
 
-    /// Replaces the costs by the largest number of units, at most `most`, that fits every enforced member, with as many units
-    /// for each member of its state. By 1 if none fits: that is denied. Returns the number.
-    fn take_largest_fit(&mut self, most: u64) -> u64 {
+    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every enforced member,
+    /// with as many units for each member of its state. By 1 if none fits: that is denied. Returns the number.
+    fn take_largest_fit(&mut self) -> u64 {
+        let most = self.members.first().map_or(0, |member| member.cost);
         let enforced =
             self.members_with_states().zip(&self.available).filter(|((member, _), _)| !member.shadow);
         let fitting = enforced.map(|((_, state), available)| available.unwrap_or(0) / state.members);

@@ -188,7 +188,7 @@ fn a_state_decides_in_the_mode_of_its_policy() {
         [(Policy::builder("k"), false), (Policy::builder("k").mode(Mode::Shadow), true)]
             .map(|(builder, is_shadow)| (builder.max(1).window(Duration::from_secs(1)).build(), is_shadow))
     {
-        for operation in [Operation::Check, Operation::UpTo(0)] {
+        for operation in [Operation::Check, Operation::UpTo] {
             let outcome = State::new(&policy).decide(&policy, 1, at(START), operation);
             assert_eq!(outcome.is_shadow(), is_shadow, "{operation:?}");
         }

@@ -68,7 +68,8 @@ impl<'s, S: Store> Tested<'s, S> {
     }
 
     pub(super) async fn check_up_to(&self, group: &[Check<'_>], units: u64) -> GroupOutcome {
-        self.decide(group, Operation::UpTo(units)).await
+        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
+        self.decide(&group, Operation::UpTo).await
     }
 
     pub(super) async fn overdraw(&self, group: &[Check<'_>]) {

@@ -1,5 +1,7 @@
 //! Costs that are known late: settling a charge to the true cost, and charging as many units as fit.
 
+use smallvec::SmallVec;
+
 use super::RateLimiter;
 use super::backend::only;
 use crate::algorithm::Operation;
@@ -65,7 +67,8 @@ impl RateLimiter {
         group: &[Check<'_>],
         units: u64,
     ) -> Result<(u64, GroupOutcome), StoreError> {
-        let outcome = self.decide(group, Operation::UpTo(units)).await?;
+        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
+        let outcome = self.decide(&group, || Operation::UpTo).await?;
         let charged = match outcome.outcomes().first() {
             Some(first) if outcome.is_allowed() => first.cost(),
             Some(_) => 0,

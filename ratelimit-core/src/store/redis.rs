@@ -90,14 +90,9 @@ impl RedisStore {
         Ok(self.groups.leases.with_held(group, outcome))
     }
 
-    async fn check_up_to(
-        &self,
-        group: &[Check<'_>],
-        units: u64,
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
+    async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
         if self.groups.is_split(group) {
-            return up_to::check(group, units, |group, operation| async move {
+            return up_to::check(group, |group, operation| async move {
                 match operation {
                     Operation::Peek => self.peek(&group, deadline).await,
                     _ => self.check(&group, deadline).await,
@@ -105,7 +100,7 @@ impl RedisStore {
             })
             .await;
         }
-        let outcome = self.groups.decide(group, Operation::UpTo(units), deadline).await?;
+        let outcome = self.groups.decide(group, Operation::UpTo, deadline).await?;
         self.groups.denials.record_decision(group, &outcome);
         Ok(outcome)
     }
@@ -131,7 +126,7 @@ impl Store for RedisStore {
             Operation::Check => self.check(group, deadline).await,
             Operation::Peek => self.peek(group, deadline).await,
             Operation::Judge => self.groups.decide(group, operation, deadline).await,
-            Operation::UpTo(units) => self.check_up_to(group, units, deadline).await,
+            Operation::UpTo => self.check_up_to(group, deadline).await,
             Operation::Overdraw => self.overdraw(group, deadline).await,
         }
     }

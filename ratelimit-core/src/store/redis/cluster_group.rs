@@ -76,13 +76,7 @@ impl GroupClient {
 
     /// Queues a group whose keys are on one node.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
-        let limits = group.iter().map(|check| {
-            let key = self.encoder.key_format.key(check);
-            match operation {
-                Operation::UpTo(units) => LimitArg::new(key, &check.with_cost(units)),
-                _ => LimitArg::new(key, check),
-            }
-        });
+        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
         let targets = match operation {
             Operation::Check => {
                 group.iter().enumerate().filter_map(|(i, check)| self.leases.target(check, i)).collect()

@@ -163,7 +163,7 @@ impl DenialCache {
     /// of its caller. Returns whether a block began, as far as the waits tell.
     pub(super) fn record_decision(&self, group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
         if outcome.is_allowed() {
-            for (check, _) in group.iter().zip(outcome.outcomes()).filter(|(_, charged)| charged.cost() > 0) {
+            for check in group.iter().filter(|check| check.cost() > 0) {
                 self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
             }
         }

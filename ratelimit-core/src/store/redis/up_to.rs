@@ -11,15 +11,14 @@ use crate::outcome::GroupOutcome;
 /// between them.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// Charges every limit of the group as many of `units` as fit every limit, or fewer if other requests are charged at the same
-/// time.
+/// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or fewer if other requests
+/// are charged at the same time.
 pub(super) async fn check<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
-    units: u64,
     decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation) -> F,
 ) -> Result<GroupOutcome, StoreError> {
     let with_cost = |units| group.iter().map(|check| check.with_cost(units)).collect();
-    let mut most = units;
+    let mut most = group.first().map_or(0, Check::cost);
     let mut attempt = 1;
     loop {
         let peeked = decide(with_cost(0), Operation::Peek).await?;
@@ -65,7 +64,7 @@ mod tests {
             let outcome = Outcome::new(10, decision).with_cost(checks[0].cost()).with_remaining(7);
             ready(Ok(GroupOutcome::new(Timestamp::default(), [outcome])))
         };
-        let outcome = check(&[Check::new(&policy, "caller")], 9, decide).await.unwrap();
+        let outcome = check(&[Check::new(&policy, "caller").with_cost(9)], decide).await.unwrap();
         assert!(!outcome.is_allowed());
         assert_eq!(*tried.lock(), [7, 6, 5, 4]);
     }
@@ -76,14 +75,14 @@ mod tests {
         let store = || MemoryStore::new().with_clock(clock.clone());
         for &algorithm in Algorithm::ALL {
             let policy = Policy::builder("p").algorithm(algorithm).max(9).build();
-            let group = ["a", "b", "a"].map(|caller| Check::new(&policy, caller));
             let (store, expected) = (store(), store());
             for units in [1, 100, 100, 0] {
                 let decide = |group: SmallVec<[Check<'_>; 2]>, operation| {
                     ready(Ok(store.decide_group(&group, operation)))
                 };
-                let expected = expected.decide_group(&group, Operation::UpTo(units));
-                assert_eq!(check(&group, units, decide).await.unwrap(), expected, "{algorithm}: {units}");
+                let group = ["a", "b", "a"].map(|caller| Check::new(&policy, caller).with_cost(units));
+                let expected = expected.decide_group(&group, Operation::UpTo);
+                assert_eq!(check(&group, decide).await.unwrap(), expected, "{algorithm}: {units}");
             }
         }
     }

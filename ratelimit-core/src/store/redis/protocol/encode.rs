@@ -45,7 +45,7 @@ fn header(operation: Operation, limits: usize) -> f64 {
         Operation::Check => size,
         Operation::Peek => -size,
         Operation::Judge => size + 256.0,
-        Operation::UpTo(_) => size + 512.0,
+        Operation::UpTo => size + 512.0,
         // Under the policy of the limit and under the largest.
         Operation::Overdraw => 2.0 * size + 768.0,
     }
@@ -70,7 +70,7 @@ impl Encoder {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
             let is_plain = limits.len() == 1 && operation == Operation::Check;
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
-            let marks_shadows = limits.len() > 1 || matches!(operation, Operation::UpTo(_));
+            let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
             let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest }| {
                 let mut number_of = |policy| number(&mut policies, policy);
                 let (policy, largest) = (number_of(policy), largest.map(number_of));
