@@ -11,11 +11,10 @@ mod settle;
 mod tests;
 
 use std::borrow::Cow;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, Call, decide_group_in_memory, decide_in_memory, only};
+use self::backend::{Backend, Call, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
@@ -175,12 +174,19 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        if let Some(outcome) = self.try_decide_one(&self.check_of(policy, &partition, cost))? {
+        let store = match &self.inner.store {
+            Backend::Memory(store) => {
+                let check = self.check_of(policy, &partition, cost);
+                return Ok(decide_in_memory(store, &check, &self.inner.report));
+            }
+            Backend::Dyn(store) => store,
+        };
+        let check = self.check_of(policy, &partition, cost);
+        if let Some(outcome) = try_one(&**store, &check, self.call(Operation::Check))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        let store = self.inner.store.as_dyn();
         store.decide_one(self.check_of(policy, &partition, cost), self.call(Operation::Check)).await
     }
 
@@ -265,7 +271,11 @@ impl RateLimiter {
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> Result<Option<Outcome>, StoreError> {
-        self.try_decide_one(&self.check_of(policy, &partition, 1))
+        let check = self.check_of(policy, &partition, 1);
+        match &self.inner.store {
+            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
+            Backend::Dyn(store) => try_one(&**store, &check, self.call(Operation::Check)),
+        }
     }
 
     /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and charges nothing,
@@ -327,18 +337,6 @@ impl RateLimiter {
         match store.try_decide(group, self.call(operation()))? {
             Some(outcome) => Ok(outcome),
             None => store.decide(group, self.call(operation())).await,
-        }
-    }
-
-    /// Checks one limit without awaiting, if the store can.
-    #[inline]
-    fn try_decide_one(&self, check: &Check<'_>) -> Result<Option<Outcome>, StoreError> {
-        match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_in_memory(store, check, &self.inner.report))),
-            Backend::Dyn(store) => {
-                let decided = store.try_decide(slice::from_ref(check), self.call(Operation::Check))?;
-                decided.map(only).transpose()
-            }
         }
     }
 

@@ -88,6 +88,7 @@ impl TwoWindows {
 }
 
 /// Upper bound of the time after the start of the current window during which something counts.
+#[inline]
 pub(super) fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
     // As in `resets_at`, but divided by the next power of two instead of the count.
     let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();

@@ -211,6 +211,15 @@ pub(super) fn decide_group_in_memory(
     measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes)
 }
 
+/// Decides about one limit without awaiting, if the store can.
+pub(super) fn try_one(
+    store: &dyn DynStore,
+    check: &Check<'_>,
+    call: Call<'_>,
+) -> Result<Option<Outcome>, StoreError> {
+    store.try_decide(slice::from_ref(check), call)?.map(only).transpose()
+}
+
 /// Decides in memory, and records the decision.
 #[inline]
 fn measured<T>(
