@@ -3,9 +3,6 @@
 mod waiting;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -17,11 +14,9 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
-use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
-    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, PolicyBuilder, Quotas,
-    RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection, Reservation,
-    StoreError, Timestamp, rate_limit,
+    BodyStyle, HeaderStyle, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitConfigBuilder,
+    RateLimitMiddleware, RateLimiter, Rejection, rate_limit,
 };
 use tests::answer::{get, send};
 use tests::client::{self, Reply};
