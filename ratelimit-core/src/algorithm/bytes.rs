@@ -66,11 +66,15 @@ impl State {
             }
             Packed::SubWindows(state) => {
                 writer.byte(SUB_WINDOWS);
-                state.iter().for_each(|state| state.write(&mut writer));
+                if let Some(state) = state {
+                    state.write(&mut writer);
+                }
             }
             Packed::SlidingWindowLog(state) => {
                 writer.byte(Algorithm::SlidingWindowLog.spec().tag);
-                state.iter().for_each(|state| state.write(&mut writer));
+                if let Some(state) = state {
+                    state.write(&mut writer);
+                }
             }
             Packed::TokenBucket { tat, fraction } => {
                 writer.byte(Algorithm::TokenBucket.spec().tag);

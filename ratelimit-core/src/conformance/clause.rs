@@ -40,7 +40,7 @@ impl Clause {
 
     /// `what` must be `expected`.
     #[track_caller]
-    pub(super) fn equal<T: PartialEq + Debug>(self, what: &str, found: T, expected: T) {
+    pub(super) fn equal<T: Copy + PartialEq + Debug>(self, what: &str, found: T, expected: T) {
         if found != expected {
             self.fail(&format!("{what}: expected {expected:?}, found {found:?}"));
         }

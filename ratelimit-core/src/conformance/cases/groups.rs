@@ -20,8 +20,8 @@ pub fn a_group_is_all_or_nothing(store: &Tested<'_, impl Store>, _: &FakeClock, 
         clause.admitted("the first group", &store.check(&group).await);
         let denied = store.check(&group).await;
         clause.denied("the second group", &denied);
-        let allowed: Vec<bool> = denied.outcomes().iter().map(|outcome| outcome.is_allowed()).collect();
-        clause.equal("which limits admit the second group", allowed, vec![true, false]);
+        let allowed = [0, 1].map(|limit: usize| denied.outcomes()[limit].is_allowed());
+        clause.equal("which limits admit the second group", allowed, [true, false]);
         clause.equal(
             "wait of the group, that of the limit that denies",
             denied.retry_after(),

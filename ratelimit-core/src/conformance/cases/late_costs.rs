@@ -24,8 +24,8 @@ pub fn as_many_units_as_fit_are_charged(
             for (units, left) in [(3, 2), (2, 0)] {
                 let outcome = store.check_up_to(&group, 3).await;
                 clause.admitted("up to 3 units", &outcome);
-                let costs: Vec<u64> = outcome.outcomes().iter().map(|one| one.cost()).collect();
-                clause.equal("units of 3 that were charged to each limit", costs, vec![units; 2]);
+                let costs = [0, 1].map(|limit: usize| outcome.outcomes()[limit].cost());
+                clause.equal("units of 3 that were charged to each limit", costs, [units; 2]);
                 clause.remaining("of 5", &outcome, 1, left);
             }
             let denied = store.check_up_to(&group, 3).await;

@@ -5,6 +5,7 @@ use crate::clock::FakeClock;
 use crate::conformance::clause::EQUAL;
 use crate::conformance::setup::{MINUTE, Run, policy};
 use crate::conformance::tested::Tested;
+use crate::outcome::Outcome;
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 
@@ -29,11 +30,11 @@ pub fn a_shadow_limit_is_charged_and_denies_nothing(
                 let [counts, limits] = [0, 1].map(|limit: usize| &outcome.outcomes()[limit]);
                 clause.equal(
                     "which limits are shadow limits",
-                    [counts, limits].map(|one| one.is_shadow()),
+                    [counts, limits].map(Outcome::is_shadow),
                     [true, false],
                 );
                 clause.equal("whether the shadow limit would deny", counts.would_deny(), would_deny);
-                clause.equal("what remains of 2 and 3", [counts, limits].map(|one| one.remaining()), left);
+                clause.equal("what remains of 2 and 3", [counts, limits].map(Outcome::remaining), left);
                 reservation = outcome.reservation(&group);
             }
             let denied = store.check(&group).await;
