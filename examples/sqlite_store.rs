@@ -198,6 +198,7 @@ mod tests {
             }
         }
 
+        #[allow(clippy::unnecessary_wraps, reason = "the suite wants an option: `None` skips")]
         fn stores(clock: &FakeClock) -> Option<TwoOnOneFile> {
             let directory = tempfile::tempdir().unwrap();
             let file = directory.path().join("counts.db");
