@@ -18,8 +18,9 @@
 mod tests;
 
 use super::reader::{Reader, Writer};
+use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
-use super::{sliding_window_counter, sliding_window_log, token_bucket};
+use super::{sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};
 
@@ -116,7 +117,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
         SUB_WINDOWS if of(Algorithm::SlidingWindowCounter) => Packed::SubWindows(match bytes {
             [] => None,
-            _ => Some(Box::new(sliding_window_counter::SubWindows::read(policy, &mut reader)?)),
+            _ => Some(Box::new(SubWindows::read(policy, &mut reader)?)),
         }),
         IN_DEBT if of(Algorithm::TokenBucket) => {
             Packed::InDebt(Box::new(token_bucket::State::read_in_debt(policy, &mut reader)?))
@@ -130,12 +131,8 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
             Algorithm::SlidingWindowCounter => {
                 let forget_at = reader.micros()?;
                 let (current, earlier) = (reader.units()?.try_into().ok()?, reader.units()?.try_into().ok()?);
-                let span = sliding_window_counter::counted_span(
-                    policy.window_us(),
-                    u64::from(current),
-                    u64::from(earlier),
-                );
-                let is_possible = policy.sub_windows() == 1 && forget_at >= span;
+                let is_possible = policy.sub_windows() == 1
+                    && TwoWindows::may_be_forgotten_at(policy, forget_at, current, earlier);
                 is_possible.then_some(Packed::TwoWindows { forget_at: forget_at.into(), current, earlier })?
             }
             Algorithm::SlidingWindowLog => Packed::SlidingWindowLog(match bytes {

@@ -75,6 +75,12 @@ impl TwoWindows {
         }
     }
 
+    /// Whether a state with these counts can have this expiry.
+    #[cold]
+    pub(super) fn may_be_forgotten_at(policy: &Policy, forget_at: u64, current: u32, earlier: u32) -> bool {
+        forget_at >= counted_span(policy.window_us(), current.into(), earlier.into())
+    }
+
     /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window, which saves a
     /// division.
     pub(super) fn forget_at(&self) -> u64 {
@@ -88,8 +94,7 @@ impl TwoWindows {
 }
 
 /// Upper bound of the time after the start of the current window during which something counts.
-#[inline]
-pub(super) fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
+fn counted_span(length: u64, current: u64, earlier: u64) -> u64 {
     // As in `resets_at`, but divided by the next power of two instead of the count.
     let overlap = |count: u64| (length - 1) >> count.next_power_of_two().trailing_zeros();
     match (current, earlier) {
