@@ -39,12 +39,13 @@ soak *names:
 
 # Tests the error messages of the attribute.
 ui:
+    cargo test -p ratelimit-macros
     UI_REQUIRED=1 cargo test -p ui
 
-# Writes the expected error messages anew, and the page that shows them; review the difference like code.
+# Writes the expected error messages anew, and the page that shows some; review the difference like code.
 ui-update:
+    MISTAKES=overwrite cargo test -p ratelimit-macros mistakes
     TRYBUILD=overwrite cargo test -p ui mistakes
-    UPDATE_DOCS=1 cargo test -p ui the_page
 
 # Builds the documentation and tests its code.
 docs:

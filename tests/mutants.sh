@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Mutates the code and the Lua scripts, and reports which mutations no test notices. Needs cargo-mutants and redis-server.
 #
-#   tests/mutants.sh                 all areas: algorithm, store, facade, lua, lease; some hours on two cores
+#   tests/mutants.sh                 all areas: algorithm, store, facade, lua, rust; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
-#   ONLY='refund|log' tests/mutants.sh lua   the mutations of a list whose file or name matches
+#   ONLY='refund|log' tests/mutants.sh rust   the mutations of a list whose file or name matches
 #
 # Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
-# when a mutation of tests/mutants/lua.txt or lease.txt survives, or when its text is not found exactly once. Survivors of cargo-mutants
-# are printed; tests/mutants/README.md says which of them are known, and why.
+# when a mutation of tests/mutants/lua.txt or rust.txt survives, or when its text is not found exactly once. Survivors of
+# cargo-mutants are printed; tests/mutants/README.md says which of them are known, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -31,10 +31,10 @@ copy_tree() {
     tar -C "$tree" -xf -
 }
 
-# rust AREA STAGE PACKAGE "GLOB .." "ARGUMENT .." "TEST ARGUMENT .."
+# automatic AREA STAGE PACKAGE "GLOB .." "ARGUMENT .." "TEST ARGUMENT .."
 # One run of cargo-mutants; each stage tries what the stages before it did not catch. Without optimization, since building a
 # mutation takes longer than testing it.
-rust() {
+automatic() {
   local area=$1 stage=$2 package=$3 out=$work/$1 glob files=() iterate=()
   for glob in $4; do
     if [ "${glob#!}" = "$glob" ]; then files+=(--file "$glob"); else files+=(--exclude "${glob#!}"); fi
@@ -60,8 +60,8 @@ rust() {
 algorithm() {
   local files='ratelimit-core/src/algorithm/*.rs ratelimit-core/src/algorithm.rs'
   # Without the tests of leases, which take most of the time and test other code.
-  rust algorithm 1 ratelimit-core "$files" '' '--lib -- --skip lease::'
-  rust algorithm 2 ratelimit-core "$files" '--test-package tests -C=--test=core' '-- vectors:: conformance::'
+  automatic algorithm 1 ratelimit-core "$files" '' '--lib -- --skip lease::'
+  automatic algorithm 2 ratelimit-core "$files" '--test-package tests -C=--test=core' '-- vectors:: conformance::'
 }
 
 store() {
@@ -71,8 +71,8 @@ store() {
   local files="ratelimit-core/src/store/*.rs ratelimit-core/src/store/memory/*.rs $redis/denial_cache.rs $redis/key.rs
     $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs $redis/remedy.rs $redis/queue/inbox.rs
     $redis/queue/in_flight.rs $redis/queue/pacing.rs"
-  rust store 1 ratelimit-core "$files" '' '--lib'
-  rust store 2 ratelimit-core "$files" \
+  automatic store 1 ratelimit-core "$files" '' '--lib'
+  automatic store 2 ratelimit-core "$files" \
     '--test-package tests -C=--test=core -C=--test=redis' \
     '-- vectors:: conformance:: denial_cache:: scripts:: expiry:: foreign_values:: client::'
 }
@@ -81,71 +81,178 @@ facade() {
   local src=ratelimit-actix/src
   local files="$src/address.rs $src/address/*.rs $src/caller.rs $src/caller/*.rs $src/response/headers.rs
     $src/response/headers/*.rs $src/quotas/quota.rs $src/handler/by.rs $src/handler/default_key.rs"
-  rust facade 1 ratelimit-actix "$files" '' '--lib'
-  rust facade 2 ratelimit-actix "$files" \
+  automatic facade 1 ratelimit-actix "$files" '' '--lib'
+  automatic facade 2 ratelimit-actix "$files" \
     '--test-package tests -C=--test=http -C=--test=attribute' ''
 }
 
-# Tries one mutation of a list, and returns whether the tests notice it.
-mutate() { # mutate AREA FILE NAME "TESTS" FROM TO
-  local area=$1 folder=lua path name=$3 wanted=$4 from=${5//\\n/$'\n'} to=${6//\\n/$'\n'} text without found
-  [ "$area" = lua ] || folder=src
-  path=$tree/ratelimit-core/$folder/$2
-  [ -f "$path" ] || { echo "error: $name: there is no ratelimit-core/$folder/$2" >&2; return 2; }
-  text=$(<"$path")
-  without=${text//"$from"/}
-  found=$(((${#text} - ${#without}) / ${#from}))
-  [ "$found" = 1 ] || { echo "NOT FOUND ONCE, but $found times: $2: $name: $from" >&2; return 2; }
-  local build=() filters=() word
-  if [ "$area" = lua ]; then
-    build=(-p tests --all-features)
-    for word in ${wanted%%--*}; do build+=(--test "$word"); done
-    [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
-  else
-    build=(-p ratelimit-core --all-features --lib)
-    read -ra filters <<<"$wanted"
-  fi
-  printf '%s\n' "${text/"$from"/"$to"}" >"$path"
-  (cd "$tree" && cargo test -q --no-run "${build[@]}") >"$work/$area.log" 2>&1 ||
-    { cat "$work/$area.log" >&2; echo "error: $name: the tests do not build" >&2; exit 1; }
-  local caught=0
-  (cd "$tree" && timeout 300 cargo test -q "${build[@]}" -- "${filters[@]}") >"$work/$area.log" 2>&1 || caught=1
-  printf '%s\n' "$text" >"$path"
-  if [ "$caught" = 1 ]; then echo "caught    $2: $name"; else echo "SURVIVED  $2: $name"; return 1; fi
-}
+# Counts of the mutations of one list.
+caught=0 survived=0 lost=0
 
-# Tries every mutation of tests/mutants/AREA.txt.
-list() { # list AREA
-  local area=$1 file='' name='' wanted='' from='' line caught=0 survived=0 lost=0
-  [ "$area" != lua ] || need redis-server "tests/run.sh installs it"
-  echo
-  echo "== $area"
-  copy_tree
+# each AREA ACTION: calls ACTION FILE NAME "TESTS" FROM TO for every mutation of tests/mutants/AREA.txt.
+each() {
+  local file='' name='' wanted='' from='' to line
   while IFS= read -r line; do
     case $line in
       '' | '#'*) ;;
       '@ '*) IFS='|' read -r file name wanted <<<"${line#@ }"; file=${file% } name=${name# } name=${name% } wanted=${wanted# } ;;
       '- '*) from=${line#- } ;;
-      '+ '*)
-        [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/$area.txt: $line" >&2; exit 1; }
-        if [ -z "${ONLY:-}" ] || [[ "$file: $name" =~ $ONLY ]]; then
-          if mutate "$area" "$file" "$name" "${wanted:-core -- vectors::the_redis_store conformance::redis_store}" "$from" "${line#+ }" </dev/null; then
-            caught=$((caught + 1))
-          else
-            [ $? = 1 ] && survived=$((survived + 1)) || lost=$((lost + 1))
-          fi
-        fi
+      '+'*)
+        [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/$1.txt: $line" >&2; exit 1; }
+        to=${line#+} to=${to# }
+        "$2" "$file" "$name" "$wanted" "${from//\\n/$'\n'}" "${to//\\n/$'\n'}" </dev/null
         from=''
         ;;
-      *) echo "error: tests/mutants/$area.txt: $line" >&2; exit 1 ;;
+      *) echo "error: tests/mutants/$1.txt: $line" >&2; exit 1 ;;
     esac
-  done <"$tree/tests/mutants/$area.txt"
-  echo "$area: caught $caught, survived $survived, not found $lost"
+  done <"$tree/tests/mutants/$1.txt"
+}
+
+is_wanted() { # is_wanted FILE NAME
+  [ -z "${ONLY:-}" ] || [[ "$1: $2" =~ $ONLY ]]
+}
+
+# is_once FILE NAME FROM: whether the text occurs exactly once in the file, as it is in the repository.
+is_once() {
+  local text without found=0
+  if [ -f "$root/$1" ]; then
+    text=$(<"$root/$1")
+    without=${text//"$3"/}
+    found=$(((${#text} - ${#without}) / ${#3}))
+  fi
+  [ "$found" = 1 ] && return
+  echo "NOT FOUND ONCE, but $found times: $1: $2: $3" >&2
+  lost=$((lost + 1))
+  return 1
+}
+
+# replace FILE FROM TO: replaces the last occurrence of the text in the copy.
+replace() {
+  local text
+  text=$(<"$tree/$1")
+  printf '%s\n' "${text%"$2"*}$3${text##*"$2"}" >"$tree/$1"
+}
+
+report() { # report FILE NAME: after the tests, whose exit status is in $failed
+  if [ "$failed" = 0 ]; then
+    survived=$((survived + 1))
+    echo "SURVIVED  $1: $2"
+  else
+    caught=$((caught + 1))
+    echo "caught    $1: $2$([ "$failed" != 124 ] || echo " (timeout)")"
+  fi
+}
+
+finish() { # finish AREA
+  echo "$1: caught $caught, survived $survived, not found $lost, in $SECONDS s"
   [ "$survived" = 0 ] && [ "$lost" = 0 ]
 }
 
+try_lua() { # try_lua FILE NAME "TESTS" FROM TO: builds the tests with the mutated script, and runs them
+  local file=ratelimit-core/lua/$1 wanted=${3:-core -- vectors::the_redis_store conformance::redis_store}
+  local build=(-p tests --all-features) filters=() word failed=0
+  is_wanted "$1" "$2" && is_once "$file" "$2" "$4" || return 0
+  for word in ${wanted%%--*}; do build+=(--test "$word"); done
+  [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
+  replace "$file" "$4" "$5"
+  (cd "$tree" && cargo test -q --no-run "${build[@]}") >"$work/lua.log" 2>&1 ||
+    { cat "$work/lua.log" >&2; echo "error: $2: the tests do not build" >&2; exit 1; }
+  (cd "$tree" && timeout 300 cargo test -q "${build[@]}" -- "${filters[@]}") >"$work/lua.log" 2>&1 || failed=$?
+  cp "$root/$file" "$tree/$file"
+  report "$1" "$2"
+}
+
+lua() {
+  need redis-server "tests/run.sh installs it"
+  each lua try_lua
+}
+
+# What rust.txt says, by the number of the mutation.
+files=() names=() wanted_tests=()
+
+# add_switch FILE NAME "TESTS" FROM TO: makes a mutation selectable in the copy.
+add_switch() {
+  local from=$4 to=$5 call
+  is_once "$1" "$2" "$from" || return 0
+  case $1 in ratelimit-core/*) call=crate::mutant ;; *) call=ratelimit_core::mutant ;; esac
+  call="$call(${#names[@]})"
+  files+=("$1") names+=("$2") wanted_tests+=("$3")
+  if [[ $to == *'{M}'* ]]; then
+    to=${to//'{M}'/"$call"}
+  elif [[ $from == *[\;}] ]]; then
+    to="if $call { $to } else { $from }"
+  else
+    to="(if $call { $to } else { $from })"
+  fi
+  # In the last occurrence: an earlier mutation of the same text has the original last.
+  [[ $(<"$tree/$1") == *"$from"* ]] ||
+    { echo "error: $1: $2: the text overlaps that of another mutation; give both the same text" >&2; exit 1; }
+  replace "$1" "$from" "$to"
+  # A switch cannot be read in a `const fn`.
+  case $1 in */store/redis/*) sed -i 's/\bconst fn /fn /' "$tree/$1" ;; esac
+}
+
+# run_tests NUMBER "BINARY .." [FILTER ..]: runs tests with the mutation of this number, or without one.
+run_tests() {
+  local number=$1 word folder
+  for word in $2; do
+    case $word in ratelimit-*) folder=$word ;; *) folder=tests ;; esac
+    (cd "$tree/$folder" && MUTANT=$number timeout 600 "${binaries[$word]}" -q "${@:3}") >"$work/rust.log" 2>&1 || return
+  done
+}
+
+# Builds the tests once, with every mutation of the list in them, and runs for each mutation the tests that it names.
+declare -A binaries=()
+rust() {
+  local number word wanted filters build=(--all-features) failed path
+  local -A filters_of=()
+  need redis-server "tests/run.sh installs it"
+  each rust add_switch
+  cat >>"$tree/ratelimit-core/src/lib.rs" <<'SWITCH'
+
+/// Whether the mutation of this number is selected.
+#[doc(hidden)]
+pub fn mutant(number: usize) -> bool {
+    static SELECTED: std::sync::LazyLock<Option<usize>> =
+        std::sync::LazyLock::new(|| std::env::var("MUTANT").ok()?.parse().ok());
+    *SELECTED == Some(number)
+}
+SWITCH
+  for number in "${!names[@]}"; do
+    is_wanted "${files[number]}" "${names[number]}" || continue
+    wanted=${wanted_tests[number]}
+    [[ $wanted == *' -- '* ]] || { echo "error: ${files[number]}: ${names[number]}: no tests" >&2; exit 1; }
+    for word in ${wanted%% -- *}; do filters_of[$word]+=" ${wanted##* -- }"; done
+  done
+  for word in "${!filters_of[@]}"; do
+    case $word in ratelimit-*) build+=(-p "$word") ;; *) build+=(-p tests --test "$word") ;; esac
+  done
+  [[ "${build[*]}" != *ratelimit-* ]] || build+=(--lib)
+  (cd "$tree" && cargo test --no-run "${build[@]}") >"$work/rust.log" 2>&1 ||
+    { sed -n '/^error/,/^$/p' "$work/rust.log" >&2; echo "error: the tests do not build" >&2; exit 1; }
+  while read -r path; do
+    word=${path##*/} word=${word%-*}
+    case $path in /*) ;; *) path=$tree/$path ;; esac
+    binaries[${word//_/-}]=$path
+  done < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$work/rust.log")
+  echo "built in $SECONDS s"
+  for word in "${!filters_of[@]}"; do
+    # shellcheck disable=SC2086 # a list of words
+    run_tests none "$word" ${filters_of[$word]} ||
+      { cat "$work/rust.log" >&2; echo "error: the tests of $word fail without a mutation" >&2; exit 1; }
+  done
+  echo "all tests pass without a mutation, after $SECONDS s"
+  for number in "${!names[@]}"; do
+    is_wanted "${files[number]}" "${names[number]}" || continue
+    wanted=${wanted_tests[number]} failed=0
+    read -ra filters <<<"${wanted##* -- }"
+    run_tests "$number" "${wanted%% -- *}" "${filters[@]}" || failed=$?
+    report "${files[number]#ratelimit-*/src/}" "${names[number]}"
+  done
+}
+
 status=0
-for area in "${@:-algorithm store facade lua lease}"; do
+for area in "${@:-algorithm store facade lua rust}"; do
   for one in $area; do
     case $one in
       algorithm | store | facade)
@@ -153,8 +260,15 @@ for area in "${@:-algorithm store facade lua lease}"; do
           { echo "error: cargo-mutants is missing; install it with: cargo install cargo-mutants --locked" >&2; exit 1; }
         "$one"
         ;;
-      lua | lease) list "$one" || status=1 ;;
-      *) echo "error: no area $one; there are algorithm, store, facade, lua and lease" >&2; exit 1 ;;
+      lua | rust)
+        echo
+        echo "== $one"
+        copy_tree
+        caught=0 survived=0 lost=0 SECONDS=0
+        "$one"
+        finish "$one" || status=1
+        ;;
+      *) echo "error: no area $one; there are algorithm, store, facade, lua and rust" >&2; exit 1 ;;
     esac
   done
 done

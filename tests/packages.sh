@@ -8,6 +8,7 @@ crates=(ratelimit-core ratelimit-macros ratelimit-actix)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
+cargo run -q -p guide -- pages
 cargo package --no-verify --allow-dirty --quiet --target-dir "$place/packed" "${crates[@]/#/-p}"
 for crate in "${crates[@]}"; do
   tar -xzf "$place/packed/package/$crate"-*.crate -C "$place"
@@ -27,4 +28,7 @@ cd "$place"
 for crate in "${crates[@]}"; do
   test -s "$crate"-[0-9]*/README.md
 done
-CARGO_TARGET_DIR="$place/target" cargo test --workspace --all-features
+export CARGO_TARGET_DIR="$place/target"
+# The documentation as docs.rs builds it: it has the pages of the guide, which are not in git.
+RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --no-deps --all-features -p ratelimit-actix
+cargo test --workspace --all-features

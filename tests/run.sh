@@ -78,8 +78,11 @@ features() {
   done
 }
 
+# As docs.rs builds it, with the guide; and the facade as everyone else does.
 documentation() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+  cargo run -q -p guide -- pages
+  RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --workspace --no-deps --all-features
+  RUSTDOCFLAGS="-D warnings" cargo doc -p ratelimit-actix --no-deps --all-features
 }
 
 # The oldest compiler that the crates support, when it is installed.

@@ -142,7 +142,8 @@ pub async fn make(name: &str, url: &str) -> Handler {
         BARE => Handler::new(init_service(App::new().service(bare)).await),
         OURS => Handler::new(init_service(App::new().app_data(memory()).service(limited)).await),
         OURS_OVERRIDES => {
-            let overrides: Overrides = "[limit.minute.callers]\n\"192.0.2.1\" = { max = 5 }".parse().unwrap();
+            let overrides: Overrides =
+                "[limit.minute.callers]\n\"address 192.0.2.1\" = { max = 5 }".parse().unwrap();
             let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
             let app = App::new().app_data(web::Data::new(limiter));
             Handler::new(init_service(app.service(limited)).await)

@@ -49,7 +49,8 @@ use self::sampler::Sampler;
 ///
 /// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
 /// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple;
-/// `partition alice` for a policy that the application checks itself. A reset reaches the counts by the numbers of the program and by
+/// `partition alice` for a policy that the application checks itself. An IPv6 address stands for its network by every
+/// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process. `was_counted` tells whether anything was counted. A reset reaches the counts by the numbers of the program and by
 /// those of overrides, in the store, so also those of other processes. Of numbers that are made at run time it reaches those that
 /// this process has decided by, at most 8 for each name.
 ///
@@ -286,13 +287,14 @@ impl State {
             return Err(LookError::Token);
         }
         let limiter = &self.admin.limiter;
-        let subject = Subject::find(req, fields, limiter)?;
-        let is_reset = matches!(endpoint, Endpoint::Reset | Endpoint::ResetJson);
-        if is_reset {
-            subject.reset(limiter).await?;
+        let mut subject = Subject::find(req, fields, limiter)?;
+        let show_callers = self.admin.show_callers;
+        if !matches!(endpoint, Endpoint::Reset | Endpoint::ResetJson) {
+            return subject.look(limiter, show_callers).await;
         }
-        let view = subject.look(limiter, self.admin.show_callers).await?;
-        Ok(LookView { is_reset, ..view })
+        let was_counted = subject.reset(limiter).await?;
+        let view = subject.look(limiter, show_callers).await?;
+        Ok(LookView { is_reset: true, was_counted, ..view })
     }
 }
 

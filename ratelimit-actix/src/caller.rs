@@ -13,10 +13,8 @@
 
 pub(crate) mod client_ip;
 mod composite;
-#[cfg(feature = "overrides")]
-pub(crate) mod from_text;
 pub(crate) mod into_caller;
-#[cfg(feature = "admin")]
+#[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) mod notation;
 pub(crate) mod on_missing;
 mod path_param;

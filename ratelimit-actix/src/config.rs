@@ -92,6 +92,11 @@ impl RateLimitConfig {
             .unwrap_or_else(|| &DEFAULT)
     }
 
+    /// Whether it is one of the application, and not the defaults of a request without a configuration.
+    pub(crate) fn is_registered(&self) -> bool {
+        !Arc::ptr_eq(&self.0, &DEFAULT.0)
+    }
+
     /// Whether requests with this method are counted.
     pub(crate) fn counts(&self, method: &Method) -> bool {
         self.0.count_options || *method != Method::OPTIONS
@@ -339,6 +344,7 @@ impl RateLimitConfigBuilder {
         if !exempt.is_empty() {
             ANY_EXEMPT.store(true, Ordering::Relaxed);
         }
+        ipv6_prefix.note_use();
         RateLimitConfig(Arc::new(Settings {
             proxies,
             exempt,

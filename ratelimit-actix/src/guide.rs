@@ -15,53 +15,53 @@
 //! | [accuracy] | how often the cheaper algorithms decide otherwise |
 //! | [attribute] | what a handler becomes, and the likeliest mistakes |
 //!
-//! The tests of the repository compile and run the code of the pages. The modules have no items, and exist in the documentation
-//! only. The reference of the attribute is [`rate_limit`](macro@crate::rate_limit).
+//! The tests of the repository compile and run the code of the pages. The modules have no items, and exist in the documentation on
+//! docs.rs only. The reference of the attribute is [`rate_limit`](macro@crate::rate_limit).
 
 pub mod choosing {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/choosing.md"))]
+    #![doc = include_str!("guide/choosing.md")]
 }
 
 pub mod recipes {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/recipes.md"))]
+    #![doc = include_str!("guide/recipes.md")]
 }
 
 pub mod migrating {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/migrating.md"))]
+    #![doc = include_str!("guide/migrating.md")]
 }
 
 pub mod reference {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/reference.md"))]
+    #![doc = include_str!("guide/reference.md")]
 }
 
 pub mod operating {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/operating.md"))]
+    #![doc = include_str!("guide/operating.md")]
 }
 
 pub mod overrides {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/overrides.md"))]
+    #![doc = include_str!("guide/overrides.md")]
 }
 
 pub mod messages {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/messages.md"))]
+    #![doc = include_str!("guide/messages.md")]
 }
 
 pub mod who_is_the_client {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/who_is_the_client.md"))]
+    #![doc = include_str!("guide/who_is_the_client.md")]
 }
 
 pub mod when_redis_fails {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/when_redis_fails.md"))]
+    #![doc = include_str!("guide/when_redis_fails.md")]
 }
 
 pub mod leases {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/leases.md"))]
+    #![doc = include_str!("guide/leases.md")]
 }
 
 pub mod accuracy {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/accuracy.md"))]
+    #![doc = include_str!("guide/accuracy.md")]
 }
 
 pub mod attribute {
-    #![cfg_attr(not(doctest), doc = include_str!("guide/attribute.md"))]
+    #![doc = include_str!("guide/attribute.md")]
 }

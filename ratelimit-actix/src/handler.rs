@@ -2,12 +2,11 @@
 
 pub(crate) mod bounds;
 pub(crate) mod by;
-mod charged_twice;
 pub(crate) mod default_key;
 pub(crate) mod dynamic;
 pub(crate) mod limit;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod request_fn;
-pub(crate) mod shared_shadow;
+pub(crate) mod shared_counts;
 pub(crate) mod sole_limiter;

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
-//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [`guide`] has pictures, recipes, and the meaning of every
+//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has pictures, recipes, and the meaning of every
 //! message.
 //!
 //! # Which limiter counts
@@ -89,6 +89,8 @@
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
+#![cfg_attr(docsrs, doc = "[guide]: crate::guide")]
+#![cfg_attr(not(docsrs), doc = "[guide]: https://docs.rs/ratelimit-actix/latest/ratelimit_actix/guide/")]
 
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -99,7 +101,7 @@ mod admin;
 pub mod caller;
 mod config;
 mod decision;
-#[cfg(doc)]
+#[cfg(docsrs)]
 pub mod guide;
 mod handler;
 mod middleware;
@@ -136,7 +138,7 @@ pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
-pub use crate::handler::shared_shadow::{DeclaredLimitsError, check_declared_limits};
+pub use crate::handler::shared_counts::{DeclaredLimitsError, SharedCount, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};

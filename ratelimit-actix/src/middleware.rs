@@ -23,7 +23,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
-use crate::handler::shared_shadow::assert_own_count;
+use crate::handler::shared_counts::assert_own_count;
 use crate::overrides::{EffectiveRow, LimitRows, RequestOverrides, expect_pins, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};

@@ -24,7 +24,7 @@ pub use self::limit_charge::LimitCharge;
 pub(crate) use self::policy_ref::count_id;
 pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef, share_count};
 pub use self::quota::Quota;
-pub(crate) use self::quota::{tightest, told};
+pub(crate) use self::quota::{ChargeOutcomes, tightest, told};
 use self::request_deadline::RequestDeadline;
 pub(crate) use self::request_extension::{all_quotas, close_for_refund, with_quotas};
 pub use self::settle_error::{SettleError, UnknownLimitError};
@@ -120,6 +120,9 @@ impl Quotas {
     /// Limits that share a count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
     /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the block. Shadow limits
     /// are charged if the units fit, and do not lower their number.
+    ///
+    /// A response that does not [count](crate::rate_limit) under a limit of the handler gives back what was charged here as well,
+    /// unless the limit is settled. Each call takes one more round trip then. Limits of middleware count every response.
     ///
     /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///

@@ -6,6 +6,7 @@ mod builder;
 mod global;
 #[cfg(feature = "overrides")]
 mod overridden;
+mod reset;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -386,36 +387,6 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
         self.decide(group, || Operation::Peek)
-    }
-
-    /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if the store cannot be reached; it is then unknown whether the state was dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use ratelimit_core::{Policy, RateLimiter};
-    ///
-    /// static LOGIN: Policy = Policy::new("login", 1, Duration::from_secs(900));
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let limiter = RateLimiter::in_memory();
-    /// let _ = limiter.check(&LOGIN, "alice").await?;
-    /// assert!(!limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// // After a talk with support:
-    /// limiter.reset(&LOGIN, "alice").await?;
-    /// assert!(limiter.peek(&LOGIN, "alice").await?.is_allowed());
-    /// # Ok::<(), ratelimit_core::StoreError>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn reset(&self, policy: &Policy, partition: impl AsRef<[u8]>) -> Result<(), StoreError> {
-        let group = [Check::new(policy, &partition)];
-        self.inner.fallback.reset(&group[0]);
-        self.inner.store.as_dyn().reset(&group, self.deadline).await
     }
 
     /// Refunds the charges of a decision, as far as they still count.

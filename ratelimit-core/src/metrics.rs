@@ -35,12 +35,16 @@ use metrics::{
 
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::outcome::Outcome;
+use crate::outcome::{Counted, Outcome};
 use crate::policy::{OnError, Policy};
-use crate::report::is_near_limit;
 
-/// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`, `allowed`, `denied`, or `would_deny` of a
-/// shadow limit. Each limit of a group counts with an outcome of its own.
+/// Counter of limits decided, by the store or without it. Labels: `policy`; `outcome`. Each limit of a group counts with an outcome
+/// of its own:
+///
+/// * `allowed`: the request was admitted.
+/// * `denied`: this limit denied it.
+/// * `passed`: this limit passed, but another limit of the group denied. Nothing was charged.
+/// * `would_deny`: the limit is a shadow limit, and would have denied.
 pub const DECISIONS: &str = "ratelimit_decisions_total";
 
 /// Counter of admitted requests after which less than a tenth of a limit is left, or another
@@ -48,8 +52,8 @@ pub const DECISIONS: &str = "ratelimit_decisions_total";
 pub const NEAR_LIMIT: &str = "ratelimit_near_limit_total";
 
 /// Counter of limits decided without the store, during an outage. Labels: `policy`; `on_error`, its failure policy: `local`,
-/// `deny` or `allow`; `outcome`: `allowed`, `denied`, or `unavailable` if a limit of the group failed closed. A shadow limit is
-/// `allowed`, whatever its failure policy.
+/// `deny` or `allow`; `outcome`: `allowed`, `denied`, `passed` as in [`DECISIONS`], or `unavailable` if a limit of the group failed
+/// closed. A shadow limit does not deny, whatever its failure policy.
 pub const DEGRADED: &str = "ratelimit_degraded_decisions_total";
 
 /// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
@@ -163,27 +167,11 @@ fn name(policy: &Policy) -> SharedString {
     }
 }
 
-fn labels<'a>(
-    group: &'a [Check<'_>],
-    outcomes: &'a [Outcome],
-) -> impl Iterator<Item = (&'a Policy, &'static str)> {
-    let label = |outcome: &Outcome| match outcome.is_allowed() {
-        true if outcome.would_deny() => "would_deny",
-        true => "allowed",
-        false => "denied",
-    };
-    group.iter().zip(outcomes).map(move |(check, outcome)| (check.policy(), label(outcome)))
-}
-
-/// Records the outcomes of a group, decided by the store or without it.
-pub(crate) fn decided(group: &[Check<'_>], outcomes: &[Outcome], near_limit_ratio: f64) {
-    for (policy, outcome) in labels(group, outcomes) {
-        counter!(DECISIONS, "policy" => name(policy), "outcome" => outcome).increment(1);
-    }
-    if outcomes.iter().all(Outcome::is_allowed) {
-        for (check, _) in group.iter().zip(outcomes).filter(|(_, one)| is_near_limit(one, near_limit_ratio)) {
-            counter!(NEAR_LIMIT, "policy" => name(check.policy())).increment(1);
-        }
+/// Records a decision about one limit, by the store or without it.
+pub(crate) fn decided(policy: &Policy, counted: Counted, is_near_limit: bool) {
+    counter!(DECISIONS, "policy" => name(policy), "outcome" => counted.label()).increment(1);
+    if is_near_limit {
+        counter!(NEAR_LIMIT, "policy" => name(policy)).increment(1);
     }
 }
 
@@ -231,7 +219,12 @@ pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
             .increment(1);
     };
     match decided {
-        Some(outcomes) => labels(group, outcomes).for_each(|(policy, outcome)| one(policy, outcome)),
+        Some(outcomes) => {
+            let is_admitted = outcomes.iter().all(Outcome::is_allowed);
+            for (check, outcome) in group.iter().zip(outcomes) {
+                one(check.policy(), Counted::of(outcome, is_admitted).label());
+            }
+        }
         None => group.iter().for_each(|check| one(check.policy(), "unavailable")),
     }
 }

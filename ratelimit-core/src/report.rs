@@ -6,9 +6,11 @@ use parking_lot::Mutex;
 
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
+#[cfg(any(feature = "metrics", feature = "stats"))]
+use crate::outcome::Counted;
 use crate::outcome::Outcome;
 #[cfg(feature = "stats")]
-use crate::stats::{Counted, Stats};
+use crate::stats::Stats;
 
 /// Minimum time between two log lines about one shadow limit, in microseconds.
 const INTERVAL_US: u64 = 60_000_000;
@@ -44,27 +46,24 @@ impl Report {
     /// Records the outcomes of a group, decided by the store or without it.
     #[inline]
     pub(crate) fn decided(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
-        #[cfg(feature = "metrics")]
-        crate::metrics::decided(group, outcomes, self.near_limit_ratio);
-        #[cfg(feature = "stats")]
+        #[cfg(any(feature = "metrics", feature = "stats"))]
         self.count(group, outcomes);
         if outcomes.iter().any(Outcome::would_deny) {
             self.log_shadow_denials(group, outcomes);
         }
     }
 
-    #[cfg(feature = "stats")]
+    #[cfg(any(feature = "metrics", feature = "stats"))]
     #[inline]
     fn count(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
-        let are_allowed = outcomes.iter().all(Outcome::is_allowed);
+        let is_admitted = outcomes.iter().all(Outcome::is_allowed);
         for (check, outcome) in group.iter().zip(outcomes) {
-            let decided = match outcome.is_allowed() {
-                true if outcome.would_deny() => Counted::WouldDeny,
-                true => Counted::Admitted,
-                false => Counted::Denied,
-            };
-            let is_near_limit = are_allowed && is_near_limit(outcome, self.near_limit_ratio);
-            self.stats.record(check, decided, is_near_limit);
+            let counted = Counted::of(outcome, is_admitted);
+            let is_near_limit = is_admitted && is_near_limit(outcome, self.near_limit_ratio);
+            #[cfg(feature = "metrics")]
+            crate::metrics::decided(check.policy(), counted, is_near_limit);
+            #[cfg(feature = "stats")]
+            self.stats.record(check, counted, is_near_limit);
         }
     }
 
@@ -125,7 +124,7 @@ impl Report {
 /// Whether less than this share of the capacity is left after a charge.
 #[cfg(any(feature = "metrics", feature = "stats"))]
 #[inline]
-pub(crate) fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
+fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
     #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
     let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
     outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use self::counts::Counted;
 pub use self::counts::Totals;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
@@ -26,6 +25,7 @@ pub use self::recent::{BAR_SECONDS, BARS};
 use self::table::LimitTable;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::outcome::Counted;
 use crate::policy::Policy;
 
 /// What a limiter has decided in this process since it was built.
@@ -197,9 +197,9 @@ mod tests {
     use crate::store::toolkit::Operation;
     use crate::store::{Deadline, Store};
 
-    fn totals(limiter: &RateLimiter) -> Vec<(String, [u64; 5])> {
-        let numbers = |Totals { admitted, denied, would_deny, near_limit, degraded }: Totals| {
-            [admitted, denied, would_deny, near_limit, degraded]
+    fn totals(limiter: &RateLimiter) -> Vec<(String, [u64; 6])> {
+        let numbers = |Totals { admitted, denied, passed, would_deny, near_limit, degraded }: Totals| {
+            [admitted, denied, passed, would_deny, near_limit, degraded]
         };
         let limits = limiter.stats().limits();
         limits.iter().map(|limit| (limit.name().to_owned(), numbers(limit.totals()))).collect()
@@ -215,10 +215,36 @@ mod tests {
             let _ = limiter.try_check_all(&group).unwrap();
         }
         // The last 2 of 20 leave less than a tenth. The shadow limit admits one request, which leaves nothing.
-        let expected = [("enforced", [20, 2, 0, 2, 0]), ("shadow", [1, 0, 21, 1, 0])];
+        let expected = [("enforced", [20, 2, 0, 0, 2, 0]), ("shadow", [1, 0, 0, 21, 1, 0])];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
         let denied = limiter.stats().denied_callers(10);
         assert_eq!((denied.len(), denied[0].limit(), denied[0].count()), (1, "enforced", 2));
+    }
+
+    #[test]
+    fn a_limit_that_passes_in_a_denied_group_has_admitted_nothing() {
+        let limiter = RateLimiter::in_memory();
+        let shadow = Policy::builder("shadow").max(2).mode(Mode::Shadow).build();
+        let (wide, narrow) = (
+            Policy::new("wide", 9, Duration::from_secs(60)),
+            Policy::new("narrow", 1, Duration::from_secs(60)),
+        );
+        for cost in [1, 1, 3] {
+            let group =
+                [Check::new(&wide, "a"), Check::new(&narrow, "a"), Check::new(&shadow, "a").with_cost(cost)];
+            let _ = limiter.try_check_all(&group).unwrap();
+        }
+        let expected = [
+            ("narrow", [1, 2, 0, 0, 1, 0]),
+            // Passes the second request, and would deny the third.
+            ("shadow", [1, 0, 1, 1, 0, 0]),
+            ("wide", [1, 0, 2, 0, 0, 0]),
+        ];
+        assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
+        let bars = limiter.stats().limits();
+        let bars: Vec<_> =
+            bars.iter().flat_map(LimitStats::recent).map(|bar| (bar.admitted, bar.passed)).collect();
+        assert_eq!(bars, [(1, 0), (1, 1), (1, 2)]);
     }
 
     #[test]
@@ -273,7 +299,8 @@ mod tests {
                 assert!(Future::poll(check, &mut context).is_ready());
             }
         }
-        let expected = [("allow", [3, 0, 0, 0, 3]), ("deny", [0, 0, 0, 0, 3]), ("local", [2, 1, 0, 0, 3])];
+        let expected =
+            [("allow", [3, 0, 0, 0, 0, 3]), ("deny", [0, 0, 0, 0, 0, 3]), ("local", [2, 1, 0, 0, 0, 3])];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
         let status = limiter.store_status();
         assert!(status.is_out && status.connection.is_none());

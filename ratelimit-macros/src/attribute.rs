@@ -34,12 +34,15 @@ fn expansion(arguments: TokenStream, item: &Item) -> syn::Result<TokenStream> {
 
 /// Expands a `#[no_rate_limit]` without a `#[rate_limit]` around it, which would have removed it.
 pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
-    let error = syn::Error::new(
+    fallback::expand(&misplaced_exemption(), item)
+}
+
+pub(crate) fn misplaced_exemption() -> syn::Error {
+    syn::Error::new(
         Span::call_site(),
         "#[no_rate_limit] takes a handler out of the #[rate_limit] of the module or impl block around it, and there is \
          none; remove it",
-    );
-    fallback::expand(&error, item)
+    )
 }
 
 #[cfg(test)]

@@ -130,7 +130,8 @@ use proc_macro::TokenStream;
 /// failed. Each request is charged before the handler runs. If the response does not count, the charge is refunded after
 /// the handler. Concurrent requests therefore cannot exceed the limit together. A request that is dropped or panics before
 /// the refund stays charged. The refund is tried once, within the store's deadline; if it fails, the charge stays and an
-/// error is logged. Header fields show the quota after the refund. A limit that the handler has settled is not refunded.
+/// error is logged. Header fields show the quota after the refund. What the handler has charged by `Quotas::charge` is refunded
+/// as well. A limit that the handler has settled is not refunded.
 ///
 /// # Blocks
 ///

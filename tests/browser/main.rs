@@ -56,7 +56,7 @@ fn recorder() -> PrometheusHandle {
 }
 
 const OVERRIDES: &str = "[limit.orders]\nmax = 200\n[limit.orders.plans]\npro = { max = 2000 }\n\
-                         [limit.orders.callers]\n'203.0.113.7' = { max = 500 }\n";
+                         [limit.orders.callers]\n'address 203.0.113.7' = { max = 500 }\n";
 
 fn service(builder: RateLimiterBuilder) -> Service {
     let prometheus = recorder();

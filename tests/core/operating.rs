@@ -89,7 +89,7 @@ fn queries_use_labels_that_exist() {
             }
         }
     }
-    for outcome in ["allowed", "denied", "would_deny"] {
+    for outcome in ["allowed", "denied", "passed", "would_deny"] {
         assert!(BOARD.contains(outcome), "{outcome}");
     }
 }

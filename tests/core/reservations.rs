@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, OwnedReservation, Policy};
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::{Algorithm, Check, MemoryStore, OwnedReservation, Policy, RateLimiter, Timestamp};
 use tests::timed::{self, Timed};
 
 fn policy(key: String, algorithm: Algorithm) -> Policy {
@@ -47,4 +48,19 @@ fn an_owned_reservation_is_refunded_in_memory() {
 fn an_owned_reservation_is_refunded_in_redis() {
     let Some(store) = timed::redis() else { return };
     an_owned_reservation_is_refunded_after_its_request(&store);
+}
+
+#[tokio::test]
+async fn an_owned_reservation_of_an_overflow_count_is_not_settled() {
+    let clock = FakeClock::at(Timestamp::from_micros(1_000_000));
+    let limiter = RateLimiter::new(MemoryStore::with_max_callers(1).with_clock(clock));
+    let policy = Policy::builder("k").max(10).build();
+    assert!(limiter.check(&policy, "first").await.unwrap().is_allowed());
+    // There is no room for more callers, so they share a count.
+    let group = [Check::new(&policy, "second").with_cost(4)];
+    let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
+    for actual in [9, 0] {
+        limiter.settle(reservation.as_reservation(), actual).await.unwrap();
+        assert_eq!(limiter.peek(&policy, "third").await.unwrap().remaining(), 6, "units of others, {actual}");
+    }
 }

@@ -3,6 +3,7 @@
 mod figures;
 mod overrides;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use actix_http::Request;
@@ -12,7 +13,10 @@ use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
-use ratelimit_actix::{Limit, MemoryStore, Policy, RateLimitMiddleware, RateLimiter, admin, rate_limit};
+use ratelimit_actix::{
+    Algorithm, Limit, MemoryStore, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
+    rate_limit,
+};
 use serde_json::Value;
 use tests::answer::{self, Answer, statuses};
 use tests::log::Log;
@@ -108,7 +112,7 @@ fn of<'a>(limits: &'a Value, name: &str) -> &'a Value {
 async fn a_request_that_fails_the_check_finds_nothing() {
     let app = app!(limiter());
     for path in PATHS {
-        for method in [Method::GET, Method::POST, Method::PUT] {
+        for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
             let found = send(&app, answer::request(method.clone(), path)).await;
             let nowhere = send(&app, answer::request(method, "/nowhere")).await;
             assert_eq!((found.status, found.text()), (404, nowhere.text()), "{path}");
@@ -149,9 +153,9 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     assert_eq!(statuses(&app, "/orders", 5).await, [200, 200, 429, 429, 429]);
     let limits = get_json(&app, "/_limits/limits.json").await;
     let limit = of(&limits, "!admin-orders");
-    let counts =
-        ["admitted", "denied", "would_deny", "near_limit", "degraded"].map(|name| limit[name].as_u64());
-    assert_eq!(counts, [2, 3, 0, 1, 0].map(Some), "{limit}");
+    let counts = ["admitted", "denied", "passed", "would_deny", "near_limit", "degraded"]
+        .map(|name| limit[name].as_u64());
+    assert_eq!(counts, [2, 3, 0, 0, 1, 0].map(Some), "{limit}");
     let numbers = &limit["numbers"][0];
     assert_eq!((&numbers["max"], &numbers["window_us"]), (&Value::from(2), &Value::from(60_000_000)));
     assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("attribute"), &Value::from("enforce")));
@@ -254,6 +258,82 @@ async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
     assert!(lines[0].contains("!admin-orders") && lines[0].contains(reset["digest"].as_str().unwrap()));
     assert!(!lines[0].contains("192.0.2.1"), "{lines:?}");
     assert_eq!(statuses(&app, "/orders", 3).await, [200, 200, 429]);
+}
+
+/// Counts at an address of a scope with another prefix than that of the page.
+#[rate_limit(max = 2, window = "1m", key = "!admin-networks")]
+#[get("/networks")]
+async fn networks() -> &'static str {
+    "networks"
+}
+
+#[actix_web::test]
+async fn an_ipv6_client_is_looked_at_and_reset_by_the_prefix_of_its_scope() {
+    const CLIENT: &str = "2001:db8:7:1234::1";
+    let prefix = |bits| RateLimitConfig::builder().ipv6_prefix(bits).build().unwrap();
+    for (page, scope, shown) in [(64, 48, 48), (48, 64, 64), (128, 56, 56), (48, 48, 48)] {
+        let limiter = limiter();
+        let app = actix_web::test::init_service(
+            App::new()
+                .app_data(web::Data::new(limiter.clone()))
+                .service(web::scope("/api").app_data(prefix(scope)).service(networks))
+                .service(web::scope("/_limits").app_data(prefix(page)).service(admin(limiter, is_operator))),
+        )
+        .await;
+        let from_client = || {
+            TestRequest::with_uri("/api/networks").peer_addr((CLIENT.parse::<IpAddr>().unwrap(), 1).into())
+        };
+        for status in [200, 200, 429] {
+            assert_eq!(send(&app, from_client()).await.status, status);
+        }
+        let fields = [("limit", "!admin-networks"), ("caller", CLIENT)];
+        let look: Value =
+            serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
+        let count = &look["counts"][0];
+        assert_eq!((&count["counted"]["units"], &count["ipv6_prefix"]), (&2.into(), &shown.into()), "{look}");
+        assert_eq!(look["counts"].as_array().unwrap().len(), 1, "{look}");
+        let looked = post(&app, "/_limits/look", &fields).await.body;
+        assert!(
+            looked.contains("2 of 2") && looked.contains(&format!("IPv6 addresses count by /{shown}")),
+            "{looked}"
+        );
+        let reset: Value =
+            serde_json::from_str(&post(&app, "/_limits/reset.json", &fields).await.body).unwrap();
+        assert_eq!((&reset["is_reset"], &reset["was_counted"]), (&true.into(), &true.into()), "{reset}");
+        assert_eq!(reset["digest"], look["digest"], "of the same network");
+        for status in [200, 200, 429] {
+            assert_eq!(send(&app, from_client()).await.status, status, "{page} {scope}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn a_look_and_a_reset_say_whether_anything_was_counted() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    for algorithm in Algorithm::ALL {
+        let name = format!("!admin-{algorithm}");
+        let policy =
+            Policy::builder("k").max(5).algorithm(*algorithm).build().with_key(name.clone()).unwrap();
+        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+        let fields = |caller| [("limit", name.as_str()), ("caller", caller)];
+        for (caller, was_counted, text) in [
+            ("partition b", false, "so nothing is forgotten"),
+            ("partition a", true, "What was counted for this caller is forgotten"),
+            ("partition a", false, "so nothing is forgotten"),
+        ] {
+            for path in ["/_limits/look.json", "/_limits/reset.json"] {
+                let answer = post(&app, path, &fields(caller)).await;
+                let view: Value = serde_json::from_str(&answer.body).unwrap();
+                assert_eq!(view["was_counted"], was_counted, "{algorithm} {path}: {view}");
+            }
+            if was_counted {
+                assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+            }
+            let page = post(&app, "/_limits/reset", &fields(caller)).await.body;
+            assert!(page.contains(text), "{algorithm}: {page}");
+        }
+    }
 }
 
 #[actix_web::test]

@@ -84,9 +84,10 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
     let error = check_declared_limits().unwrap_err();
     let own = |limit: &DeclaredLimit| limit.module().starts_with(module_path!());
     let found: Vec<(&str, &str, &str)> = error
-        .charged_twice()
-        .filter(|(first, _)| own(first))
-        .map(|(first, second)| (first.handler(), second.handler(), second.key()))
+        .pairs()
+        .iter()
+        .filter(|pair| own(pair.first()))
+        .map(|pair| (pair.first().handler(), pair.second().handler(), pair.second().key()))
         .collect();
     assert_eq!(
         found,

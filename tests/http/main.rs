@@ -17,4 +17,5 @@ mod placement;
 mod responses;
 mod settle;
 mod shadow;
+mod shared_buckets;
 mod signatures;

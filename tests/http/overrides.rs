@@ -11,8 +11,8 @@ use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, get};
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::overrides::{Field, Origin};
 use ratelimit_actix::{
-    Limit, MemoryStore, Overrides, Policy, Quotas, RateLimitMiddleware, RateLimiter, RateLimiterBuilder,
-    Timestamp, declared_limits, rate_limit, reset_caller,
+    Limit, MemoryStore, Overrides, Policy, Principal, Quotas, RateLimitMiddleware, RateLimiter,
+    RateLimiterBuilder, Timestamp, caller, declared_limits, rate_limit, reset_caller,
 };
 use tests::answer::{Answer, get as from_client, statuses};
 use tests::log::Log;
@@ -116,12 +116,12 @@ async fn the_numbers_of_the_overrides_apply_and_are_told() {
 
 #[actix_web::test]
 async fn a_row_applies_to_one_caller() {
-    let app = service!(limiter("[limit.ov-tenant.callers]\n'acct-42' = { max = 4 }"), of_tenant);
+    let app = service!(limiter("[limit.ov-tenant.callers]\n'text acct-42' = { max = 4 }"), of_tenant);
     for (tenant, limit) in [("acct-42", 4), ("acct-43", 2)] {
         let answer = send(&app, from_client("/tenant").insert_header(("x-tenant", tenant))).await;
         assert_eq!(limit_of(&answer), limit, "{tenant}");
     }
-    let by_address = limiter("[limit.ov-plain.callers]\n'192.0.2.1' = { max = 7 }");
+    let by_address = limiter("[limit.ov-plain.callers]\n'address 192.0.2.1' = { max = 7 }");
     let app = service!(by_address, plain);
     assert_eq!(limit_of(&send(&app, from_client("/plain")).await), 7);
     assert_eq!(limit_of(&send(&app, tests::answer::by("192.0.2.2:1", "/plain")).await), 2);
@@ -130,7 +130,7 @@ async fn a_row_applies_to_one_caller() {
 #[actix_web::test]
 async fn a_plan_has_numbers_of_its_own_and_a_caller_beats_it() {
     let text = "[limit.ov-plan]\nmax = 4\n[limit.ov-plan.plans]\npro = { max = 1000 }\n\
-                [limit.ov-plan.callers]\n'7' = { max = 500 }\n[limit.ov-chosen.plans]\npro = { max = 8 }\nslow = { window = '1h' }";
+                [limit.ov-plan.callers]\n'number 7' = { max = 500 }\n[limit.ov-chosen.plans]\npro = { max = 8 }\nslow = { window = '1h' }";
     let app = service!(limiter(text), of_plan, of_chosen);
     for (id, plan, limit) in [(1, "pro", 1000), (2, "free", 4), (7, "pro", 500), (7, "free", 500)] {
         let req = from_client("/plan").to_request();
@@ -156,7 +156,7 @@ async fn a_limit_that_is_off_is_neither_checked_nor_told() {
     assert_eq!((answer.body.as_str(), limit_of(&answer)), ("ov-beside", 9));
     assert_eq!(statuses(&app, "/missing", 2).await, [200, 200], "no caller is needed");
     // For one caller only.
-    let app = service!(limiter("[limit.ov-tenant.callers]\nfriend = { mode = 'off' }"), of_tenant);
+    let app = service!(limiter("[limit.ov-tenant.callers]\n'text friend' = { mode = 'off' }"), of_tenant);
     for (tenant, expected) in [("friend", 200), ("other", 429)] {
         let mut status = 0;
         for _ in 0..3 {
@@ -241,19 +241,76 @@ async fn two_rows_for_one_caller_are_a_mistake() {
         builder().overrides(parsed(&text)).err().map(|error| error.to_string()).unwrap_or_default()
     };
     for (one, other) in [("2001:db8::1", "2001:db8::2"), ("192.0.2.1", "::ffff:192.0.2.1")] {
-        let error = error(&format!("\"{one}\" = {{ max = 5 }}\n\"{other}\" = {{ max = 6 }}"));
+        let error = error(&format!("'address {one}' = {{ max = 5 }}\n'address {other}' = {{ max = 6 }}"));
         assert!(error.contains("a caller of limit `ov-plain`: another row, in line "), "{error}");
         assert!(error.contains("stands for the same caller") && !error.contains(one), "{error}");
     }
-    assert_eq!(error("\"2001:db8::1/128\" = {}\n\"2001:db8::2/128\" = {}\n1 = {}\n2 = {}"), "");
-    let long = ["::1"; 6].join(" + ");
-    assert!(error(&format!("\"{long}\" = {{}}")).contains("read in more than 64 ways"));
+    let different = [
+        "address 2001:db8::1/128",
+        "address 2001:db8::2/128",
+        "address 192.0.2.1",
+        "text 192.0.2.1",
+        "number 7",
+        "text 7",
+        "text acme + number 7",
+        "text acme + text 7",
+        "text acme",
+        "everyone",
+        "text everyone",
+    ];
+    assert_eq!(error(&different.map(|caller| format!("'{caller}' = {{}}\n")).concat()), "");
+}
+
+#[actix_web::test]
+async fn a_row_without_a_kind_is_a_mistake_that_says_what_to_write() {
+    let error = |name: &str, caller: &str| {
+        let text = format!("[limit.{name}.callers]\n\"{caller}\" = {{}}");
+        builder().overrides(parsed(&text)).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for caller in ["203.0.113.7", "acme-42", "7", "acme-42 + 7"] {
+        for name in ["ov-plain", "ov-scope"] {
+            let error = error(name, caller);
+            let expected = format!(
+                "line 2: a caller of limit `{name}`: expected a kind before the value, such as `address"
+            );
+            assert!(error.contains(&expected) && !error.contains(&format!("{caller} ")), "{error}");
+        }
+    }
+    assert!(error("ov-plain", "address acme-42").contains("expected an address after `address`"));
+    assert!(
+        error("ov-plain", "partition a").contains("`partition` is for policies that the application checks")
+    );
+    assert_eq!(error("ov-scope", "partition a"), "");
+    assert_eq!(error("ov-scope", "text acme\\nnumber 7"), "");
+}
+
+/// An address of the client, or the name with which a user has signed up.
+#[rate_limit(max = 2, window = "60s", name = "ov-mixed", by = caller::principal_or_ip)]
+#[get("/mixed")]
+async fn of_user_or_address() -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn a_row_for_an_address_does_not_apply_to_an_account_with_that_name() {
+    let rows = "'address 192.0.2.1' = { max = 500 }\n'text 198.51.100.9' = { max = 7 }";
+    let app = service!(limiter(&format!("[limit.ov-mixed.callers]\n{rows}")), of_user_or_address);
+    let limit = async |user: Option<&'static str>, peer: &str| {
+        let req = tests::answer::by(peer, "/mixed").to_request();
+        user.map(|name| req.extensions_mut().insert(Principal::new(name)));
+        let response = actix_web::test::call_service(&app, req).await;
+        response.headers().get("x-ratelimit-limit").unwrap().to_str().unwrap().to_owned()
+    };
+    assert_eq!(limit(None, "192.0.2.1:1").await, "500");
+    assert_eq!(limit(Some("192.0.2.1"), "192.0.2.9:1").await, "2");
+    assert_eq!(limit(None, "198.51.100.9:1").await, "2");
+    assert_eq!(limit(Some("198.51.100.9"), "192.0.2.9:1").await, "7");
 }
 
 #[actix_web::test]
 async fn a_caller_is_reset_under_every_row_that_may_apply() {
     let text = "[limit.ov-plan]\nmax = 1\n[limit.ov-plan.plans]\npro = { window = '2m' }\n\
-                [limit.ov-plan.callers]\n9 = { window = '3m' }";
+                [limit.ov-plan.callers]\n'number 9' = { window = '3m' }";
     let limiter = limiter(text);
     let app = service!(limiter, of_plan);
     let limit = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();

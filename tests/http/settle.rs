@@ -16,8 +16,10 @@ use ratelimit_actix::{
     SettleError, Timestamp, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
+use tests::log::Log;
 use tests::store::{START, clocked, fresh, watched};
 use tests::{redis, send, service};
+use tracing::Level;
 
 fn estimate(req: &HttpRequest) -> u64 {
     req.match_info().query("estimate").parse().unwrap_or_default()
@@ -136,6 +138,29 @@ async fn mistakes_are_clear_errors_and_charge_nothing_twice() {
         ]
     );
     assert_eq!(send(&app, from_client("/mistakes")).await.body, "tokens 40");
+}
+
+#[actix_web::test]
+async fn a_wrong_name_is_logged_once_for_each_place_with_the_names_that_exist() {
+    #[rate_limit(max = 100, name = "logged", by = global)]
+    #[get("/{name}")]
+    async fn wrong(name: Path<String>, quotas: Quotas) -> Result<&'static str> {
+        let first = quotas.limit(&name);
+        let second = quotas.limit("loged");
+        first.and(second).map(drop)?;
+        Ok("ok")
+    }
+    let (log, _guard) = Log::of_thread();
+    let app = service!(fresh(), wrong);
+    for name in ["logged", "of-client-1", "of-client-2"] {
+        assert_eq!(send(&app, from_client(&format!("/{name}"))).await.status, 500);
+    }
+    let lines = log.at(Level::ERROR);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in lines {
+        assert!(line.contains("settle.rs:") && line.contains("`logged`"), "{line}");
+        assert!(!line.contains("of-client") && !line.contains("loged"), "{line}");
+    }
 }
 
 /// Not in view of the attribute, so not a compile error.
@@ -277,6 +302,76 @@ async fn a_settled_limit_is_not_refunded_again() {
             "tokens 82, attempts 4, requests 15",
         ]
     );
+}
+
+/// Charges the first number of the path, as often as the second says. The third is the status of the response.
+#[rate_limit(max = 100, window = "1h", name = "rows", by = global, cost = 2, count = "successes")]
+#[rate_limit(max = 100, window = "60s", name = "shared", key = "charge-shared", by = global, count = "successes", algorithm = "fixed_window")]
+#[rate_limit(max = 100, window = "60s", name = "again", key = "charge-shared", by = global, count = "successes", algorithm = "fixed_window")]
+#[rate_limit(max = 100, window = "1h", name = "requests", by = global)]
+#[get("/charges/{units}/{times}/{status}")]
+async fn charges(path: Path<(u64, u64, u16)>, quotas: Quotas, clock: Data<FakeClock>) -> HttpResponse {
+    let (units, times, status) = path.into_inner();
+    for _ in 0..times {
+        // Into the next window, so that each charge counts in a window of its own.
+        clock.advance(Duration::from_secs(60));
+        quotas.charge(units).await.unwrap();
+    }
+    KEPT.set(Some(quotas));
+    HttpResponse::build(StatusCode::from_u16(status).unwrap()).finish()
+}
+
+/// What is left after each response.
+async fn gives_charges_back(limiter: &RateLimiter, clock: FakeClock) {
+    let app = App::new().app_data(Data::new(limiter.clone())).app_data(Data::new(clock)).service(charges);
+    let app = init_service(app).await;
+    let mut seen = Vec::new();
+    for path in ["10/1/200", "10/1/500", "0/1/500", "200/1/500", "20/2/500"] {
+        send(&app, from_client(&format!("/charges/{path}"))).await;
+        seen.push(left(&KEPT.take().unwrap()));
+    }
+    assert_eq!(
+        seen,
+        [
+            "rows 88, shared 80, again 80, requests 89",
+            "rows 88, shared 100, again 100, requests 78",
+            "rows 88, shared 100, again 100, requests 77",
+            // Of 200 units 50 fit the limits that share a count.
+            "rows 88, shared 100, again 100, requests 26",
+            // Two further charges, the second as many as are left.
+            "rows 88, shared 100, again 100, requests 0",
+        ]
+    );
+}
+
+#[actix_web::test]
+async fn a_response_that_does_not_count_gives_back_what_the_handler_charged_in_memory() {
+    let (limiter, clock) = clocked();
+    gives_charges_back(&limiter, clock).await;
+}
+
+#[actix_web::test]
+async fn a_response_that_does_not_count_gives_back_what_the_handler_charged_in_redis() {
+    let Some(server) = redis::server() else { return };
+    let clock = FakeClock::at(Timestamp::from_micros(START * 1_000_000));
+    gives_charges_back(&server.limiter_at(&clock), clock).await;
+}
+
+#[actix_web::test]
+async fn a_settled_limit_keeps_its_settlement_when_other_charges_are_given_back() {
+    #[rate_limit(max = 100, window = "1h", name = "rows", by = global, count = "successes")]
+    #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, count = "successes")]
+    #[get("/")]
+    async fn partly_settled(quotas: Quotas) -> Result<&'static str> {
+        quotas.charge(10).await.unwrap();
+        quotas.limit("tokens")?.settle(4).await?;
+        KEPT.set(Some(quotas));
+        Err(actix_web::error::ErrorBadGateway("no answer"))
+    }
+    let app = service!(fresh(), partly_settled);
+    let answer = send(&app, from_client("/")).await;
+    assert_eq!(answer.status, 502);
+    assert_eq!(left(&KEPT.take().unwrap()), "rows 100, tokens 96");
 }
 
 #[actix_web::test]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore};
-use tests::cluster::{Cluster, cluster};
+use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
+use tests::proxy::Mode;
 use tests::redis::{Server, Topology};
 use tests::sentinel::sentinels;
 
@@ -203,6 +204,68 @@ async fn a_group_of_callers_on_several_nodes_begins_the_block_of_each_that_excee
 }
 
 #[tokio::test]
+async fn a_caller_that_was_charged_and_refunded_begins_no_block() {
+    let Some(cluster) = cluster_behind_proxies().await else { return };
+    let (second, hour, day) =
+        (Duration::from_secs(1), Duration::from_secs(3600), Duration::from_secs(86_400));
+    let store = RedisStore::builder(&cluster.url()).deadline(30 * second).ping_interval(hour);
+    let limiter = RateLimiter::new(store.build().unwrap());
+    until_all_decide(&limiter, 10 * second).await;
+    // A caller of each node.
+    let (any, mut callers_of) = (Policy::new("any", 100, hour), [const { String::new() }; 3]);
+    for caller in callers() {
+        let sizes = || cluster.nodes.iter().map(|node| node.query("DBSIZE")).collect::<Vec<_>>();
+        let before = sizes();
+        assert!(limiter.check(&any, &caller).await.unwrap().is_allowed());
+        let node = before.iter().zip(&sizes()).position(|(before, after)| before != after).unwrap();
+        callers_of[node] = caller;
+    }
+    let blocks = Policy::builder("blocks").algorithm(Algorithm::TokenBucket).max(2).window(hour);
+    let blocks = blocks.block(day).build();
+    let [first, exhausted, _] = callers_of;
+    assert!(limiter.check_n(&blocks, &exhausted, 2).await.unwrap().is_allowed());
+    let both = [Check::new(&blocks, &first).with_cost(2)];
+    let taken = limiter.check_all(&both).await.unwrap();
+    // Another process, which reaches the first node whatever its proxy does.
+    let other = cluster.nodes[0].raw().await;
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*blocks*").query_async(&mut other.clone()).await.unwrap();
+    let state = async || -> Option<Vec<u8>> {
+        redis::cmd("GET").arg(&keys[0]).query_async(&mut other.clone()).await.unwrap()
+    };
+    let until_not = async |before: &Option<Vec<u8>>| {
+        let end = Instant::now() + 30 * second;
+        loop {
+            let now = state().await;
+            if now != *before {
+                return now;
+            }
+            assert!(Instant::now() < end, "neither charged nor refunded");
+            tokio::time::sleep(second / 100).await;
+        }
+    };
+    let empty = state().await.unwrap();
+    // From now on the node knows the script of refunds.
+    limiter.refund(taken.reservation(&both).unwrap()).await.unwrap();
+    let full = state().await;
+    cluster.proxies[1].set(Mode::Hold);
+    let group = [Check::new(&blocks, &first), Check::new(&blocks, &exhausted)];
+    let (denied, ()) = tokio::join!(limiter.check_all(&group), async {
+        let charged = until_not(&full).await;
+        // The refund runs, but its answer is held.
+        cluster.proxies[0].set(Mode::Hold);
+        cluster.proxies[1].set(Mode::Pass);
+        until_not(&charged).await;
+        let set = redis::cmd("SET").arg(&keys[0]).arg(&empty).arg("PX").arg(3_600_000).to_owned();
+        let _: () = set.query_async(&mut other.clone()).await.unwrap();
+        cluster.proxies[0].set(Mode::Pass);
+    });
+    assert!(!denied.unwrap().is_allowed());
+    let wait = async |caller: &String| limiter.peek(&blocks, caller).await.unwrap().retry_after().unwrap();
+    assert!(wait(&exhausted).await > 23 * hour, "the block of the denied caller");
+    assert!(wait(&first).await <= 2 * hour, "a block, although this request did not exceed the limit");
+}
+
+#[tokio::test]
 async fn as_many_as_fit_are_charged_to_callers_on_several_nodes() {
     let Some(cluster) = cluster(false).await else { return };
     let limiter = RateLimiter::redis(&cluster.url()).unwrap();
@@ -340,6 +403,94 @@ async fn a_slot_that_moves_under_load_voids_leases_and_admits_none_too_many() {
         .build();
     let Some(admitted) = admitted_while_its_slot_moves(&HOT).await else { return };
     assert!((1500..=3000).contains(&admitted), "{admitted}");
+}
+
+/// A limit with leases on a cluster whose clock, and that of the process, stands still, so that only events end leases.
+struct LeasedOnCluster {
+    cluster: Cluster,
+    limiter: RateLimiter,
+}
+
+impl LeasedOnCluster {
+    const HOT: Policy = Policy::builder("hot")
+        .max(100_000)
+        .window(Duration::from_secs(3600))
+        .algorithm(Algorithm::FixedWindow)
+        .on_error(OnError::Deny)
+        .lease(Duration::from_millis(100))
+        .build();
+
+    /// Makes the caller `a` hot.
+    async fn new() -> Option<Self> {
+        let cluster = cluster(false).await?;
+        let limiter = RateLimiter::new(cluster.store_at(&tests::clock_at_start()));
+        until_all_decide(&limiter, ELECTED).await;
+        let began = Instant::now();
+        while limiter.store_status().connection.unwrap().leases.held < 10 {
+            // The connection for leases is made in the background.
+            assert!(began.elapsed() < ELECTED, "nothing is held");
+            assert!(limiter.check(&Self::HOT, "a").await.unwrap().is_allowed());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Some(Self { cluster, limiter })
+    }
+
+    /// The node of the caller, and its key there.
+    async fn place(&self) -> (usize, String) {
+        for (i, node) in self.cluster.nodes.iter().enumerate() {
+            let keys: Vec<String> =
+                redis::cmd("KEYS").arg("*:hot:*").query_async(&mut node.raw().await).await.unwrap();
+            if let Some(key) = keys.into_iter().next() {
+                return (i, key);
+            }
+        }
+        panic!("the caller has a key");
+    }
+
+    fn holds(&self) -> bool {
+        self.limiter.try_check(&Self::HOT, "a").unwrap().is_some_and(|outcome| outcome.is_allowed())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_that_learns_of_a_moved_slot_voids_what_is_held_of_its_node() {
+    let Some(hot) = LeasedOnCluster::new().await else { return };
+    let (from, key) = hot.place().await;
+    let nodes = &hot.cluster.nodes;
+    let to = (from + 1) % nodes.len();
+    let id = |node: &Server| {
+        let mut console = node.console();
+        console.query("CLUSTER MYID");
+        console.read()
+    };
+    let (source, target) = (&nodes[from], &nodes[to]);
+    let (source_id, target_id) = (id(source), id(target));
+    let slot: u16 = source.query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
+    source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+    let mut raw = source.raw().await;
+    let keys: Vec<String> =
+        redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query_async(&mut raw).await.unwrap();
+    for key in keys {
+        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
+    }
+    for node in [target, source] {
+        node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+    }
+    assert!(hot.holds(), "the process does not know yet");
+    // Another limit of the caller, whose keys share the slot.
+    assert!(hot.limiter.check(&MINUTE, "a").await.unwrap().is_allowed());
+    assert!(!hot.holds());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_that_finds_a_master_gone_voids_what_is_held_of_it() {
+    let Some(mut hot) = LeasedOnCluster::new().await else { return };
+    let (place, _) = hot.place().await;
+    hot.cluster.nodes[place].kill();
+    assert!(hot.holds(), "the process does not know yet");
+    assert!(hot.limiter.check(&MINUTE, "a").await.is_err());
+    assert!(!hot.holds());
 }
 
 /// Moves the slot of a caller from node to node under 4001 requests. Returns how many are admitted.

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{
-    Algorithm, Check, Mode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStoreBuilder,
+    Algorithm, Check, Mode as LimitMode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore,
+    RedisStoreBuilder,
 };
 use tests::clock_at_start;
 use tests::log::Log;
+use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tracing::Level;
 
@@ -50,6 +52,16 @@ async fn pass(limiter: &RateLimiter, policy: &Policy, caller: &str, cost: u64, m
         }
     }
     most
+}
+
+/// Makes requests until at least ten units are held. Returns how many passed.
+async fn hold(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
+    let mut passed = pass(limiter, policy, caller, 1, 50).await;
+    while limiter.store_status().connection.unwrap().leases.held < 10 {
+        assert!(passed < 400, "{}: nothing is held", policy.algorithm());
+        passed += pass(limiter, policy, caller, 1, 1).await;
+    }
+    passed
 }
 
 /// Waits until the server's count leaves `units`, as seen by a limiter without leases.
@@ -406,7 +418,7 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
     let clock = clock_at_start();
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
         let limiter = limiter(&server, &clock);
-        let shadow = builder("shadow", 100).algorithm(algorithm).mode(Mode::Shadow).build();
+        let shadow = builder("shadow", 100).algorithm(algorithm).mode(LimitMode::Shadow).build();
         let enforced = builder("beside", 10_000).algorithm(algorithm).build();
         let (mut fits, mut would_deny, mut leased) = (0, 0, 0);
         for _ in 0..300 {
@@ -427,5 +439,174 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
         clock.advance(LEASE);
         let plain = server.uncached_limiter_at(&clock);
         assert!(leaves(&plain, &enforced, 10_000 - 300).await);
+    }
+}
+
+/// Every algorithm with leases, as a limit with a lease and as one without, over one count.
+fn with_and_without(key: &'static str, block: Option<Duration>) -> impl Iterator<Item = (Policy, Policy)> {
+    [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket].into_iter().map(
+        move |algorithm| {
+            let builder = builder(key, 1_000).algorithm(algorithm);
+            let builder = if let Some(block) = block { builder.block(block) } else { builder };
+            (builder.build(), builder.without_lease().build())
+        },
+    )
+}
+
+#[tokio::test]
+async fn a_block_that_this_process_begins_ends_its_leases_by_whatever_way_it_came() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let block = Duration::from_secs(600);
+    let drain = server.uncached_limiter_at(&clock);
+    for (policy, plain) in with_and_without("ways", Some(block)) {
+        for way in
+            ["as many as fit", "as many as fit without a lease", "check without a lease", "group", "peek"]
+        {
+            let case = format!("{}: {way}", policy.algorithm());
+            let limiter = limiter(&server, &clock);
+            let beside = Policy::builder("beside").max(1_000).build();
+            hold(&limiter, &policy, "a").await;
+            // Another process takes what the server has left.
+            let left = drain.peek(&plain, "a").await.unwrap().remaining();
+            assert!(drain.check_n(&plain, "a", left).await.unwrap().is_allowed(), "{case}");
+            let is_allowed = match way {
+                "as many as fit" => limiter.check_up_to(&policy, "a", 5).await.unwrap().1.is_allowed(),
+                "as many as fit without a lease" => {
+                    limiter.check_up_to(&plain, "a", 5).await.unwrap().1.is_allowed()
+                }
+                "check without a lease" => limiter.check(&plain, "a").await.unwrap().is_allowed(),
+                "group" => {
+                    let group = [Check::new(&beside, "a"), Check::new(&plain, "a")];
+                    limiter.check_all(&group).await.unwrap().is_allowed()
+                }
+                _ => {
+                    // The other process begins it, and this one asks about the caller.
+                    assert!(!drain.check(&plain, "a").await.unwrap().is_allowed(), "{case}");
+                    limiter.peek(&plain, "a").await.unwrap().is_allowed()
+                }
+            };
+            assert!(!is_allowed, "{case}");
+            let outcome = limiter.check(&policy, "a").await.unwrap();
+            assert_eq!((outcome.is_allowed(), outcome.retry_after()), (false, Some(block)), "{case}");
+            limiter.reset(&policy, "a").await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_by_a_limit_without_a_lease_is_exact_beside_leases_of_its_count() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for (policy, plain) in with_and_without("beside", None) {
+        for actual in [300, 5_000] {
+            let case = format!("{}: {actual}", policy.algorithm());
+            let limiter = limiter(&server, &clock);
+            let group = [Check::new(&plain, "a")];
+            let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+            let used = hold(&limiter, &policy, "a").await;
+            limiter.settle(reservation, actual).await.unwrap();
+            let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
+            let most = 1_000_u64.saturating_sub(used + actual);
+            // Units of a bucket are not given back.
+            let least =
+                if policy.algorithm() == Algorithm::TokenBucket { most.saturating_sub(50) } else { most };
+            assert!((least..=most).contains(&passed), "{case}: {passed}");
+            limiter.reset(&policy, "a").await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let proxy = Proxy::before(server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(10)).clock(clock.clone());
+    let limiter = RateLimiter::new(store.ping_interval(Duration::from_secs(3600)).build().unwrap());
+    for (policy, plain) in with_and_without("dropped", None) {
+        let group = [Check::new(&plain, "a")];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        hold(&limiter, &policy, "a").await;
+        // Behind the answers to leases that were fetched in the background.
+        assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+        let answers = proxy.held();
+        proxy.set(Mode::Hold);
+        tokio::select! {
+            biased;
+            result = limiter.settle(reservation, 5_000) => panic!("settled: {result:?}"),
+            () = until(|| proxy.held() > answers) => {}
+        }
+        proxy.set(Mode::Pass);
+        // Behind the answer to the settlement, on the same connection.
+        assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+        assert_eq!(pass(&limiter, &policy, "a", 1, 1).await, 0, "{}: beside the debt", policy.algorithm());
+    }
+}
+
+/// Waits for a condition of the real world.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reset_by_a_limit_without_a_lease_takes_effect_at_once() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for (policy, plain) in with_and_without("reset", None) {
+        let limiter = limiter(&server, &clock);
+        hold(&limiter, &policy, "a").await;
+        limiter.reset(&plain, "a").await.unwrap();
+        assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{}", policy.algorithm());
+        let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
+        assert!((950..=1_000).contains(&passed), "{}: {passed}", policy.algorithm());
+    }
+}
+
+/// It would free units which this process or another one holds.
+#[tokio::test]
+async fn a_refund_of_a_bucket_that_another_limit_leases_gives_nothing_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for (policy, plain) in with_and_without("shared", None) {
+        let limiter = limiter(&server, &clock);
+        assert_eq!(pass(&limiter, &policy, "a", 1, 1).await, 1);
+        for partition in ["a", "another"] {
+            let group = [Check::new(&plain, partition).with_cost(20)];
+            let charge = async || limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+            let (first, second) = (charge().await, charge().await);
+            let before = limiter.peek(&plain, partition).await.unwrap().remaining();
+            limiter.refund(first).await.unwrap();
+            limiter.settle(second, 15).await.unwrap();
+            let after = limiter.peek(&plain, partition).await.unwrap().remaining();
+            let back = if policy.algorithm() == Algorithm::TokenBucket { 0 } else { 25 };
+            assert_eq!(after, before + back, "{}: {partition}", policy.algorithm());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_refused_begins_no_block() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let drain = server.uncached_limiter_at(&clock);
+    for (policy, plain) in with_and_without("refused", Some(Duration::from_secs(600))) {
+        let limiter = limiter(&server, &clock);
+        hold(&limiter, &policy, "a").await;
+        // Another process takes what the server has left, and this one fetches its next lease.
+        let left = drain.peek(&plain, "a").await.unwrap().remaining();
+        assert!(drain.check_n(&plain, "a", left).await.unwrap().is_allowed());
+        let before = script_calls(&server).await;
+        // The last time that a lease was considered is past.
+        clock.advance(LEASE / 16);
+        while limiter.try_check(&policy, "a").unwrap().is_some() {}
+        // Behind the fetch, on the same connection.
+        assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+        assert!(script_calls(&server).await > before, "{}", policy.algorithm());
+        let outcome = drain.peek(&plain, "a").await.unwrap();
+        assert_eq!(outcome.remaining(), 0);
+        assert!(outcome.retry_after() <= Some(Duration::from_secs(120)), "{}: blocked", policy.algorithm());
     }
 }

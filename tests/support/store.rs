@@ -53,6 +53,7 @@ pub struct Watch {
     calls: AtomicUsize,
     limits: AtomicUsize,
     refunds: AtomicUsize,
+    resets: AtomicUsize,
     fails: AtomicBool,
     gate: Semaphore,
     held: AtomicBool,
@@ -64,6 +65,7 @@ impl Default for Watch {
             calls: AtomicUsize::new(0),
             limits: AtomicUsize::new(0),
             refunds: AtomicUsize::new(0),
+            resets: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
             gate: Semaphore::new(0),
             held: AtomicBool::new(false),
@@ -85,6 +87,11 @@ impl Watch {
     /// The number of refunds.
     pub fn refunds(&self) -> usize {
         self.refunds.load(Ordering::SeqCst)
+    }
+
+    /// The number of resets.
+    pub fn resets(&self) -> usize {
+        self.resets.load(Ordering::SeqCst)
     }
 
     /// Whether every call fails from now on.
@@ -138,6 +145,8 @@ impl Store for WatchedStore {
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
+        self.watch.resets.fetch_add(1, Ordering::SeqCst);
+        self.watch.answer()?;
         self.counts.reset(group, deadline).await
     }
 

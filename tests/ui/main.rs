@@ -1,10 +1,14 @@
-//! What the attribute says about mistakes, word for word, and that every accepted form compiles and starts.
+//! That the compiler shows mistakes as they are expected, and that every accepted form compiles and starts.
 //!
-//! `TRYBUILD=overwrite cargo test -p ui` writes the expectations anew; read the difference like code.
+//! `ratelimit-macros/src/tests/mistakes.txt` has all mistakes. Here are one or two of each file that reports some, and those that
+//! `docs/attribute.md` shows. `TRYBUILD=overwrite cargo test -p ui` writes the expectations anew; read the difference like code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The compiler that wrote the expectations: another one may place or draw an error differently.
@@ -35,72 +39,117 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     cases.compile_fail("fail/*.rs");
 }
 
+/// The cases that stand for the files of the attribute.
+const OF_FILES: [(&str, &str); 32] = [
+    ("attribute.rs", "exempt_of_nothing"),
+    // What is left of the item causes no further mistakes.
+    ("fallback.rs", "several_attributes"),
+    ("fallback.rs", "module_mistakes"),
+    ("parse/algorithm.rs", "algorithm_sliding_window"),
+    ("parse/args.rs", "unknown_argument"),
+    ("parse/by.rs", "by_unknown_call"),
+    ("parse/choice.rs", "mode_unknown"),
+    ("parse/extractor_type.rs", "by_closure_reads_json"),
+    ("parse/lease.rs", "lease_number"),
+    ("parse/members.rs", "on_trait_impl"),
+    ("parse/name.rs", "key_unclosed_brace"),
+    ("parse/number.rs", "max_zero"),
+    ("parse/path.rs", "crate_relative"),
+    ("parse/path.rs", "inner_string"),
+    ("parse/path.rs", "policy_quoted"),
+    ("parse/plan.rs", "plan_string"),
+    ("parse/request_fn.rs", "by_closure_untyped"),
+    ("parse/request_fn.rs", "skip_path"),
+    ("parse/route.rs", "key_unknown_parameter"),
+    ("parse/window.rs", "window_integer"),
+    ("validate/arguments.rs", "key_and_by"),
+    ("validate/block.rs", "on_module_without_handlers"),
+    // The condition is the compiler's to read.
+    ("validate/block.rs", "module_conditional"),
+    ("validate/counts.rs", "charged_twice"),
+    ("validate/counts.rs", "mode_shared_count"),
+    ("validate/extractors.rs", "on_impl_trait_argument"),
+    ("validate/group.rs", "exempt_and_limited"),
+    ("validate/handler.rs", "on_non_async_fn"),
+    ("validate/handler.rs", "on_self_type"),
+    ("validate/inherited.rs", "inner_on_module"),
+    ("validate/lease.rs", "lease_bucket_settled"),
+    ("validate/spec.rs", "cost_over_max"),
+];
+
+/// The path of a file from the folder of this package.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Each case that fails, with what the compiler reports.
+fn failing() -> Vec<(String, String)> {
+    let files = fs::read_dir(path("fail")).unwrap().map(|file| file.unwrap().path());
+    let sources = files.filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    let case = |file: PathBuf| {
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(file.with_extension("stderr")).unwrap())
+    };
+    sources.map(case).collect()
+}
+
 /// A message that the compiler words itself would change with the compiler, and with the traits of Actix.
 #[test]
 fn expectations_contain_only_messages_of_the_attribute() {
-    let mut cases = 0;
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fail")).unwrap() {
-        let file = file.unwrap().path();
-        if file.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        cases += 1;
-        let expected = std::fs::read_to_string(file.with_extension("stderr")).unwrap();
-        assert!(expected.starts_with("error: "), "{}", file.display());
-        for line in expected.lines() {
-            assert!(!line.starts_with("error["), "{}: {line}", file.display());
-            assert!(!line.starts_with("warning"), "{}: {line}", file.display());
+    for (case, report) in failing() {
+        assert!(report.starts_with("error: "), "{case}");
+        for line in report.lines() {
+            assert!(!line.starts_with("error[") && !line.starts_with("warning"), "{case}: {line}");
         }
     }
-    assert!(cases >= 100, "{cases}");
 }
 
-/// The most frequent mistakes in the order of the page: title, and the case that shows it.
-const LIKELIEST: [(&str, &str); 21] = [
-    ("The names of another rate limiter", "spring_spelling"),
-    ("A misspelled argument", "unknown_argument"),
-    ("Values without names", "positional"),
-    ("A window without a unit", "window_integer"),
-    ("A spelled-out unit", "window_spelled_unit"),
-    ("A `max` of zero", "max_zero"),
-    ("A number in quotes", "max_quoted"),
-    ("An ambiguous algorithm", "algorithm_sliding_window"),
-    ("A cost above `max`", "cost_over_max"),
-    ("A placeholder that the route does not have", "key_unknown_parameter"),
-    ("A placeholder that is not closed", "key_unclosed_brace"),
-    ("Two definitions of the caller", "key_and_by"),
-    ("A misspelled caller", "by_unknown_call"),
-    ("A caller in quotes", "by_string"),
-    ("A closure without types", "by_closure_untyped"),
-    ("A caller from the body", "by_closure_reads_json"),
-    ("A function without `with`", "skip_path"),
-    ("A handler that is not async", "on_non_async_fn"),
-    ("`Self` in a handler with an attribute of its own", "on_self_type"),
-    ("A module without handlers", "on_module_without_handlers"),
-    ("Two limits with one count", "charged_twice"),
-];
-
-/// Compares the generated part of the page with the expectations of the tests. `UPDATE_DOCS=1` rewrites it.
 #[test]
-fn the_page_shows_the_likeliest_mistakes() {
-    const BEGIN: &str = "<!-- begin generated: UPDATE_DOCS=1 cargo test -p ui the_page -->\n";
-    const END: &str = "<!-- end generated -->";
-    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mistake = |(number, (title, case)): (usize, (&str, &str))| {
-        let expected = std::fs::read_to_string(tests.join(format!("fail/{case}.stderr"))).unwrap();
-        // The reader's file has another name.
-        let expected = expected.replace(&format!("fail/{case}.rs"), "src/api.rs");
-        format!("\n### {}. {title}\n\n```text\n{}\n```\n", number + 1, expected.trim_end())
-    };
-    let mut sheet: String = LIKELIEST.into_iter().enumerate().map(mistake).collect();
-    sheet.push('\n');
-    let page = tests.join("../../docs/attribute.md");
-    let text = std::fs::read_to_string(&page).unwrap();
-    let begin = text.find(BEGIN).unwrap() + BEGIN.len();
-    let end = begin + text[begin..].find(END).unwrap();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&page, format!("{}{sheet}{}", &text[..begin], &text[end..])).unwrap();
-        return;
+fn every_file_that_reports_mistakes_has_a_case() {
+    let cases: BTreeSet<String> = failing().into_iter().map(|(case, _)| case).collect();
+    for (file, case) in OF_FILES {
+        assert!(cases.contains(case), "{file} has no case {case}");
     }
-    assert!(text[begin..end] == sheet, "docs/attribute.md is out of date; {}", &BEGIN[5..BEGIN.len() - 5]);
+    let macros = path("../../ratelimit-macros/src");
+    for folder in ["parse", "validate"] {
+        for file in fs::read_dir(macros.join(folder)).unwrap() {
+            let file = file.unwrap().path();
+            if file.is_dir() {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap();
+            let reports =
+                [".error(", ".error_at(", "diagnostics.push("].iter().any(|call| text.contains(call));
+            let name = file.strip_prefix(&macros).unwrap().to_str().unwrap();
+            assert_eq!(
+                reports,
+                OF_FILES.iter().any(|(file, _)| *file == name),
+                "whether {name} reports mistakes, and has a case in OF_FILES"
+            );
+        }
+    }
+}
+
+/// The messages, sources and places of a report, without the numbers of lines.
+fn plain(report: &str) -> Vec<&str> {
+    let lines = report.lines().filter(|line| !line.trim_start().starts_with("-->"));
+    let plain = lines.map(|line| match line.split_once(" |") {
+        Some((number, source)) if number.trim().parse::<u32>().is_ok() || number.trim().is_empty() => source,
+        _ => line,
+    });
+    plain.map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+/// The page is made from the table of mistakes: here the compiler confirms it.
+#[test]
+fn the_page_shows_what_the_compiler_reports() {
+    let page = fs::read_to_string(path("../../docs/attribute.md")).unwrap();
+    let reports = failing();
+    let mut shown = 0;
+    for section in page.split("```text\n").skip(1).filter(|section| section.starts_with("error: ")) {
+        let section = plain(section.split("```").next().unwrap());
+        assert!(reports.iter().any(|(_, report)| plain(report) == section), "no case for {section:#?}");
+        shown += 1;
+    }
+    assert!(shown >= 20, "{shown}");
 }

@@ -1,12 +1,16 @@
 //! The IPv6 addresses that count as one: those of a network, and those that translate one IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The number of bits of an IPv6 address that tell callers apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ipv6Prefix {
     mask: Ipv6Addr,
 }
+
+/// Whether a configuration of this process has the prefix of 32 bits, of 33, and so on to 128.
+static IN_USE: [AtomicBool; 97] = [const { AtomicBool::new(false) }; 97];
 
 impl Ipv6Prefix {
     /// A subscriber has at least a /64, and can use any address in it.
@@ -16,6 +20,23 @@ impl Ipv6Prefix {
     pub(crate) fn new(bits: u8) -> Option<Self> {
         let mask = u128::MAX.checked_shl(128 - u32::from(bits.clamp(32, 128)))?;
         (32..=128).contains(&bits).then_some(Self { mask: Ipv6Addr::from_bits(mask) })
+    }
+
+    /// The number of bits, from 32 to 128.
+    pub(crate) const fn bits(self) -> u32 {
+        self.mask.to_bits().leading_ones()
+    }
+
+    /// Notes that a configuration has this prefix.
+    pub(crate) fn note_use(self) {
+        IN_USE[self.bits() as usize - 32].store(true, Ordering::Relaxed);
+    }
+
+    /// The prefixes by which addresses of this process may be counted: the default, and those of configurations.
+    #[cfg(feature = "admin")]
+    pub(crate) fn in_use() -> impl Iterator<Item = Self> {
+        let is_used = |prefix: &Self| IN_USE[prefix.bits() as usize - 32].load(Ordering::Relaxed);
+        [Self::DEFAULT].into_iter().chain((32..=128).filter_map(Self::new).filter(is_used))
     }
 
     /// The address that represents all addresses of the same caller.

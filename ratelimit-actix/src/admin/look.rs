@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::stats::CallerDigest;
-use ratelimit_core::{Outcome, RateLimiter, StoreError};
+use ratelimit_core::{Check, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Count, counts_of, counts_to_reset, is_known};
+use super::counts::{counts_of, counts_to_reset, is_known};
 use super::in_force::{Numbers, Origin, micros};
+use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::config::RateLimitConfig;
@@ -55,6 +55,8 @@ pub(super) struct LookView {
     pub(super) caller: Option<String>,
     /// Whether the counts were forgotten just now.
     pub(super) is_reset: bool,
+    /// Whether anything is counted for the caller, or was before the reset.
+    pub(super) was_counted: bool,
     /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
     pub(super) counts: Vec<CountView>,
 }
@@ -66,6 +68,9 @@ pub(super) struct CountView {
     pub(super) origin: Origin,
     /// The plan for whose requests they are.
     pub(super) plan: Option<String>,
+    /// By how many bits the address of the caller is counted here, if the process has several prefixes for it. Of prefixes that
+    /// give one network, the first.
+    pub(super) ipv6_prefix: Option<u32>,
     #[serde(flatten)]
     pub(super) numbers: Numbers,
     /// `None` for a limit that is off.
@@ -94,8 +99,14 @@ pub(super) struct CountedView {
 /// The caller and the limit that the fields name.
 pub(super) struct Subject {
     limit: String,
+    /// One, or one for each prefix by which the IPv6 address of the caller may be counted: that of the nearest configuration first.
+    readings: Vec<Reading>,
+}
+
+/// A caller for which the fields stand.
+struct Reading {
     partition: Vec<u8>,
-    digest: CallerDigest,
+    ipv6_prefix: Option<u32>,
 }
 
 /// Why a request about a caller has no answer.
@@ -139,25 +150,19 @@ impl Subject {
         if !is_known(limit, limiter) {
             return Err(LookError::UnknownLimit);
         }
-        let stats = limiter.stats();
-        let partition = if digest.is_empty() {
-            if fields.caller.len() > MAX_CALLER {
-                return Err(LookError::LongCaller);
-            }
-            // As the application gave it to `check`.
-            if let Some(partition) = fields.caller.strip_prefix("partition ") {
-                partition.as_bytes().to_vec()
-            } else {
-                let prefix = RateLimitConfig::nearest(req).ipv6_prefix();
-                let caller = Caller::from_notation(&fields.caller, |address| prefix.group(address))?;
-                caller.partition().ok_or(NotationError::Empty)?.to_vec()
-            }
-        } else {
+        let one = |partition| vec![Reading { partition, ipv6_prefix: None }];
+        let readings = if !digest.is_empty() {
             let digest = digest.parse().map_err(|_| LookError::UnknownDigest)?;
-            stats.partition_of(digest).ok_or(LookError::UnknownDigest)?
+            one(limiter.stats().partition_of(digest).ok_or(LookError::UnknownDigest)?)
+        } else if fields.caller.len() > MAX_CALLER {
+            return Err(LookError::LongCaller);
+        } else if let Some(partition) = fields.caller.strip_prefix("partition ") {
+            // As the application gave it to `check`.
+            one(partition.as_bytes().to_vec())
+        } else {
+            Reading::all(&fields.caller, RateLimitConfig::nearest(req).ipv6_prefix())?
         };
-        let digest = stats.digest_of(&partition);
-        Ok(Self { limit: limit.to_owned(), partition, digest })
+        Ok(Self { limit: limit.to_owned(), readings })
     }
 
     /// What is left to the caller.
@@ -166,36 +171,54 @@ impl Subject {
         limiter: &RateLimiter,
         show_callers: bool,
     ) -> Result<LookView, LookError> {
+        let mut looked = Vec::new();
+        for reading in &self.readings {
+            looked.push((reading, self.counts(reading, limiter).await?));
+        }
+        let was_counted = looked.iter().any(|(_, counts)| is_counted(counts));
+        // Where nothing is counted, one reading stands for all.
+        looked.retain(|(_, counts)| !was_counted || is_counted(counts));
+        looked.truncate(if was_counted { looked.len() } else { 1 });
+        let partition = looked.first().map(|(reading, _)| &reading.partition[..]).unwrap_or_default();
+        Ok(LookView {
+            limit: self.limit.clone(),
+            digest: limiter.stats().digest_of(partition).to_string(),
+            caller: Some(partition).filter(|_| show_callers).and_then(notation),
+            is_reset: false,
+            was_counted,
+            counts: looked.into_iter().flat_map(|(_, counts)| counts).take(MAX_COUNTS).collect(),
+        })
+    }
+
+    async fn counts(&self, reading: &Reading, limiter: &RateLimiter) -> Result<Vec<CountView>, LookError> {
         let mut counts = Vec::new();
-        for count in counts_of(&self.limit, &self.partition, limiter).into_iter().take(MAX_COUNTS) {
+        for count in counts_of(&self.limit, &reading.partition, limiter).into_iter().take(MAX_COUNTS) {
             let numbers = Numbers::of(&count.row, count.is_computed, limiter.is_shadow());
             let counted = if count.row.is_off {
                 None
             } else {
-                let outcome = limiter.peek(&count.policy, &self.partition).await.map_err(LookError::Look)?;
+                let outcome =
+                    limiter.peek(&count.policy, &reading.partition).await.map_err(LookError::Look)?;
                 Some(CountedView::new(&outcome, &numbers))
             };
             let plan = count.row.name.filter(|_| count.row.origin == Origin::Plan);
-            counts.push(CountView { origin: count.row.origin, plan, numbers, counted });
+            let ipv6_prefix = reading.ipv6_prefix;
+            counts.push(CountView { origin: count.row.origin, plan, ipv6_prefix, numbers, counted });
         }
-        Ok(LookView {
-            limit: self.limit.clone(),
-            digest: self.digest.to_string(),
-            caller: Some(&self.partition).filter(|_| show_callers).and_then(|bytes| notation(bytes)),
-            is_reset: false,
-            counts,
-        })
+        Ok(counts)
     }
 
-    /// Forgets what is counted for the caller.
-    pub(super) async fn reset(&self, limiter: &RateLimiter) -> Result<(), LookError> {
-        let (limit, caller) = (&*self.limit, self.digest.to_string());
+    /// Forgets what is counted for the caller. Returns whether anything was; then only those readings are left.
+    pub(super) async fn reset(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let result = self.reset_all(limiter).await;
+        let partition = self.readings.first().map(|reading| &reading.partition[..]).unwrap_or_default();
+        let (limit, caller) = (&*self.limit, limiter.stats().digest_of(partition).to_string());
         // Warnings, because a reset changes what limits admit, and has to be found later.
         match &result {
-            Ok(()) => tracing::warn!(
+            Ok(was_counted) => tracing::warn!(
                 limit,
                 caller,
+                was_counted,
                 help = "ratelimit_actix::guide::messages#caller-reset",
                 "an operator reset a caller"
             ),
@@ -210,15 +233,56 @@ impl Subject {
         result
     }
 
-    async fn reset_all(&self, limiter: &RateLimiter) -> Result<(), LookError> {
-        let mut done = HashSet::new();
-        for Count { policy, .. } in counts_to_reset(&self.limit, &self.partition, limiter) {
-            if done.insert(count_id(&policy)) {
-                limiter.reset(&policy, &self.partition).await.map_err(LookError::Reset)?;
+    async fn reset_all(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
+        let (mut is_known, mut counted) = (false, Vec::new());
+        for reading in &self.readings {
+            let mut done = HashSet::new();
+            let counts = counts_to_reset(&self.limit, &reading.partition, limiter);
+            let checks = counts.iter().filter(|count| done.insert(count_id(&count.policy)));
+            let checks: Vec<Check<'_>> =
+                checks.map(|count| Check::new(&count.policy, &reading.partition).with_cost(0)).collect();
+            let mut was_counted = false;
+            for group in checks.chunks(MAX_GROUP) {
+                let before = limiter.peek_all(group).await.map_err(LookError::Reset)?;
+                was_counted |= before.outcomes().iter().any(|outcome| !outcome.reset_after().is_zero());
+                limiter.reset_all(group).await.map_err(LookError::Reset)?;
+            }
+            is_known |= !checks.is_empty();
+            counted.push(was_counted);
+        }
+        if !is_known {
+            return Err(LookError::NothingToReset);
+        }
+        let was_counted = counted.contains(&true);
+        if was_counted {
+            let mut counted = counted.into_iter();
+            self.readings.retain(|_| counted.next() == Some(true));
+        }
+        Ok(was_counted)
+    }
+}
+
+impl Reading {
+    /// Every caller that the text is by one of the prefixes in use.
+    fn all(text: &str, nearest: Ipv6Prefix) -> Result<Vec<Self>, LookError> {
+        let mut readings: Vec<Self> = Vec::new();
+        for prefix in [nearest].into_iter().chain(Ipv6Prefix::in_use()) {
+            let caller = Caller::from_form(text, |address| prefix.group(address))?;
+            let partition = caller.partition().ok_or(NotationError::Empty)?.to_vec();
+            if readings.iter().all(|reading| reading.partition != partition) {
+                readings.push(Self { partition, ipv6_prefix: Some(prefix.bits()) });
             }
         }
-        if done.is_empty() { Err(LookError::NothingToReset) } else { Ok(()) }
+        if let [only] = &mut readings[..] {
+            only.ipv6_prefix = None;
+        }
+        Ok(readings)
     }
+}
+
+/// Whether anything is counted.
+fn is_counted(counts: &[CountView]) -> bool {
+    counts.iter().filter_map(|count| count.counted.as_ref()).any(|counted| counted.reset_after_us > 0)
 }
 
 impl CountedView {

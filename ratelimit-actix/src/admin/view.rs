@@ -20,6 +20,8 @@ pub(super) struct LimitView {
     pub(super) numbers: Vec<LimitNumbers>,
     pub(super) admitted: u64,
     pub(super) denied: u64,
+    /// Requests that passed this limit, and that another one denied.
+    pub(super) passed: u64,
     pub(super) would_deny: u64,
     pub(super) near_limit: u64,
     pub(super) degraded: u64,
@@ -33,6 +35,7 @@ pub(super) struct LimitView {
 pub(super) struct BarView {
     pub(super) admitted: u64,
     pub(super) denied: u64,
+    pub(super) passed: u64,
     pub(super) would_deny: u64,
 }
 
@@ -143,6 +146,7 @@ impl LimitView {
             numbers: Vec::new(),
             admitted: 0,
             denied: 0,
+            passed: 0,
             would_deny: 0,
             near_limit: 0,
             degraded: 0,
@@ -152,8 +156,8 @@ impl LimitView {
     }
 
     fn count(&mut self, stats: &LimitStats) {
-        let Totals { admitted, denied, would_deny, near_limit, degraded, .. } = stats.totals();
-        (self.admitted, self.denied, self.would_deny) = (admitted, denied, would_deny);
+        let Totals { admitted, denied, passed, would_deny, near_limit, degraded, .. } = stats.totals();
+        (self.admitted, self.denied, self.passed, self.would_deny) = (admitted, denied, passed, would_deny);
         (self.near_limit, self.degraded) = (near_limit, degraded);
         self.recent = stats.recent().iter().map(BarView::from).collect();
     }
@@ -161,7 +165,8 @@ impl LimitView {
 
 impl From<&Bar> for BarView {
     fn from(bar: &Bar) -> Self {
-        Self { admitted: bar.admitted, denied: bar.denied, would_deny: bar.would_deny }
+        let Bar { admitted, denied, passed, would_deny, .. } = *bar;
+        Self { admitted, denied, passed, would_deny }
     }
 }
 

@@ -70,7 +70,7 @@ fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
         }
     };
     if !WARNED.load(Ordering::Relaxed) && has_ignored_header() && !WARNED.swap(true, Ordering::Relaxed) {
-        warn_about_untrusted_peer();
+        warn_about_untrusted_peer(config);
     }
     Some(peer)
 }
@@ -79,7 +79,16 @@ fn client_ip_by(req: &HttpRequest, config: &RateLimitConfig) -> Option<IpAddr> {
 static WARNED: AtomicBool = AtomicBool::new(false);
 
 #[cold]
-fn warn_about_untrusted_peer() {
+fn warn_about_untrusted_peer(config: &RateLimitConfig) {
+    if !config.is_registered() {
+        tracing::warn!(
+            help = "ratelimit_actix::guide::messages#untrusted-peer",
+            "a request has a forwarding header, but no `RateLimitConfig` is registered, so the header is ignored and the peer is \
+             counted; if the peer is your proxy, list it with `RateLimitConfig::builder().trusted_proxies(..)`, and register what \
+             `build()?` returns with `App::app_data(config)`: a builder or a `Result` in app data is no configuration"
+        );
+        return;
+    }
     tracing::warn!(
         help = "ratelimit_actix::guide::messages#untrusted-peer",
         "a request has a forwarding header, but its peer is not a trusted proxy, so the header is ignored and the peer \

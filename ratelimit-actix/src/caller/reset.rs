@@ -60,8 +60,10 @@ pub async fn reset_caller(
     let Some(partition) = caller.partition() else { return Ok(()) };
     limiter.reset(policy, partition).await?;
     #[cfg(feature = "overrides")]
-    for policy in overridden(limiter, policy, partition) {
-        limiter.reset(&policy, partition).await?;
+    for policies in overridden(limiter, policy, partition).chunks(ratelimit_core::MAX_GROUP) {
+        let group: Vec<_> =
+            policies.iter().map(|policy| ratelimit_core::Check::new(policy, partition)).collect();
+        limiter.reset_all(&group).await?;
     }
     Ok(())
 }

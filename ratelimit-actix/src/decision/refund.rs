@@ -2,14 +2,14 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::{Check, GroupOutcome};
+use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
 use super::count::Count;
 use crate::caller::Caller;
 use crate::quotas::nearest_limiter;
 use crate::quotas::request_deadline::run_within;
-use crate::quotas::{PolicyRef, close_for_refund};
+use crate::quotas::{ChargeOutcomes, PolicyRef, close_for_refund};
 
 /// A limit with the values that apply to one request.
 pub(crate) struct EffectiveLimit {
@@ -62,7 +62,7 @@ impl Charge {
         }
         // A limit that the handler has settled stays as it is settled.
         let refunded = close_for_refund(req, self.limits.iter().map(|limit| !counts(limit)));
-        if !refunded.contains(&true) {
+        if refunded.iter().all(Option::is_none) {
             return RefundResult::Unchanged;
         }
         // A reservation covers the whole group. Limits that stay charged take part with 0 units.
@@ -70,15 +70,26 @@ impl Charge {
             .limits
             .iter()
             .zip(&refunded)
-            .map(|(limit, refunded)| if *refunded { limit.check() } else { limit.check().with_cost(0) })
+            .map(
+                |(limit, refunded)| {
+                    if refunded.is_some() { limit.check() } else { limit.check().with_cost(0) }
+                },
+            )
             .collect();
-        let Some(reservation) = self.outcome.reservation(&refunds) else {
+        let mut reservations = further_charges(&refunds, &refunded);
+        reservations.extend(self.outcome.reservation(&refunds));
+        if reservations.is_empty() {
             return RefundResult::Unchanged;
-        };
+        }
         let limiter = nearest_limiter::nearest(req);
         let peeks: SmallVec<[Check<'_>; 2]> = refunds.iter().map(|check| check.with_cost(0)).collect();
-        // The limiter logs failures.
-        if run_within(req, limiter, async |limiter| limiter.refund(reservation).await).await.is_err() {
+        let mut is_refunded = true;
+        for reservation in reservations {
+            // The limiter logs failures. One that misses the deadline does not keep the others from being sent.
+            let refund = run_within(req, limiter, async |limiter| limiter.refund(reservation).await);
+            is_refunded &= refund.await.is_ok();
+        }
+        if !is_refunded {
             return RefundResult::Unchanged;
         }
         let left = run_within(req, limiter, async |limiter| limiter.peek_all(&peeks).await).await;
@@ -86,4 +97,22 @@ impl Charge {
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == self.outcome.is_degraded();
         RefundResult::Refunded(left.ok().filter(is_same_store))
     }
+}
+
+/// What the handler has charged after the first charge of the group. The latest counts for longest, so it comes first.
+fn further_charges<'a>(
+    checks: &[Check<'a>],
+    refunded: &[Option<ChargeOutcomes>],
+) -> SmallVec<[Reservation<'a>; 1]> {
+    let number_of_charges = refunded.iter().flatten().map(SmallVec::len).max().unwrap_or_default();
+    let reservation = |number: usize| {
+        // Each charge of a handler is a charge of all limits of the group.
+        let charged = checks.iter().zip(refunded).filter_map(|(check, outcomes)| {
+            let outcome = outcomes.as_ref()?.get(number)?;
+            Some((check.with_cost(outcome.cost()), outcome.clone()))
+        });
+        let (checks, outcomes): (SmallVec<[Check<'a>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
+        GroupOutcome::new(outcomes.first()?.at(), outcomes).reservation(&checks)
+    };
+    (1..number_of_charges).rev().filter_map(reservation).collect()
 }

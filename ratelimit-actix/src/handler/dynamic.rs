@@ -14,7 +14,7 @@ use super::by::By;
 use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
-use super::shared_shadow::is_left_out;
+use super::shared_counts::is_left_out;
 use super::sole_limiter;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;

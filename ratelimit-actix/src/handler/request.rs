@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use super::shared_shadow::is_left_out;
+use super::shared_counts::is_left_out;
 use super::sole_limiter;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;

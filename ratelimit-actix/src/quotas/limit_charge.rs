@@ -1,5 +1,7 @@
 //! What one limit was charged for a request, selected by the limit's name: for settling it to the true cost.
 
+use std::panic::Location;
+
 use ratelimit_core::Algorithm;
 use ratelimit_core::policy::MAX_UNITS;
 
@@ -41,7 +43,8 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// [`UnknownLimitError`] with the names of all limits of the request.
+    /// [`UnknownLimitError`] with the names of all limits of the request. One error is logged for each place in the source that
+    /// gives a wrong name, with the names that exist.
     ///
     /// # Examples
     ///
@@ -60,13 +63,16 @@ impl Quotas {
     ///     Ok(answer)
     /// }
     /// ```
+    #[track_caller]
     pub fn limit(&self, name: &str) -> Result<LimitCharge, UnknownLimitError> {
         let place = self.place_of(name);
         if place.is_none() && !self.left_out.includes(name) {
             let decided = self.decided.borrow();
             let names = decided.iter().flat_map(|group| &group.quotas).map(Quota::name);
             let names = names.chain(self.left_out.names()).map(str::to_owned).collect();
-            return Err(UnknownLimitError::new(name, names));
+            let error = UnknownLimitError::new(name, names);
+            error.log_once(Location::caller());
+            return Err(error);
         }
         Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), place })
     }

@@ -30,6 +30,9 @@ enum Charges {
     Closed(Closed),
 }
 
+/// The outcome of each charge of one limit for one request, in their order.
+pub(crate) type ChargeOutcomes = SmallVec<[Outcome; 1]>;
+
 /// What became of charges that cannot be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
@@ -103,10 +106,10 @@ impl Quota {
     }
 
     /// Closes the charges for `reason`, and returns the outcome of each. An error if they are closed.
-    pub(super) fn close(&mut self, reason: Closed) -> Result<Vec<Outcome>, Closed> {
+    pub(super) fn close(&mut self, reason: Closed) -> Result<ChargeOutcomes, Closed> {
         match mem::replace(&mut self.charges, Charges::Closed(reason)) {
-            Charges::OfOutcome => Ok(vec![self.outcome.clone()]),
-            Charges::Outcomes(outcomes) => Ok(outcomes),
+            Charges::OfOutcome => Ok(ChargeOutcomes::from_iter([self.outcome.clone()])),
+            Charges::Outcomes(outcomes) => Ok(outcomes.into()),
             Charges::Closed(before) => {
                 self.charges = Charges::Closed(before);
                 Err(before)

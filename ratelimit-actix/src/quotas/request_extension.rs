@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::left_out::LeftOut;
 use super::nearest_limiter;
 use super::policy_ref::PolicyRef;
-use super::quota::{Closed, Quota, told};
+use super::quota::{ChargeOutcomes, Closed, Quota, told};
 use super::request_deadline::RequestDeadline;
 use super::{DecidedGroup, QuotaGroup, Quotas};
 
@@ -60,16 +60,17 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     }
 }
 
-/// Closes the charges of the last group that are to be refunded, so that nothing settles them, too. Returns which of them can
-/// be refunded: those that are not settled.
+/// Closes the charges of the last group that are to be refunded, so that nothing settles them, too. Returns the outcomes of
+/// those that can be refunded: `None` for a limit that is settled, or not to be refunded.
 pub(crate) fn close_for_refund(
     req: &HttpRequest,
     refunds: impl Iterator<Item = bool>,
-) -> SmallVec<[bool; 2]> {
+) -> SmallVec<[Option<ChargeOutcomes>; 2]> {
     let close = |quotas: &mut [Quota]| {
-        let close =
-            |quota: Option<&mut Quota>| quota.is_none_or(|quota| quota.close(Closed::Refunded).is_ok());
-        refunds.enumerate().map(|(place, refund)| refund && close(quotas.get_mut(place))).collect()
+        let close = |(quota, refund): (&mut Quota, bool)| {
+            if refund { quota.close(Closed::Refunded).ok() } else { None }
+        };
+        quotas.iter_mut().zip(refunds).map(close).collect()
     };
     match req.extensions_mut().get_mut::<StoredQuotas>() {
         Some(StoredQuotas::Unshared(group)) => close(group),

@@ -1,5 +1,8 @@
 //! Errors of settling a limit.
 
+use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 use ratelimit_core::StoreError;
@@ -23,6 +26,24 @@ fn list(names: &[String]) -> String {
 impl UnknownLimitError {
     pub(super) fn new(name: &str, limits: Vec<String>) -> Self {
         Self { name: name.to_owned(), limits }
+    }
+
+    /// Logs the error, once for each place in the source. Without the name: the handler may have it from the request.
+    #[cold]
+    pub(super) fn log_once(&self, place: &'static Location<'static>) {
+        static LOGGED: Mutex<Vec<&Location<'_>>> = Mutex::new(Vec::new());
+        let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.contains(&place) {
+            return;
+        }
+        logged.push(place);
+        drop(logged);
+        tracing::error!(
+            %place,
+            expected = list(&self.limits),
+            help = "ratelimit_actix::guide::messages#unknown-limit",
+            "a handler selects a limit by a name that no limit of its request has"
+        );
     }
 
     /// The name that was given.

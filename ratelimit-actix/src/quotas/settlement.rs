@@ -2,6 +2,8 @@
 
 use ratelimit_core::{Check, GroupOutcome, Outcome, OwnedReservation, RateLimiter, StoreError};
 
+use super::quota::ChargeOutcomes;
+
 /// What one limit was charged for a request. Owns everything, so that it outlives the request.
 #[derive(Debug)]
 pub(super) struct Settlement {
@@ -12,7 +14,7 @@ pub(super) struct Settlement {
 
 impl Settlement {
     /// For the outcomes of all charges of a limit.
-    pub(super) fn new(limiter: &RateLimiter, check: &Check<'_>, outcomes: Vec<Outcome>) -> Self {
+    pub(super) fn new(limiter: &RateLimiter, check: &Check<'_>, outcomes: ChargeOutcomes) -> Self {
         let charge = |outcome: Outcome| {
             let cost = outcome.cost();
             // A shadow limit that would deny was charged nothing.

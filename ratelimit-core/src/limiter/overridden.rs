@@ -22,8 +22,8 @@ impl RateLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no request pass. All
-    /// mistakes are in one error. Also if the file is [watched](Overrides::watch), and its thread does not start.
+    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no request pass. The
+    /// mistakes, up to 100, are in one error. Also if the file is [watched](Overrides::watch), and its thread does not start.
     ///
     /// # Examples
     ///
@@ -35,7 +35,7 @@ impl RateLimiterBuilder {
     /// static JOBS: Policy = Policy::new("jobs", 10, Duration::from_secs(60));
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let overrides: Overrides = "[limit.jobs.callers]\n\"tenant-42\" = { max = 500 }".parse()?;
+    /// let overrides: Overrides = "[limit.jobs.callers]\n\"partition tenant-42\" = { max = 500 }".parse()?;
     /// let limiter = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(overrides)?.build();
     /// assert_eq!(limiter.in_force(&JOBS).policy().max(), 10);
     /// assert_eq!(limiter.in_force_for(&JOBS, None, "tenant-42").policy().max(), 500);
@@ -54,6 +54,9 @@ impl RateLimiterBuilder {
 
 impl RateLimiter {
     /// Replaces all overrides at once, for sources other than a file. Decisions that are being made keep the old numbers.
+    ///
+    /// Checks the rows on the calling thread, while the old ones stay in force: call it from a thread that may block if there are
+    /// many. Of two calls at once, that one wins whose check ends later.
     ///
     /// # Errors
     ///

@@ -147,12 +147,12 @@ fn an_admitted_request_that_leaves_less_than_a_share_is_near_the_limit() {
 }
 
 #[test]
-fn a_denied_group_is_near_no_limit() {
+fn a_limit_that_passes_in_a_denied_group_is_not_allowed_and_is_near_no_limit() {
     let limiter = RateLimiter::in_memory();
     let (full, free) =
         (Policy::new("full", 1, Duration::from_secs(60)), Policy::new("free", 1, Duration::from_secs(60)));
     let group = [Check::new(&free, "a"), Check::new(&full, "a").with_cost(2)];
-    let expected = [("denied", "full"), ("allowed", "free")];
+    let expected = [("denied", "full"), ("passed", "free")];
     let counted = counted(&limiter, &[&group]);
     assert_eq!(counted.len(), 2, "{counted:?}");
     for (outcome, policy) in expected {

@@ -4,19 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use smallvec::SmallVec;
 
-use super::error::Problem;
-use super::known::{KnownLimit, partitions};
+use super::error::{Problem, is_enough};
+use super::known::{KnownLimit, partition};
 use super::row::Override;
 use super::set::{LimitOverride, Overrides};
-use super::table::{EffectiveRow, LimitRows, OverrideTable};
+use super::table::{EffectiveRow, LimitRows, OverrideTable, SharedPolicies};
 use crate::policy::suggest::nearest;
 use crate::policy::{Mode, Policy};
 
-/// The problem of a row whose parts can each be a text, a number or an address.
-const TOO_MANY_READINGS: &str =
-    "its parts can be read in more than 64 ways; expected fewer parts that are numbers or addresses";
-
-/// The table for requests, or all mistakes.
+/// The table for requests, or the mistakes.
 pub(super) fn check(
     overrides: &Overrides,
     known: &[KnownLimit],
@@ -28,6 +24,9 @@ pub(super) fn check(
     }
     let mut checker = Checker { problems: Vec::new(), table: OverrideTable::new(owner) };
     for (name, given) in &overrides.limits {
+        if checker.has_enough() {
+            break;
+        }
         match by_name.get(name.as_str()) {
             Some(limits) => checker.limit(name, given, limits),
             None => checker.problem(&given.row, unknown(name, by_name.keys().copied())),
@@ -62,22 +61,19 @@ impl Checker {
         self.problems.push(Problem::new(row.line, text));
     }
 
+    fn has_enough(&self) -> bool {
+        is_enough(&self.problems)
+    }
+
     /// Checks the overrides of one name against each limit of that name.
     fn limit(&mut self, name: &str, given: &LimitOverride, limits: &[&KnownLimit]) {
         if !given.plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
             self.problem(given.plans.values().next().unwrap_or(&given.row), text);
         }
-        for (text, row) in &given.callers {
-            if text.chars().any(char::is_control) {
-                let text = format!("the name of a caller of limit `{name}` must not have control characters");
-                self.problem(row, text);
-                return;
-            }
-        }
         for limit in limits {
             let of = format!("limit `{name}`");
-            let mut rows = match LimitRows::new(&limit.policy, given.row) {
+            let mut rows = match LimitRows::new(&limit.policy, given.row, given.callers.len()) {
                 Ok(rows) => rows,
                 Err(error) => {
                     self.problem(&given.row, format!("{of}: {error}"));
@@ -85,28 +81,35 @@ impl Checker {
                 }
             };
             self.fits(limit, rows.limit(), &given.row, &of);
+            let mut policies = SharedPolicies::new(&limit.policy);
             for (plan, row) in &given.plans {
+                if self.has_enough() {
+                    return;
+                }
                 let of = format!("plan `{plan}` of limit `{name}`");
-                match rows.add_plan(plan, *row) {
+                match rows.add_plan(plan, *row, &mut policies) {
                     Ok(effective) => self.fits(limit, effective, row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }
             }
+            let of = format!("a caller of limit `{name}`");
             for (caller, row) in &given.callers {
-                let of = format!("a caller of limit `{name}`");
-                let Some(mut keys) = partitions(caller) else {
-                    self.problem(row, format!("{of}: {TOO_MANY_READINGS}"));
-                    continue;
-                };
-                if limit.encodes_callers {
-                    keys.remove(0);
+                if self.has_enough() {
+                    return;
                 }
-                if let Some(other) = rows.row_of_same_caller(&keys) {
-                    let place = other.line.map_or_else(String::new, |line| format!(", in line {line},"));
+                let partition = match partition(caller, limit) {
+                    Ok(partition) => partition,
+                    Err(expected) => {
+                        self.problem(row, format!("{of}: {expected}"));
+                        continue;
+                    }
+                };
+                if let Some(other) = rows.row_of_caller(&partition) {
+                    let place = other.line().map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }
-                match rows.add_caller(caller, keys, *row) {
+                match rows.add_caller(caller, partition, *row, &mut policies) {
                     Ok(effective) => self.fits(limit, effective, row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::check::check;
 use super::error::OverridesError;
@@ -22,18 +22,13 @@ pub(crate) struct Current {
     table: ArcSwapOption<OverrideTable>,
     /// Tells limiters apart.
     id: u64,
-    changes: Mutex<Changes>,
+    /// Policies that were given to the builder.
+    policies: RwLock<Vec<KnownLimit>>,
+    /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in force, but not while they
+    /// are checked, which takes long for many rows.
+    watch: Mutex<u64>,
     /// Why the newest contents of the file are not in force.
     rejected: Mutex<Option<Arc<OverridesError>>>,
-}
-
-/// What only changes of the overrides need. Locked during a change, so that of two at once the later one wins.
-#[derive(Debug, Default)]
-struct Changes {
-    /// Policies that were given to the builder.
-    policies: Vec<KnownLimit>,
-    /// The number of the newest watch. All earlier ones are over.
-    watch: u64,
 }
 
 /// The overrides in force, while a request looks its limits up.
@@ -59,7 +54,8 @@ impl Default for Current {
             is_set: AtomicBool::new(false),
             table: ArcSwapOption::empty(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            changes: Mutex::default(),
+            policies: RwLock::default(),
+            watch: Mutex::default(),
             rejected: Mutex::default(),
         }
     }
@@ -68,55 +64,74 @@ impl Default for Current {
 impl Current {
     /// Adds policies that overrides may name.
     pub(crate) fn add_policies(&self, policies: impl IntoIterator<Item: Borrow<Policy>>) {
-        self.changes.lock().policies.extend(policies.into_iter().map(KnownLimit::of_policy));
+        self.policies.write().extend(policies.into_iter().map(KnownLimit::of_policy));
     }
 
     /// Checks overrides, and puts them in force as a whole. Ends the watch before. Returns the number of the watch of their file.
+    ///
+    /// Of two at once, that wins whose check ends later.
     pub(crate) fn replace(&self, overrides: &Overrides) -> Result<u64, OverridesError> {
-        let mut changes = self.changes.lock();
-        self.put_in_force(overrides, &changes)?;
-        changes.watch += 1;
-        Ok(changes.watch)
+        let table = self.checked(overrides)?;
+        let mut watch = self.watch.lock();
+        let before = self.put_in_force(table);
+        *watch += 1;
+        let number = *watch;
+        drop(watch);
+        // Many rows take a while.
+        drop(before);
+        Ok(number)
     }
 
     /// [`replace`](Self::replace) by a watch. `None`, and nothing changes, if that is over. Returns the number of limits and rows.
     pub(super) fn replace_by(
         &self,
-        watch: u64,
+        number: u64,
         overrides: &Overrides,
     ) -> Option<Result<(usize, usize), OverridesError>> {
-        let changes = self.changes.lock();
-        (changes.watch == watch).then(|| self.put_in_force(overrides, &changes))
+        let table = match self.checked(overrides) {
+            Ok(table) => table,
+            Err(error) => return Some(Err(error)),
+        };
+        let size = table.size();
+        let watch = self.watch.lock();
+        if *watch != number {
+            return None;
+        }
+        let before = self.put_in_force(table);
+        drop(watch);
+        drop(before);
+        Some(Ok(size))
     }
 
-    fn put_in_force(
-        &self,
-        overrides: &Overrides,
-        changes: &Changes,
-    ) -> Result<(usize, usize), OverridesError> {
-        let known = known_limits(&changes.policies);
+    /// The table of overrides without mistakes. Holds no lock meanwhile.
+    fn checked(&self, overrides: &Overrides) -> Result<OverrideTable, OverridesError> {
+        let known = known_limits(&self.policies.read());
         let source = overrides.source_name();
         let mut table =
             check(overrides, &known, self.id).map_err(|problems| OverridesError::new(&source, problems))?;
         table.source = source;
-        let size = table.size();
-        self.table.store(Some(Arc::new(table)));
+        Ok(table)
+    }
+
+    /// Replaces the table, while `watch` is locked. Returns the one before.
+    fn put_in_force(&self, table: OverrideTable) -> Option<Arc<OverrideTable>> {
+        let before = self.table.swap(Some(Arc::new(table)));
         self.is_set.store(true, Ordering::Release);
         *self.rejected.lock() = None;
         #[cfg(feature = "metrics")]
         crate::metrics::overrides_current(true);
-        Ok(size)
+        before
     }
 
     /// Whether this watch is over.
-    pub(super) fn is_over(&self, watch: u64) -> bool {
-        self.changes.lock().watch != watch
+    pub(super) fn is_over(&self, number: u64) -> bool {
+        *self.watch.lock() != number
     }
 
     /// Notes that new contents are not in force. Returns false, and nothing changes, if the watch is over.
-    pub(super) fn reject_by(&self, watch: u64, error: Arc<OverridesError>) -> bool {
-        let changes = self.changes.lock();
-        if changes.watch != watch {
+    pub(super) fn reject_by(&self, number: u64, error: Arc<OverridesError>) -> bool {
+        let watch = self.watch.lock();
+        if *watch != number {
             return false;
         }
         *self.rejected.lock() = Some(error);
@@ -154,7 +169,7 @@ impl Current {
     /// The policies that were given to the builder.
     #[cfg(feature = "stats")]
     pub(crate) fn given_policies(&self) -> Vec<Policy> {
-        self.changes.lock().policies.iter().map(|known| known.policy.clone()).collect()
+        self.policies.read().iter().map(|known| known.policy.clone()).collect()
     }
 
     pub(crate) const fn id(&self) -> u64 {

@@ -5,14 +5,21 @@ use std::fmt;
 /// Largest number of problems that the text of an error lists.
 const LISTED: usize = 8;
 
+/// Number of problems after which no further ones are looked for.
+const MAX_PROBLEMS: usize = 100;
+
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
+///
+/// After 100 mistakes no further ones are looked for, so that a large file with a mistake in every row is rejected soon.
 ///
 /// The text is one line. It has names of limits and plans as they were given, and no name of the table `callers`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{source_name} cannot be used: {}", Listed(.problems))]
+#[error("{source_name} cannot be used: {}", Listed { problems, may_have_more: *.may_have_more })]
 pub struct OverridesError {
     source_name: String,
     problems: Vec<Problem>,
+    /// Whether the search ended before the end of the source.
+    may_have_more: bool,
 }
 
 /// As `Display`: this is what a `main` prints that returns the error.
@@ -61,35 +68,45 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Whether no further problems are looked for.
+pub(super) fn is_enough(problems: &[Problem]) -> bool {
+    problems.len() >= MAX_PROBLEMS
+}
+
 impl OverridesError {
     /// Mistakes in the order of their lines.
     pub(super) fn new(source_name: &str, mut problems: Vec<Problem>) -> Self {
+        let may_have_more = is_enough(&problems);
         problems.sort_by_key(|problem| problem.line);
         problems.dedup();
-        Self { source_name: source_name.to_owned(), problems }
+        Self { source_name: source_name.to_owned(), problems, may_have_more }
     }
 
     pub(super) fn one(source_name: &str, text: impl Into<String>) -> Self {
         Self::new(source_name, vec![Problem::new(None, text)])
     }
 
-    /// All mistakes, in the order of their lines.
+    /// The mistakes, up to about 100, in the order of their lines.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
 /// The first problems, on one line.
-struct Listed<'a>(&'a [Problem]);
+struct Listed<'a> {
+    problems: &'a [Problem],
+    may_have_more: bool,
+}
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, problem) in self.0.iter().take(LISTED).enumerate() {
+        for (position, problem) in self.problems.iter().take(LISTED).enumerate() {
             let separator = if position == 0 { "" } else { "; " };
             write!(f, "{separator}{problem}")?;
         }
-        match self.0.len().saturating_sub(LISTED) {
+        match self.problems.len().saturating_sub(LISTED) {
             0 => Ok(()),
+            more if self.may_have_more => write!(f, "; and at least {more} more"),
             more => write!(f, "; and {more} more"),
         }
     }

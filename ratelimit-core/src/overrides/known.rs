@@ -40,8 +40,8 @@ impl KnownLimit {
 pub struct DeclaredLimits {
     /// Lists its limits.
     pub limits: fn() -> Vec<KnownLimit>,
-    /// Adds every partition for which the text of a caller's row can stand. Returns false if there are too many.
-    pub callers: fn(&str, &mut Vec<Vec<u8>>) -> bool,
+    /// The partition of the caller that a row names. The error says what was expected, and does not have the name.
+    pub caller: fn(&str) -> Result<Vec<u8>, String>,
 }
 
 inventory::collect!(DeclaredLimits);
@@ -52,9 +52,30 @@ pub(super) fn known_limits(given: &[KnownLimit]) -> Vec<KnownLimit> {
     declared.chain(given.iter().cloned()).collect()
 }
 
-/// The partitions for which the text of a caller's row stands; first the text as it is. `None` if there are too many.
-pub(super) fn partitions(text: &str) -> Option<Vec<Vec<u8>>> {
-    let mut partitions = vec![text.as_bytes().to_vec()];
-    let mut crates = inventory::iter::<DeclaredLimits>.into_iter();
-    crates.all(|crate_| (crate_.callers)(text, &mut partitions)).then_some(partitions)
+/// The kind of a caller that is a partition, as `check` is given it.
+const PARTITION: &str = "partition ";
+
+/// What a program without other kinds expects.
+pub(super) const EXPECTED: &str =
+    "expected `partition` before what `check` is given, such as `partition tenant-42`";
+
+/// The partition of the caller that a row names, or what was expected.
+pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, String> {
+    match caller.strip_prefix(PARTITION) {
+        Some(_) if limit.encodes_callers => Err(
+            "`partition` is for policies that the application checks; expected the kind that `by` returns"
+                .to_owned(),
+        ),
+        Some(partition) => Ok(partition.into()),
+        None => {
+            let mut found = Err(EXPECTED.to_owned());
+            for crate_ in inventory::iter::<DeclaredLimits> {
+                found = (crate_.caller)(caller);
+                if found.is_ok() {
+                    break;
+                }
+            }
+            found
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Text to overrides: the form, without the limits of the program. Finds all mistakes, each with its line.
+//! Text to overrides: the form, without the limits of the program. Finds mistakes, each with its line.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Problem;
+use super::error::{Problem, is_enough};
 use super::in_force::Field;
 use super::row::{Override, Switch};
 use super::set::LimitOverride;
@@ -19,11 +19,11 @@ const TABLES: [&str; 2] = ["plans", "callers"];
 
 /// The limits of a text.
 pub(super) fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Vec<Problem>> {
-    let mut reader = Reader { text, problems: Vec::new() };
+    let mut reader = Reader { lines: Lines::of(text), problems: Vec::new() };
     let limits = match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref()),
         Err(error) => {
-            let line = error.span().map(|span| reader.line(span.start));
+            let line = error.span().map(|span| reader.lines.at(span.start));
             // Without the lines of the source, which may have the name of a caller.
             reader.problems.push(Problem::new(line, format!("expected TOML: {}", one_line(error.message()))));
             BTreeMap::new()
@@ -39,60 +39,75 @@ fn one_line(text: &str) -> String {
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
-struct Reader<'t> {
-    text: &'t str,
+/// Where the lines of a text end.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(end, _)| end).collect())
+    }
+
+    /// The line of a place in the text, from 1 on.
+    fn at(&self, place: usize) -> usize {
+        1 + self.0.partition_point(|end| *end < place)
+    }
+}
+
+struct Reader {
+    lines: Lines,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
-    /// The line of a place in the text, from 1 on.
-    fn line(&self, at: usize) -> usize {
-        1 + self.text.get(..at).map_or(0, newlines)
+impl Reader {
+    fn problem<T>(&mut self, place: &Spanned<T>, text: impl Into<String>) {
+        let line = self.lines.at(place.span().start);
+        self.problems.push(Problem::new(Some(line), text));
     }
 
-    fn problem<T>(&mut self, place: &Spanned<T>, text: impl Into<String>) {
-        let line = self.line(place.span().start);
-        self.problems.push(Problem::new(Some(line), text));
+    /// The entries of a table in the order of the text, until there are enough problems.
+    fn each<'v, 'i>(
+        &mut self,
+        table: &'v DeTable<'i>,
+        mut read: impl FnMut(&mut Self, &'v Key<'i>, &'v Value<'i>),
+    ) {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            if is_enough(&self.problems) {
+                return;
+            }
+            read(self, key, value);
+        }
     }
 
     fn root(&mut self, root: &DeTable<'_>) -> BTreeMap<String, LimitOverride> {
         let mut limits = BTreeMap::new();
-        for (key, value) in root {
+        self.each(root, |reader, key, value| {
             if key.get_ref() != "limit" {
-                self.problem(
-                    key,
-                    unknown(
-                        "table",
-                        key,
-                        nearest(key.get_ref(), ["limit", "limits"]),
-                        "; expected `[limit.NAME]`",
-                    ),
-                );
-                continue;
+                let near = nearest(key.get_ref(), ["limit", "limits"]);
+                return reader.problem(key, unknown("table", key, near, "; expected `[limit.NAME]`"));
             }
-            let Some(named) = self.table(value, "a table for each limit, such as `[limit.shop]`") else {
-                continue;
+            let Some(named) = reader.table(value, "a table for each limit, such as `[limit.shop]`") else {
+                return;
             };
-            for (name, value) in named {
-                if let Some(table) = self.table(value, "a table for a limit, such as `[limit.shop]`") {
-                    limits.insert(name.get_ref().to_string(), self.limit(name, table));
+            reader.each(named, |reader, name, value| {
+                if let Some(table) = reader.table(value, "a table for a limit, such as `[limit.shop]`") {
+                    limits.insert(name.get_ref().to_string(), reader.limit(name, table));
                 }
-            }
-        }
+            });
+        });
         limits
     }
 
     fn limit(&mut self, name: &Key<'_>, table: &DeTable<'_>) -> LimitOverride {
         let limit = format!("limit `{}`", name.get_ref());
         let mut read = LimitOverride::new();
-        read.row.line = Some(self.line(name.span().start));
-        for (key, value) in table {
-            match key.get_ref().as_ref() {
-                "plans" => read.plans = self.rows(value, &format!("a plan of {limit}"), Place::Plan),
-                "callers" => read.callers = self.rows(value, &format!("a caller of {limit}"), Place::Caller),
-                _ => self.field(&mut read.row, key, value, &limit, Place::Limit),
-            }
-        }
+        read.row.line = Some(self.lines.at(name.span().start));
+        self.each(table, |reader, key, value| match key.get_ref().as_ref() {
+            "plans" => read.plans = reader.rows(value, &format!("a plan of {limit}"), Place::Plan),
+            "callers" => read.callers = reader.rows(value, &format!("a caller of {limit}"), Place::Caller),
+            _ => reader.field(&mut read.row, key, value, &limit, Place::Limit),
+        });
         read
     }
 
@@ -101,20 +116,13 @@ impl Reader<'_> {
         let mut rows = BTreeMap::new();
         let expected = format!("a table for {of}, such as `{{ max = 500 }}`");
         let Some(table) = self.table(value, &expected) else { return rows };
-        // Lines are counted once: there may be many rows.
-        let mut position = (0, 1);
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        for (key, value) in entries {
-            let Some(fields) = self.table(value, &expected) else { continue };
-            let start = key.span().start;
-            position = (start, position.1 + self.text.get(position.0..start).map_or(0, newlines));
-            let mut row = Override { line: Some(position.1), ..Override::new() };
-            for (key, value) in fields {
-                self.field(&mut row, key, value, of, place);
-            }
+        self.each(table, |reader, key, value| {
+            let Some(fields) = reader.table(value, &expected) else { return };
+            let line = Some(reader.lines.at(key.span().start));
+            let mut row = Override { line, ..Override::new() };
+            reader.each(fields, |reader, key, value| reader.field(&mut row, key, value, of, place));
             rows.insert(key.get_ref().to_string(), row);
-        }
+        });
         rows
     }
 
@@ -170,10 +178,6 @@ fn unknown(kind: &str, key: &Key<'_>, near: Option<&str>, expected: &str) -> Str
     }
 }
 
-fn newlines(text: &str) -> usize {
-    text.matches('\n').count()
-}
-
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -207,7 +211,10 @@ fn block(value: &Value<'_>) -> Result<Option<std::time::Duration>, String> {
     match value.get_ref() {
         DeValue::String(text) if text == "off" => Ok(None),
         _ => {
-            parsed::<Window>(value, "a time such as \"10m\", or \"off\"").map(|block| Some(block.duration()))
+            let block = parsed::<Window>(value, "a time such as \"10m\", or \"off\"");
+            // The grammar is that of windows.
+            let fault = |text: String| text.replacen("`window`", "`block`", 1);
+            block.map(|block| Some(block.duration())).map_err(fault)
         }
     }
 }

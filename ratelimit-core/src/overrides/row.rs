@@ -11,10 +11,10 @@ use crate::policy::{Mode, OnError, Policy, PolicyError};
 /// ```
 /// use ratelimit_core::overrides::{LimitOverride, Override, Overrides};
 ///
-/// let shop = LimitOverride::from(Override::new().max(20)).caller("acct-42", Override::new().max(500));
+/// let shop = LimitOverride::from(Override::new().max(20)).caller("partition acct-42", Override::new().max(500));
 /// let overrides = Overrides::new().limit("shop", shop);
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use = "a row does nothing until it is part of overrides"]
 pub struct Override {
     pub(super) max: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Override {
 }
 
 /// A [`Mode`], or no limit at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Switch {
     Mode(Mode),
     Off,

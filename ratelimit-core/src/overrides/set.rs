@@ -56,8 +56,8 @@ impl LimitOverride {
 
     /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan does not apply.
     ///
-    /// The text stands for the partition with these bytes. For limits of `ratelimit-actix` it stands for what `by` returns; see
-    /// [`Overrides`].
+    /// The text has a kind, as in a file: `partition tenant-42` for what `check` is given, and for limits of `ratelimit-actix`
+    /// what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
     pub fn caller(mut self, text: impl Into<String>, row: Override) -> Self {
         self.callers.insert(text.into(), row);
         self
@@ -85,7 +85,8 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), or is not in the form above.
+    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), does not end with a line
+    /// break, or is not in the form above.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, OverridesError> {
         let path = path.as_ref();
         let text = file::read(path).map_err(|text| OverridesError::one(&file::name(path), text))?;
@@ -102,8 +103,9 @@ impl Overrides {
     /// Reads the file again whenever it changes, for as long as the limiter lives.
     ///
     /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last write to the file: the
-    /// thread waits until two reads in a row are equal, so that it does not use a file that is half written. Contents that cannot
-    /// be used change nothing; one line in the log and a metric tell why.
+    /// thread waits until two reads in a row are equal. Write them to another file and rename that, so that no read sees a part of
+    /// them. Contents that cannot be used change nothing, such as those without a line break at their end; one line in the log
+    /// and a metric tell why.
     ///
     /// It does nothing for overrides that are not from a file. Replace those by
     /// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides).
@@ -135,7 +137,7 @@ impl Overrides {
 impl FromStr for Overrides {
     type Err = OverridesError;
 
-    /// Reads a text in the form of a file.
+    /// Reads a text in the form of a file. It needs no line break at its end.
     fn from_str(text: &str) -> Result<Self, OverridesError> {
         let limits = read::limits(text).map_err(|problems| OverridesError::new("the overrides", problems))?;
         Ok(Self { limits, ..Self::default() })

@@ -27,20 +27,27 @@ pub struct LimitRows {
     limit: EffectiveRow,
     plans: HashMap<Box<str>, EffectiveRow>,
     /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
-    callers: HashMap<Vec<u8>, usize>,
-    /// The texts of the callers' rows.
+    callers: HashMap<Box<[u8]>, usize>,
+    /// The rows of callers, as they were written.
     caller_rows: Vec<(Box<str>, EffectiveRow)>,
 }
 
-/// One row, with the policy that it makes of that of the program.
+/// One row, with the policy that it makes of that of the program. There may be 100,000, so it has nothing twice.
 #[derive(Debug)]
 pub struct EffectiveRow {
+    /// Rows with the same numbers share it.
     policy: Arc<Policy>,
     origin: Origin,
-    /// The row, and the overrides of the limit.
-    rows: [Override; 2],
-    /// Both together.
-    merged: Override,
+    row: Override,
+    /// The overrides of the limit.
+    limit: Arc<Override>,
+}
+
+/// The policies of the rows of one limit while its table is made.
+pub(super) struct SharedPolicies<'p> {
+    base: &'p Policy,
+    /// By the numbers of the row and the limit together.
+    made: HashMap<Override, Arc<Policy>>,
 }
 
 impl EffectiveRow {
@@ -52,7 +59,7 @@ impl EffectiveRow {
 
     /// Whether the limit is off.
     pub fn is_off(&self) -> bool {
-        self.merged.is_off()
+        self.numbers().is_off()
     }
 
     /// Whether the limit only reports what it would deny.
@@ -62,7 +69,7 @@ impl EffectiveRow {
 
     /// Whether overrides set `max`.
     pub fn sets_max(&self) -> bool {
-        self.merged.max.is_some()
+        self.numbers().max.is_some()
     }
 
     /// The row over another policy of the same limit: one whose `max` was computed for a request.
@@ -71,13 +78,17 @@ impl EffectiveRow {
     ///
     /// If the numbers do not fit together.
     pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        self.merged.apply(policy)
+        self.numbers().apply(policy)
     }
 
-    fn new(base: &Policy, origin: Origin, row: Override, limit: Override) -> Result<Self, PolicyError> {
-        let merged = row.over(&limit);
-        let policy = Arc::new(merged.apply(base)?);
-        Ok(Self { policy, origin, rows: [row, limit], merged })
+    /// The line of the row in its file.
+    pub(super) fn line(&self) -> Option<usize> {
+        self.row.line
+    }
+
+    /// The row and the overrides of the limit together.
+    fn numbers(&self) -> Override {
+        self.row.over(&self.limit)
     }
 
     fn in_force<'p>(&self) -> InForce<'p> {
@@ -85,45 +96,62 @@ impl EffectiveRow {
             numbers: Numbers::Overridden(Arc::clone(&self.policy)),
             is_off: self.is_off(),
             origin: self.origin,
-            rows: self.rows,
+            rows: [self.row, *self.limit],
         }
     }
 }
 
 impl LimitRows {
     /// The overrides of a policy without those of plans and callers.
-    pub(super) fn new(base: &Policy, row: Override) -> Result<Self, PolicyError> {
+    pub(super) fn new(base: &Policy, row: Override, callers: usize) -> Result<Self, PolicyError> {
+        let policy = Arc::new(row.apply(base)?);
         Ok(Self {
             base: base.clone(),
-            limit: EffectiveRow::new(base, Origin::Limit, row, row)?,
+            limit: EffectiveRow { policy, origin: Origin::Limit, row, limit: Arc::new(row) },
             plans: HashMap::new(),
-            callers: HashMap::new(),
-            caller_rows: Vec::new(),
+            callers: HashMap::with_capacity(callers),
+            caller_rows: Vec::with_capacity(callers),
         })
     }
 
-    pub(super) fn add_plan(&mut self, name: &str, row: Override) -> Result<&EffectiveRow, PolicyError> {
-        let row = EffectiveRow::new(&self.base, Origin::Plan, row, self.limit.merged)?;
+    pub(super) fn add_plan(
+        &mut self,
+        name: &str,
+        row: Override,
+        policies: &mut SharedPolicies<'_>,
+    ) -> Result<&EffectiveRow, PolicyError> {
+        let row = self.effective(Origin::Plan, row, policies)?;
         Ok(self.plans.entry(name.into()).insert_entry(row).into_mut())
     }
 
     pub(super) fn add_caller(
         &mut self,
         text: &str,
-        partitions: Vec<Vec<u8>>,
+        partition: Vec<u8>,
         row: Override,
+        policies: &mut SharedPolicies<'_>,
     ) -> Result<&EffectiveRow, PolicyError> {
-        let row = EffectiveRow::new(&self.base, Origin::Caller, row, self.limit.merged)?;
+        let row = self.effective(Origin::Caller, row, policies)?;
         let position = self.caller_rows.len();
-        self.callers.extend(partitions.into_iter().map(|partition| (partition, position)));
+        self.callers.insert(partition.into(), position);
         self.caller_rows.push((text.into(), row));
         Ok(&self.caller_rows[position].1)
     }
 
-    /// A row of the caller that has one of these partitions.
-    pub(super) fn row_of_same_caller(&self, partitions: &[Vec<u8>]) -> Option<&Override> {
-        let position = partitions.iter().find_map(|partition| self.callers.get(partition))?;
-        self.caller_rows.get(*position).map(|(_, row)| &row.rows[0])
+    fn effective(
+        &self,
+        origin: Origin,
+        row: Override,
+        policies: &mut SharedPolicies<'_>,
+    ) -> Result<EffectiveRow, PolicyError> {
+        let limit = Arc::clone(&self.limit.limit);
+        Ok(EffectiveRow { policy: policies.with(row.over(&limit))?, origin, row, limit })
+    }
+
+    /// The row of a caller.
+    pub(super) fn row_of_caller(&self, partition: &[u8]) -> Option<&EffectiveRow> {
+        let position = self.callers.get(partition)?;
+        self.caller_rows.get(*position).map(|(_, row)| row)
     }
 
     /// Whether plans have rows.
@@ -138,10 +166,7 @@ impl LimitRows {
 
     /// The row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all callers.
     pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &EffectiveRow {
-        let caller = || {
-            let position = self.callers.get(partition?)?;
-            self.caller_rows.get(*position).map(|(_, row)| row)
-        };
+        let caller = || self.row_of_caller(partition?);
         let plan = || self.plans.get(plan?);
         if !self.callers.is_empty()
             && let Some(row) = caller()
@@ -173,7 +198,7 @@ impl LimitRows {
 
     /// The number of rows that were given.
     fn given(&self) -> usize {
-        let sets_any = Field::ALL.iter().any(|field| field.is_in(&self.limit.rows[0]));
+        let sets_any = Field::ALL.iter().any(|field| field.is_in(&self.limit.row));
         usize::from(sets_any) + self.plans.len() + self.caller_rows.len()
     }
 
@@ -184,6 +209,28 @@ impl LimitRows {
 
     pub(crate) fn in_force<'p>(&self, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
         self.row(plan, partition).in_force()
+    }
+}
+
+impl<'p> SharedPolicies<'p> {
+    /// Most policies that are kept to be shared.
+    const MAX: usize = 1_000;
+
+    pub(super) fn new(base: &'p Policy) -> Self {
+        Self { base, made: HashMap::new() }
+    }
+
+    /// The policy with these numbers.
+    fn with(&mut self, numbers: Override) -> Result<Arc<Policy>, PolicyError> {
+        let numbers = Override { line: None, ..numbers };
+        if let Some(policy) = self.made.get(&numbers) {
+            return Ok(Arc::clone(policy));
+        }
+        let policy = Arc::new(numbers.apply(self.base)?);
+        if self.made.len() < Self::MAX {
+            self.made.insert(numbers, Arc::clone(&policy));
+        }
+        Ok(policy)
     }
 }
 

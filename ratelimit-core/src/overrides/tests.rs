@@ -1,6 +1,7 @@
 //! Overrides: what files may hold, what applies to a request, and what a watch does with each change of its file.
 
 mod applied;
+mod at_once;
 mod mistakes;
 mod watched;
 

@@ -5,28 +5,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::recent::{Bar, Recent};
+use crate::outcome::Counted;
 use crate::policy::Policy;
 
 /// Maximum number of policies with one name that are kept.
 const MAX_POLICIES: usize = 8;
 
-/// How a limit was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    Admitted,
-    Denied,
-    /// A shadow limit that would have denied.
-    WouldDeny,
-}
-
 /// Counts of decisions about one limit, by this process. Each is the sum of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// The limit admitted the request.
+    /// The request was admitted.
     pub admitted: u64,
     /// The limit denied the request.
     pub denied: u64,
+    /// The limit passed, but another limit of the request denied it. Nothing was charged.
+    pub passed: u64,
     /// The limit is a shadow limit, and would have denied the request.
     pub would_deny: u64,
     /// The request was admitted, and less than a tenth of the limit was left, or another
@@ -42,6 +36,7 @@ pub struct Totals {
 pub(crate) struct LimitCounts {
     admitted: AtomicU64,
     denied: AtomicU64,
+    passed: AtomicU64,
     would_deny: AtomicU64,
     near_limit: AtomicU64,
     degraded: AtomicU64,
@@ -56,6 +51,7 @@ impl LimitCounts {
         Self {
             admitted: AtomicU64::new(0),
             denied: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
             would_deny: AtomicU64::new(0),
             near_limit: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
@@ -88,6 +84,7 @@ impl LimitCounts {
         let counter = match decided {
             Counted::Admitted => &self.admitted,
             Counted::Denied => &self.denied,
+            Counted::Passed => &self.passed,
             Counted::WouldDeny => &self.would_deny,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -105,6 +102,7 @@ impl LimitCounts {
         Totals {
             admitted: read(&self.admitted),
             denied: read(&self.denied),
+            passed: read(&self.passed),
             would_deny: read(&self.would_deny),
             near_limit: read(&self.near_limit),
             degraded: read(&self.degraded),

@@ -14,10 +14,12 @@ pub const BAR_SECONDS: u64 = 5;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bar {
-    /// Requests that the limit admitted.
+    /// Requests that were admitted.
     pub admitted: u64,
     /// Requests that the limit denied.
     pub denied: u64,
+    /// Requests that passed the limit, and that another limit denied.
+    pub passed: u64,
     /// Requests that a shadow limit would have denied.
     pub would_deny: u64,
 }
@@ -27,6 +29,7 @@ impl Bar {
         Self {
             admitted: later.admitted - earlier.admitted,
             denied: later.denied - earlier.denied,
+            passed: later.passed - earlier.passed,
             would_deny: later.would_deny - earlier.would_deny,
         }
     }

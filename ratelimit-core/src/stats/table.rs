@@ -111,8 +111,8 @@ impl LimitTable {
 mod tests {
     use std::time::Duration;
 
-    use super::super::counts::Counted;
     use super::*;
+    use crate::outcome::Counted;
 
     fn count(table: &LimitTable, policy: &Policy) {
         table.with(policy, |limit| limit.record(Counted::Admitted, false));

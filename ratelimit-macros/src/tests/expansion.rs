@@ -350,3 +350,11 @@ fn every_mistake_is_its_own_compile_error() {
     let expanded = expand("max = 0, cost = 0, burst = 0", "struct User;").to_string();
     assert_eq!(expanded.matches("compile_error").count(), 5, "{expanded}");
 }
+
+#[test]
+fn a_shared_policy_is_referred_to() {
+    let text = expand("policy = limits::SEARCH, by = global, cost = 2", HANDLER).to_string().replace(' ', "");
+    let limit = "HandlerLimit::shared(const{&limits::SEARCH}).by(::ratelimit_actix::__private_0_1::By::Global).cost(2u64)]";
+    assert!(text.contains(limit), "{text}");
+    assert!(!text.contains("Policy::builder") && !text.contains("with_public_name"), "{text}");
+}

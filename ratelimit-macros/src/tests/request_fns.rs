@@ -1,87 +1,20 @@
-//! Code that runs per request: closures and `with(..)`, mistakes in them, and when they run.
+//! Code that runs per request: closures and `with(..)`, and when they run.
 
 use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
-use super::{check, expand, tokens};
-
-#[test]
-fn closures_need_types_and_cannot_read_the_body() {
-    check(
-        "by = |req| req.path()",
-        &[(
-            "req",
-            "a closure's parameters need types here: write `|req: &HttpRequest| ..`, or an extractor, such as \
-             `|req: web::Path<u64>| ..`",
-        )],
-    );
-    check(
-        "by = |path: web::Path<_>| 1",
-        &[("_", "a closure's parameters need whole types here: write out what `_` stands for")],
-    );
-    check(
-        "by = |req: &mut HttpRequest| 1",
-        &[("&mut HttpRequest", "the request cannot be changed here: write `&HttpRequest`")],
-    );
-    check(
-        "by = |p: web::Path<u64>, req: &HttpRequest| 1",
-        &[("&HttpRequest", "with several parameters each is taken by value: write `HttpRequest`")],
-    );
-    check(
-        "by = |req: &dev::ServiceRequest| 1",
-        &[("&dev::ServiceRequest", "`ServiceRequest` is only for middleware; write `&HttpRequest`")],
-    );
-    check(
-        "by = |#[cfg(x)] id: Path<u64>, #[allow(y)] _: HttpRequest| 1",
-        &[
-            ("#[cfg(x)]", "a closure's parameters have no attributes here; remove this one"),
-            ("#[allow(y)]", "a closure's parameters have no attributes here; remove this one"),
-        ],
-    );
-    for (ty, reader) in [
-        ("web::Json<Login>", "Json"),
-        ("actix_web::web::Form<Login>", "Form"),
-        ("Bytes", "Bytes"),
-        ("web::BytesMut", "BytesMut"),
-        ("String", "String"),
-        ("web::Payload", "Payload"),
-        ("Multipart", "Multipart"),
-        ("MultipartForm<Upload>", "MultipartForm"),
-        ("Either<web::Json<A>, web::Form<B>>", "Json"),
-        ("Option<web::Json<A>>", "Json"),
-        ("Result<web::Form<A>, Error>", "Form"),
-        ("(HttpRequest, String)", "String"),
-    ] {
-        for (argument, read) in [("by", "by"), ("max", "max"), ("skip", "skip"), ("cost", "cost")] {
-            let message = format!(
-                "`{reader}` reads the body, but `{read}` is decided before the body is read; choose by what is in the \
-                 head of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
-            );
-            let found =
-                super::mistakes(&format!("{argument} = |a: HttpRequest, body: {ty}| 1"), super::HANDLER);
-            assert_eq!(found.len(), 1, "{ty}");
-            assert_eq!(found[0].1, message, "{ty}");
-            assert!(ty.contains(&found[0].0), "{ty}");
-        }
-    }
-    for ty in
-        ["web::Path<String>", "web::Query<Json>", "Option<web::Header<String>>", "HttpRequest", "AuthUser"]
-    {
-        check(&format!("by = |a: {ty}| 1"), &[]);
-    }
-    check("by = move |req: &HttpRequest| 1, max = async |a: A, b: B| 1, cost = async move |a: A| 2", &[]);
-}
+use super::{HANDLER, expand, tokens};
 
 #[test]
 fn a_type_from_a_macro_is_read() {
     // `|req: $ty| 1` with `&HttpRequest` for `$ty`, which the compiler puts between invisible delimiters.
     let ty = Group::new(Delimiter::None, tokens("&HttpRequest"));
     let closure = quote!(by = |req: #ty| 1);
-    let expanded = crate::attribute::expand(closure, tokens(super::HANDLER)).to_string();
+    let expanded = crate::attribute::expand(closure, tokens(HANDLER)).to_string();
     assert!(expanded.contains(":: admit (") && !expanded.contains("assert_bodyless"), "{expanded}");
     let ty = Group::new(Delimiter::None, tokens("(web::Json<u8>)"));
     let closure = quote!(by = |body: #ty| 1);
-    let errors = crate::attribute::errors(closure, tokens(super::HANDLER));
+    let errors = crate::attribute::errors(closure, tokens(HANDLER));
     assert!(errors[0].to_string().starts_with("`Json` reads the body"), "{errors:?}");
 }
 
@@ -97,8 +30,7 @@ fn parameters_shadow_handlers_of_the_same_name() {
         ("&[first, .., last]: A", &["first", "last"]),
         ("(A(x) | B(x)): A", &["x"]),
     ] {
-        let expanded =
-            expand(&format!("max = |{parameters}| 1"), super::HANDLER).to_string().replace(' ', "");
+        let expanded = expand(&format!("max = |{parameters}| 1"), HANDLER).to_string().replace(' ', "");
         let found: Vec<&str> = expanded
             .split("constfn")
             .skip(1)
@@ -106,38 +38,6 @@ fn parameters_shadow_handlers_of_the_same_name() {
             .collect();
         assert_eq!(found, names, "{parameters}: {expanded}");
     }
-}
-
-#[test]
-fn with_takes_the_path_of_a_function() {
-    for (value, message) in [
-        ("with()", "`with` takes the path of one function: write for example `max = with(function)`"),
-        ("with(1)", "`with` takes the path of one function: write for example `max = with(function)`"),
-        ("with(a, b)", "`with` takes the path of one function: write for example `max = with(function)`"),
-        (
-            "with(f(1))",
-            "`with` takes the path of a function, without calling it: write `max = with(function)`",
-        ),
-        ("with(|a: A| 1)", "a closure needs no `with`: write `max = |..| ..`"),
-    ] {
-        check(&format!("max = {value}"), &[(value, message)]);
-    }
-    check(
-        "skip = is_internal",
-        &[(
-            "is_internal",
-            "`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`; did you mean \
-             `skip = with(is_internal)`?",
-        )],
-    );
-    check(
-        "skip = true",
-        &[(
-            "true",
-            "`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`; remove `skip` to always apply the limit, or the attribute to never apply it",
-        )],
-    );
-    check("max = self::with(3), cost = with(cost)", &[]);
 }
 
 #[test]
@@ -151,7 +51,7 @@ fn constant_limits_need_no_per_request_values() {
         "count = \"failures\"",
         "on_missing = \"skip\"",
     ] {
-        let expanded = expand(constant, super::HANDLER).to_string();
+        let expanded = expand(constant, HANDLER).to_string();
         assert!(
             expanded.contains(":: admit (") && !expanded.contains(":: DynamicLimits ::"),
             "{constant}: {expanded}"
@@ -165,7 +65,7 @@ fn constant_limits_need_no_per_request_values() {
         "cost = |r: &HttpRequest| 1",
         "skip = |r: &HttpRequest| true",
     ] {
-        let expanded = expand(chosen, super::HANDLER).to_string();
+        let expanded = expand(chosen, HANDLER).to_string();
         assert!(
             !expanded.contains(":: admit (") && expanded.contains(":: DynamicLimits :: new"),
             "{chosen}: {expanded}"
@@ -200,7 +100,7 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
 
 #[test]
 fn a_value_that_cannot_be_computed_is_reported_with_the_position_of_its_limit() {
-    let text = |arguments: &str| expand(arguments, super::HANDLER).to_string().replace(' ', "");
+    let text = |arguments: &str| expand(arguments, HANDLER).to_string().replace(' ', "");
     let expanded = text("by = |p: P| p");
     let fails = "__rate_limit_group.fail(0,__rate_limit_response){::core::option::Option::Some(__rate_limit_response)\
                  =>return__rate_limit_response,::core::option::Option::None=>break'__rate_limit_value,}";

@@ -1,7 +1,6 @@
 //! The pages of `docs/`: what in them is made from the code, and checks of the rest.
 //!
-//! `cargo run -p guide` writes the pictures, the generated parts of the pages, and the pages for docs.rs. The tests make all of it
-//! once more and compare.
+//! `cargo run -p guide` writes the pictures and the generated parts of the pages. The tests make all of it once more and compare.
 #![allow(clippy::expect_used, clippy::missing_panics_doc, reason = "a panic is the report of a test")]
 
 use std::collections::BTreeMap;
@@ -63,7 +62,7 @@ pub fn pages() -> Vec<String> {
     pages
 }
 
-/// Every file that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.
+/// Every file of the repository that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.
 pub fn generated() -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut picture = |name: &str, svg: String| {
@@ -87,10 +86,6 @@ pub fn generated() -> BTreeMap<String, String> {
     files.insert("docs/operating.md".to_owned(), operating);
     for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
         files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));
-    }
-    for page in on_docs_rs::PAGES {
-        let path = format!("ratelimit-actix/src/guide/{}.md", on_docs_rs::module(page));
-        files.insert(path, on_docs_rs::text(page, &files));
     }
     files.insert("llms.txt".to_owned(), llms::text());
     files

@@ -6,7 +6,7 @@ use std::path::Path;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::links::{Target, resolve};
-use crate::read;
+use crate::{generated, read};
 
 /// The pages that are modules, by file name without its ending.
 pub const PAGES: [&str; 12] = [
@@ -37,13 +37,20 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'`')
     .add(b'\\');
 
+/// The texts of all modules, by their paths in the repository. Git ignores them, and the package of the facade has them.
+pub fn pages() -> BTreeMap<String, String> {
+    let made = generated();
+    let pages = PAGES.into_iter();
+    pages.map(|page| (format!("ratelimit-actix/src/guide/{}.md", module(page)), text(page, &made))).collect()
+}
+
 /// The name of the module of a page.
-pub fn module(page: &str) -> String {
+fn module(page: &str) -> String {
     page.replace('-', "_")
 }
 
 /// The text of the module of a page. `made` has the pages and pictures that are made from the code.
-pub(crate) fn text(page: &str, made: &BTreeMap<String, String>) -> String {
+fn text(page: &str, made: &BTreeMap<String, String>) -> String {
     let path = format!("docs/{page}.md");
     let source = made.get(&path).cloned().unwrap_or_else(|| read(&path));
     let mut text = String::new();

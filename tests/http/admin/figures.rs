@@ -10,7 +10,9 @@ use tests::{client, within};
 
 use super::*;
 
+/// The second limit passes whenever the first denies.
 #[rate_limit(max = 20, window = "1s", key = "!figures", algorithm = "fixed_window")]
+#[rate_limit(max = 1_000_000_000, window = "1h", key = "!figures-wide")]
 #[get("/figures")]
 async fn figures() -> &'static str {
     "figures"
@@ -30,9 +32,10 @@ async fn scrape(prometheus: web::Data<PrometheusHandle>) -> String {
 /// What is counted of one limit: by outcome, and near the limit.
 type Figures = HashMap<&'static str, u64>;
 
-const NAMES: [(&str, &str); 4] = [
+const NAMES: [(&str, &str); 5] = [
     ("admitted", "ratelimit_decisions_total{policy=\"LIMIT\",outcome=\"allowed\"} "),
     ("denied", "ratelimit_decisions_total{policy=\"LIMIT\",outcome=\"denied\"} "),
+    ("passed", "ratelimit_decisions_total{policy=\"LIMIT\",outcome=\"passed\"} "),
     ("would_deny", "ratelimit_decisions_total{policy=\"LIMIT\",outcome=\"would_deny\"} "),
     ("near_limit", "ratelimit_near_limit_total{policy=\"LIMIT\"} "),
 ];
@@ -80,7 +83,7 @@ fn figures_under_load_are_between_those_of_the_metrics_before_and_after() {
     let server = service.address;
     let loads =
         [("/figures", 100), ("/figures-shadow", 40)].map(|(path, rate)| Load::start(server, path, rate));
-    let limits = ["!figures", "!figures-shadow"];
+    let limits = ["!figures", "!figures-shadow", "!figures-wide"];
     let has_begun =
         || of_metrics(server, limits[0])["denied"] > 50 && of_metrics(server, limits[1])["would_deny"] > 50;
     assert!(within(Duration::from_secs(30), has_begun), "no load");
@@ -94,12 +97,13 @@ fn figures_under_load_are_between_those_of_the_metrics_before_and_after() {
             }
         }
     }
-    let answers: usize = loads.map(|load| load.stop().len()).iter().sum();
-    let mut sum = 0;
-    for limit in limits {
+    let answers = loads.map(|load| load.stop().len());
+    for (limit, answers) in limits.into_iter().zip([answers[0], answers[1], answers[0]]) {
         let last = of_metrics(server, limit);
         assert_eq!((&of_json(server, limit), &of_page(server, limit)), (&last, &last), "{limit}");
-        sum += ["admitted", "denied", "would_deny"].iter().map(|name| last[name]).sum::<u64>();
+        let sum: u64 = ["admitted", "denied", "passed", "would_deny"].iter().map(|name| last[name]).sum();
+        assert_eq!(sum, answers as u64, "each request is in one figure");
     }
-    assert_eq!(sum, answers as u64, "each request is in one figure");
+    let (first, wide) = (of_metrics(server, limits[0]), of_metrics(server, limits[2]));
+    assert_eq!((wide["admitted"], wide["passed"]), (first["admitted"], first["denied"]));
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use ratelimit_actix::{Overrides, RateLimiterBuilder};
+use ratelimit_actix::{Overrides, RateLimiterBuilder, declared_limits};
+use tests::redis;
+use tests::store::watched_builder;
 
 use super::*;
 
@@ -72,7 +74,7 @@ where
 async fn the_numbers_in_force_tell_where_they_come_from() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
-         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, mode = 'shadow' }\n\
+         [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, mode = 'shadow' }\n\
          [limit.'!over-given']\nmode = 'off'\n[limit.'!over-chosen']\nmax = 7",
     );
     for show_callers in [false, true] {
@@ -101,7 +103,7 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
         {
             assert!(shown.contains(text), "{text}: {shown}");
         }
-        assert_eq!(shown.contains("caller acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
+        assert_eq!(shown.contains("caller text acct-77: 500 per 1m, shadow"), show_callers, "{shown}");
         assert_eq!(shown.contains("callers with rows of their own: 1"), !show_callers, "{shown}");
         assert_eq!(page.contains("acct-77") || limits.to_string().contains("acct-77"), show_callers);
         let given = row(&page, "!over-given");
@@ -123,7 +125,7 @@ async fn the_numbers_in_force_tell_where_they_come_from() {
 async fn a_caller_is_looked_at_under_its_own_row_or_under_every_plan() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
-         [limit.'!over-plans'.callers]\n'acct-77' = { max = 500, window = '2m' }",
+         [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, window = '2m' }",
     );
     let app = app!(limiter, false);
     for (account, requests) in [("acct-77", 3), ("acct-43", 2)] {
@@ -184,6 +186,69 @@ async fn a_reset_reaches_the_counts_of_every_row() {
 }
 
 #[actix_web::test]
+async fn a_caller_with_a_row_of_its_own_is_shown_under_no_plan() {
+    let limiter = overridden(
+        "[limit.'!over-plans'.plans]\npro = { max = 1000 }\n[limit.'!over-plans'.callers]\na = { max = 500 }",
+    );
+    let app = app!(limiter, false);
+    let own = looked(&app, "!over-plans", "a").await;
+    assert_eq!(own.iter().map(|count| &count["origin"]).collect::<Vec<_>>(), ["caller"], "{own:?}");
+    let other = looked(&app, "!over-plans", "b").await;
+    assert_eq!(
+        other.iter().map(|count| &count["origin"]).collect::<Vec<_>>(),
+        ["limit", "plan"],
+        "{other:?}"
+    );
+}
+
+#[actix_web::test]
+async fn a_reset_reaches_the_counts_from_before_a_caller_had_a_row_of_its_own() {
+    let Some(server) = redis::server() else { return };
+    let clock = clock_at_start();
+    // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
+    let (other, limiter) = (server.limiter_at(&clock), RateLimiter::builder(server.store_at(&clock)));
+    let row = "[limit.'!over-plans'.callers]\na = { window = '2m' }";
+    let limiter = limiter.overrides(row.parse().unwrap()).unwrap().build();
+    let (other, app) = (app!(other, false), app!(limiter, false));
+    let request = || answer::get("/plans").insert_header(("x-account", "a"));
+    assert_eq!(send(&other, request()).await.status, 200);
+    let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+    let view: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((answer.status, &view["was_counted"]), (200, &true.into()), "{view}");
+    for status in [200, 200, 429] {
+        assert_eq!(send(&other, request()).await.status, status);
+    }
+}
+
+#[actix_web::test]
+async fn a_reset_with_many_plans_takes_groups() {
+    let mut text = String::from("[limit.'!over-plans'.plans]\n");
+    for window in 1..=900 {
+        writeln!(text, "plan{window} = {{ window = '{window}s' }}").unwrap();
+    }
+    let (builder, watch) = watched_builder();
+    let limiter = builder.overrides(text.parse().unwrap()).unwrap().build();
+    let app = app!(limiter, false);
+    let request =
+        || answer::get("/plans").insert_header(("x-account", "a")).insert_header(("x-plan", "plan899"));
+    for status in [200, 200, 429] {
+        assert_eq!(send(&app, request()).await.status, status);
+    }
+    let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+    // 900 windows, one of which is that of the program. At most 64 limits in a group.
+    assert_eq!((answer.status, watch.resets()), (200, 15), "{}", answer.body);
+    assert_eq!(send(&app, request()).await.status, 200);
+    for limit in declared_limits().iter().filter(|limit| limit.name() == "!over-plans") {
+        limit.reset_caller(&limiter, "a").await.unwrap();
+    }
+    // The program's own count first.
+    assert_eq!(watch.resets(), 15 + 1 + 15);
+    for status in [200, 200, 429] {
+        assert_eq!(send(&app, request()).await.status, status);
+    }
+}
+
+#[actix_web::test]
 async fn a_limit_whose_max_is_computed_is_counted_without_it() {
     let limiter = builder().build();
     let app = app!(limiter, false);
@@ -233,7 +298,7 @@ async fn ten_thousand_rows_and_names_with_markup_stay_small_and_text() {
     let mut text =
         String::from("[limit.'!over-plans'.plans]\n\"<i>'&\" = { max = 3 }\n[limit.'!over-plans'.callers]\n");
     for number in 0..10_000 {
-        writeln!(text, "\"<b>'\\\"&{number}{}\" = {{ max = 5 }}", "x".repeat(100)).unwrap();
+        writeln!(text, "\"text <b>'\\\"&{number}{}\" = {{ max = 5 }}", "x".repeat(100)).unwrap();
     }
     let limiter = overridden(&text);
     for show_callers in [false, true] {
@@ -242,7 +307,7 @@ async fn ten_thousand_rows_and_names_with_markup_stay_small_and_text() {
         assert!(page.len() < 40 * 1024, "{}", page.len());
         let row = row(&page, "!over-plans");
         assert!(row.contains("plan &lt;i&gt;'&amp;: 3 per 1m") && !row.contains("<b>"), "{row}");
-        assert_eq!(row.contains("caller &lt;b&gt;'&quot;&amp;"), show_callers, "{row}");
+        assert_eq!(row.contains("caller text &lt;b&gt;'&quot;&amp;"), show_callers, "{row}");
         let more = if show_callers { "further rows: 9998" } else { "callers with rows of their own: 10000" };
         assert!(row.contains(more), "{row}");
         let limits = get_json(&app, "/_limits/limits.json").await;
@@ -287,7 +352,7 @@ async fn without_overrides_the_page_does_not_speak_of_them() {
 
 #[actix_web::test]
 async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is_none() {
-    let limiter = overridden("[limit.'!over-plans'.callers]\nacme = { window = '2m' }");
+    let limiter = overridden("[limit.'!over-plans'.callers]\n'text acme' = { window = '2m' }");
     let app = app!(limiter, false);
     let status = async || send(&app, answer::get("/plans").insert_header(("x-account", "acme"))).await.status;
     // Counted by the row of the caller, and by the program after the row is gone.
@@ -295,7 +360,7 @@ async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!([status().await, status().await, status().await], [200, 200, 429]);
     limiter
-        .replace_overrides("[limit.'!over-plans'.callers]\nacme = { window = '2m' }".parse().unwrap())
+        .replace_overrides("[limit.'!over-plans'.callers]\n'text acme' = { window = '2m' }".parse().unwrap())
         .unwrap();
     let fields = [("limit", "!over-plans"), ("caller", "acme")];
     assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);

@@ -158,6 +158,27 @@ fn an_ignored_header_is_logged_once() {
         let warnings = log.at(Level::WARN);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("trusted_proxies"), "{warnings:?}");
+        assert!(warnings[0].contains("is not a trusted proxy"), "{warnings:?}");
+        assert!(!warnings[0].contains("203.0.113.9") && !warnings[0].contains("11.0.0.1"), "{warnings:?}");
+    });
+}
+
+#[test]
+fn an_ignored_header_without_a_configuration_is_logged_as_such() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        // Neither is a configuration.
+        let builder =
+            || RateLimitConfig::builder().trusted_proxies(["11.0.0.0/8"], ForwardedHeader::XForwardedFor);
+        let req = TestRequest::default().app_data(builder()).app_data(builder().build());
+        let req =
+            req.peer_addr("11.0.0.1:1".parse().unwrap()).insert_header(("x-forwarded-for", "203.0.113.9"));
+        assert_eq!(client_ip(&req.to_http_request()), Some("11.0.0.1".parse().unwrap()));
+        let warnings = log.at(Level::WARN);
+        assert!(
+            warnings.len() == 1 && warnings[0].contains("no `RateLimitConfig` is registered"),
+            "{warnings:?}"
+        );
         assert!(!warnings[0].contains("203.0.113.9") && !warnings[0].contains("11.0.0.1"), "{warnings:?}");
     });
 }

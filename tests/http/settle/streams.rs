@@ -151,6 +151,22 @@ fn a_stream_that_the_client_cuts_is_settled_to_what_was_sent_in_redis() {
     settles_what_was_sent(&server.limiter());
 }
 
+#[actix_web::test]
+async fn a_counter_above_a_trillion_is_settled_to_a_trillion() {
+    #[rate_limit(max = 100, window = "1d", name = "units", by = global, cost = 10)]
+    #[get("/")]
+    async fn endless(quotas: Quotas) -> Result<String> {
+        let left = quotas.remaining().unwrap().to_string();
+        let counter = UsageCounter::default();
+        counter.add(u64::MAX);
+        drop(quotas.limit("units")?.settle_on_drop(counter)?);
+        Ok(left)
+    }
+    let app = service!(fresh(), endless);
+    assert_eq!(send(&app, from_client("/")).await.body, "90");
+    assert_eq!(send(&app, from_client("/")).await.status, 429, "a debt");
+}
+
 thread_local! {
     static GUARD: RefCell<Option<SettleOnDrop>> = const { RefCell::new(None) };
 }

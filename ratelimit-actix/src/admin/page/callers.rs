@@ -97,9 +97,13 @@ pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
         section aria-labelledby="look-title" {
             h2 id="look-title" { "Caller " code { (view.digest) } " under " (view.limit) }
             @if let Some(name) = &view.caller { p class="name" { (name) } }
-            @if view.is_reset { p role="status" { "What was counted for this caller is forgotten." } }
+            @match (view.is_reset, view.was_counted) {
+                (true, true) => p role="status" { "What was counted for this caller is forgotten." },
+                (true, false) => p role="status" { "Nothing was counted for this caller, so nothing is forgotten." },
+                (false, false) => p { "Nothing was counted so far." },
+                (false, true) => {},
+            }
             @for one in &view.counts { (count(one)) }
-            @if view.counts.is_empty() { p { "Nothing was counted so far." } }
             form method="post" action="reset" {
                 input type="hidden" name="token" value=(token());
                 input type="hidden" name="limit" value=(view.limit);
@@ -118,6 +122,7 @@ fn count(count: &CountView) -> Markup {
             div { dt { "Numbers" } dd {
                 (text(numbers)) ", " (numbers.algorithm) ", key " (numbers.key) ", " (numbers.mode)
                 div class="place" { (origin(count)) }
+                @if let Some(bits) = count.ipv6_prefix { div class="place" { "IPv6 addresses count by /" (bits) } }
             } }
             @if let Some(counted) = &count.counted { (self::counted(counted)) }
         }

@@ -19,7 +19,7 @@ pub(super) fn section(limits: &[LimitView], total: usize, page: usize, pages: us
                     table id="limits" data-live {
                         caption {
                             (total) " limits. Counts are those of this process since its start. A limit with several numbers "
-                            "or places counts all of them."
+                            "or places counts all of them. Passed: another limit denied the request."
                         }
                         thead { tr {
                             th scope="col" { "Limit" }
@@ -27,6 +27,7 @@ pub(super) fn section(limits: &[LimitView], total: usize, page: usize, pages: us
                             th scope="col" { "Mode" }
                             th scope="col" { "Admitted" }
                             th scope="col" { "Denied" }
+                            th scope="col" { "Passed" }
                             th scope="col" { "Would deny" }
                             th scope="col" { "Near limit" }
                             th scope="col" { "Degraded" }
@@ -51,6 +52,7 @@ fn row(limit: &LimitView) -> Markup {
     let figures = [
         ("admitted", limit.admitted),
         ("denied", limit.denied),
+        ("passed", limit.passed),
         ("would_deny", limit.would_deny),
         ("near_limit", limit.near_limit),
         ("degraded", limit.degraded),

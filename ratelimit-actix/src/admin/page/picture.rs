@@ -43,6 +43,7 @@ fn add(sum: BarView, bar: &BarView) -> BarView {
     BarView {
         admitted: sum.admitted + bar.admitted,
         denied: sum.denied + bar.denied,
+        passed: sum.passed + bar.passed,
         would_deny: sum.would_deny + bar.would_deny,
     }
 }
@@ -73,7 +74,7 @@ mod tests {
     }
 
     fn bar(admitted: u64, denied: u64) -> BarView {
-        BarView { admitted, denied, would_deny: 0 }
+        BarView { admitted, denied, ..BarView::default() }
     }
 
     #[test]

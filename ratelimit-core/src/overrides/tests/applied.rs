@@ -11,8 +11,8 @@ on_error = 'deny'
 [limit.shop.plans]
 pro = { max = 1000, block = '2m' }
 [limit.shop.callers]
-\"acct-42\" = { max = 500 }
-\"acct-43\" = { mode = 'off' }
+\"partition acct-42\" = { max = 500 }
+\"partition acct-43\" = { mode = 'off' }
 ";
 
 #[test]
@@ -49,8 +49,39 @@ fn every_number_tells_where_it_comes_from() {
     );
     assert_eq!(found.policy().on_error(), OnError::Deny);
     let names: Vec<_> = limiter.override_rows(&SHOP).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["pro", "acct-42", "acct-43"]);
+    assert_eq!(names, ["pro", "partition acct-42", "partition acct-43"]);
     assert!(limiter.override_rows(&LOGIN).is_empty());
+}
+
+#[test]
+fn each_number_of_a_row_beats_that_of_the_limit() {
+    let fields = |max: u64, minutes: u64, mode: &str, on_error: &str| {
+        format!(
+            "max = {max}\nwindow = '{minutes}m'\nburst = {}\nblock = '{}m'\nmode = '{mode}'\non_error = '{on_error}'\n",
+            max + 1,
+            9 * minutes
+        )
+    };
+    let (of_limit, of_row) = (fields(20, 2, "enforce", "allow"), fields(30, 3, "shadow", "deny"));
+    for row in ["plans.pro", "callers.'partition a'"] {
+        let limiter = limiter(&format!("[limit.bucket]\n{of_limit}[limit.bucket.{row}]\n{of_row}")).unwrap();
+        let found = limiter.in_force_for(&BUCKET, Some("pro"), "a");
+        let policy = found.policy();
+        assert_eq!((policy.max(), policy.capacity(), policy.window()), (30, 31, Duration::from_secs(180)));
+        assert_eq!(policy.block(), Some(Duration::from_secs(27 * 60)));
+        assert_eq!((policy.mode(), policy.on_error()), (Mode::Shadow, OnError::Deny));
+        let none = limiter.in_force_for(&BUCKET, None, "b").policy().clone();
+        assert_eq!((none.max(), none.mode(), none.on_error()), (20, Mode::Enforce, OnError::Allow));
+    }
+}
+
+#[test]
+fn rows_with_equal_numbers_share_their_policy() {
+    let text = "[limit.shop.callers]\n'partition a' = { max = 5 }\n'partition b' = { max = 6 }\n'partition c' = { max = 5 }";
+    let snapshot = limiter(text).unwrap().overrides_snapshot().unwrap();
+    let rows = snapshot.limit(&SHOP).unwrap();
+    let of = |caller: &str| rows.row(None, Some(caller.as_bytes())).policy();
+    assert!(Arc::ptr_eq(of("a"), of("c")) && !Arc::ptr_eq(of("a"), of("b")));
 }
 
 #[test]
@@ -134,7 +165,7 @@ fn ten_thousand_rows_are_found() {
     use std::fmt::Write as _;
     let mut text = "[limit.shop.callers]\n".to_owned();
     for number in 0..10_000 {
-        writeln!(text, "\"acct-{number}\" = {{ max = {} }}", number + 1).unwrap();
+        writeln!(text, "\"partition acct-{number}\" = {{ max = {} }}", number + 1).unwrap();
     }
     let limiter = limiter(&text).unwrap();
     for number in [0, 1, 4_999, 9_999] {
@@ -143,7 +174,7 @@ fn ten_thousand_rows_are_found() {
     }
     assert_eq!(limiter.in_force_for(&SHOP, None, "acct-10000").policy().max(), 10);
     // A mistake in the last row is found, and its line told.
-    writeln!(text, "\"acct-x\" = {{ max = 0 }}").unwrap();
+    writeln!(text, "\"partition acct-x\" = {{ max = 0 }}").unwrap();
     let error =
         RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(parsed(&text)).unwrap_err();
     assert_eq!(error.problems()[0].line(), Some(10_002));

@@ -58,6 +58,8 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         ("[limit.bucket]\nmax = 1\nwindow = '366d'\nburst = 2", "burst * window / max"),
         ("[limit.shop]\nblock = '1s'", "block must be at least the window"),
         ("[limit.login]\nwindow = '1h'", "limit `login`: block must be at least the window"),
+        ("[limit.shop]\nblock = '367d'", "line 2: `block` of limit `shop`: `block` must be at most 366d"),
+        ("[limit.shop]\nblock = 'window'", "`block` of limit `shop`: `block` must begin with a number"),
         ("[limit.shop]\nblock = 5", "expected a time such as \"10m\", or \"off\", found a number"),
         (
             "[limit.shop]\nmode = 'shadwo'",
@@ -69,7 +71,10 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         ("[limit.shop]\nmax = 1\nmax = 2", "line 3: expected TOML: duplicate key"),
         ("[limit.shop\nmax = 1", "line 1: expected TOML"),
         ("[limit.shop]\nmax =", "line 2: expected TOML"),
-        ("[limit.shop.callers]\n\"a\\u0003b\" = {}", "must not have control characters"),
+        (
+            "[limit.shop.callers]\nsecret = {}",
+            "line 2: a caller of limit `shop`: expected `partition` before what `check` is given",
+        ),
     ] {
         let error = error_of(text);
         assert!(error.contains(expected), "{text}\n{error}");
@@ -104,6 +109,43 @@ fn all_mistakes_are_told_at_once_and_callers_are_not() {
     assert!(error.ends_with("; and 12 more"), "{error}");
 }
 
+#[test]
+fn after_100_mistakes_no_further_ones_are_looked_for() {
+    let rows = |head: &str, row: fn(usize) -> String| {
+        let rows: Vec<String> = (2..5_002).map(|line| row(line) + "\n").collect();
+        format!("{head}\n{}", rows.concat())
+    };
+    let texts = [
+        rows("", |line| format!("table{line} = 1")),
+        rows("[limit.shop]", |line| format!("field{line} = 1")),
+        rows("[limit.shop.plans]", |line| format!("plan{line} = {{ mx = 1 }}")),
+        rows("[limit.shop.callers]", |line| format!("acct{line} = {{ mx = 1, my = 2 }}")),
+        rows("[limit.shop.callers]", |line| format!("acct{line} = {{ max = '1' }}")),
+        rows("[limit.shop.callers]", |line| format!("acct{line} = 1")),
+        rows("", |line| format!("[limit.l{line}]")),
+        rows("[limit.shop.plans]", |line| format!("plan{line} = {{ max = 0 }}")),
+        rows("[limit.shop.callers]", |line| format!("acct{line} = {{ max = 1 }}")),
+        rows("[limit.shop.callers]", |line| format!("'partition {line}' = {{ max = 0 }}")),
+    ];
+    for text in texts {
+        let error = limiter(&text).err().unwrap();
+        assert_eq!(error.problems().len(), 100, "{error}");
+        assert!(error.to_string().ends_with("; and at least 92 more"), "{error}");
+    }
+}
+
+/// With work that grows with the square of the length, this takes minutes.
+#[test]
+fn a_file_of_the_largest_size_is_read_with_the_line_of_each_row() {
+    let rows: Vec<String> =
+        (0..40_000).map(|row| format!("[limit.l{row:05}]\nmax = {}\n", row + 1)).collect();
+    let pad = "#".repeat(99);
+    let text = (pad + "\n").repeat(31_000) + &rows.concat() + "[limit.last]\nmx = 1\n";
+    assert!((4_000_000..=usize::try_from(file::MAX_FILE_LEN).unwrap()).contains(&text.len()));
+    let error = text.parse::<Overrides>().unwrap_err();
+    assert_eq!(error.problems().iter().map(Problem::line).collect::<Vec<_>>(), [Some(111_002)]);
+}
+
 fn problems(overrides: &str, known: &[KnownLimit]) -> Vec<String> {
     match check(&parsed(overrides), known, 0) {
         Ok(_) => Vec::new(),
@@ -120,7 +162,10 @@ fn a_cost_above_what_can_pass_is_a_mistake() {
         "a request of shop::orders (src/shop.rs:12) costs 3 units, more than the 2 that can pass at once";
     assert_eq!(problems("[limit.shop]\nmax = 2", &known), [format!("line 1: limit `shop`: {place}")]);
     assert_eq!(
-        problems("[limit.shop.callers]\na = { max = 2 }\nb = { max = 2, mode = 'off' }", &known),
+        problems(
+            "[limit.shop.callers]\n'partition a' = { max = 2 }\n'partition b' = { max = 2, mode = 'off' }",
+            &known
+        ),
         [format!("line 2: a caller of limit `shop`: {place}")]
     );
     assert_eq!(problems("[limit.shop]\nmax = 3", &known), [""; 0]);
@@ -161,7 +206,9 @@ fn the_name_of_a_handler_without_its_module_is_found() {
 fn a_shadow_limit_must_not_share_a_count_with_an_enforced_one() {
     let other = Policy::builder("shop").name("other").max(99).build();
     let known = [declared(&SHOP), declared(&other)];
-    for shared in ["[limit.other]\nmode = 'shadow'", "[limit.other.callers]\na = { mode = 'shadow' }"] {
+    for shared in
+        ["[limit.other]\nmode = 'shadow'", "[limit.other.callers]\n'partition a' = { mode = 'shadow' }"]
+    {
         let [problem] = problems(shared, &known).try_into().unwrap();
         assert!(problem.contains("limits `other` and `shop` share a count"), "{problem}");
     }
@@ -187,12 +234,14 @@ fn what_is_not_a_short_text_file_is_a_mistake() {
     assert!(error_of("long.toml").contains("expected at most 4194304 bytes, found 100000000"));
     long.set_len(file::MAX_FILE_LEN).unwrap();
     assert!(!error_of("long.toml").contains("expected at most"), "nothing but zeros, which are no TOML");
+    std::fs::write(folder.path().join("cut.toml"), "[limit.shop]\nmax = 6").unwrap();
+    assert!(error_of("cut.toml").contains("the last line does not end with a line break"));
     std::fs::write(folder.path().join("empty.toml"), "").unwrap();
     let overrides = Overrides::from_file(folder.path().join("empty.toml")).unwrap();
     assert!(RateLimiter::builder(MemoryStore::new()).overrides(overrides).is_ok());
 }
 
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 #[test]
 fn a_named_pipe_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,4 +249,9 @@ fn a_named_pipe_is_not_waited_for() {
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let error = Overrides::from_file(&path).unwrap_err();
     assert!(error.to_string().contains("expected a regular file"), "{error}");
+    // It may take the place of a file between the look and the opening.
+    let (sender, opened) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(file::open(&path).map(|file| file.metadata().unwrap().is_file())));
+    let opened = opened.recv_timeout(Duration::from_secs(10)).expect("opened without a writer");
+    assert!(matches!(opened, Ok(false)), "{opened:?}");
 }

@@ -74,6 +74,21 @@ fn a_file_that_is_half_written_is_not_used() {
 }
 
 #[test]
+fn a_file_whose_last_line_has_no_end_is_not_used_however_long_its_writer_pauses() {
+    let mut watched = Watched::new();
+    fs::write(watched.path(), "[limit.shop]\nmax = 3").unwrap();
+    assert_eq!(watched.max_after(9), 20);
+    assert!(
+        watched.rejected().contains("the last line does not end with a line break"),
+        "{}",
+        watched.rejected()
+    );
+    fs::write(watched.path(), "[limit.shop]\nmax = 300\n").unwrap();
+    assert_eq!(watched.max_after(2), 300);
+    assert_eq!(watched.rejected(), "");
+}
+
+#[test]
 fn contents_of_the_same_length_at_the_same_time_are_noticed() {
     let mut watched = Watched::new();
     let times = fs::metadata(watched.path()).unwrap().modified().unwrap();
@@ -93,11 +108,11 @@ fn a_file_that_is_renamed_over_the_old_one_is_noticed() {
 
 #[test]
 fn contents_that_cannot_be_used_change_nothing() {
-    let long = format!("#{}", "x".repeat(usize::try_from(super::super::MAX_FILE_LEN).unwrap()));
+    let long = format!("#{}\n", "x".repeat(usize::try_from(super::super::MAX_FILE_LEN).unwrap()));
     for (contents, expected) in [
-        ("[limit.shopp]\nmax = 1", "did you mean `shop`?"),
-        ("[limit.shop]\nmax = 0", "max must be from 1"),
-        ("[limit.shop", "expected TOML"),
+        ("[limit.shopp]\nmax = 1\n", "did you mean `shop`?"),
+        ("[limit.shop]\nmax = 0\n", "max must be from 1"),
+        ("[limit.shop\n", "expected TOML"),
         ("", "the file is empty; to end all overrides, leave a comment in it"),
         (" \n", "the file is empty"),
         (long.as_str(), "expected at most 4194304 bytes"),
@@ -130,7 +145,7 @@ fn a_file_that_vanishes_or_becomes_a_directory_changes_nothing() {
 #[test]
 fn a_comment_ends_all_overrides() {
     let mut watched = Watched::new();
-    fs::write(watched.path(), "# none").unwrap();
+    fs::write(watched.path(), "# none\n").unwrap();
     assert_eq!(watched.max_after(2), SHOP.max());
     assert!(!watched.current.has_rules());
 }
@@ -147,7 +162,7 @@ fn a_watch_is_over_once_there_are_other_overrides() {
 fn a_watch_that_is_over_rejects_nothing() {
     let mut watched = Watched::new();
     watched.current.replace(&parsed("[limit.shop]\nmax = 5")).unwrap();
-    fs::write(watched.path(), "[limit.shop").unwrap();
+    fs::write(watched.path(), "[limit.shop\n").unwrap();
     assert_eq!(watched.max_after(3), 5);
     assert_eq!(watched.rejected(), "");
 }
@@ -156,7 +171,7 @@ fn a_watch_that_is_over_rejects_nothing() {
 fn a_watch_whose_overrides_are_refused_leaves_those_before_and_their_watch() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.toml");
-    fs::write(&path, "[limit.shopp]\nmax = 1").unwrap();
+    fs::write(&path, "[limit.shopp]\nmax = 1\n").unwrap();
     let mut watched = Watched::new();
     let error = Overrides::from_file(&path).unwrap().watch().start(&watched.current).unwrap_err();
     assert!(error.to_string().contains("did you mean `shop`?"), "{error}");

@@ -77,13 +77,15 @@ impl GroupClient {
     /// Queues a group whose keys are on one node.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
         let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
-        let targets = match operation {
-            Operation::Check => {
-                group.iter().enumerate().filter_map(|(i, check)| self.leases.target(check, i)).collect()
-            }
-            _ => Box::default(),
-        };
-        self.client.submit(Request { operation, limits: limits.collect() }, targets, deadline)
+        let request = Request { operation, limits: limits.collect() };
+        self.queue(group, request, deadline)
+    }
+
+    /// Queues a request about a group. Its answer also tells the leases of these counts.
+    fn queue(&self, group: &[Check<'_>], request: Request, deadline: Deadline) -> PendingReply {
+        let target = |(i, check)| self.leases.target(check, i, request.operation);
+        let targets = group.iter().enumerate().filter_map(target).collect();
+        self.client.submit(request, targets, deadline)
     }
 
     /// Admits a request by held units, if all of its limits have leases with enough of them.
@@ -112,7 +114,7 @@ impl GroupClient {
     /// Fetches the next lease of a limit in the background.
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
-        if let Some(target) = self.leases.target(check, 0) {
+        if let Some(target) = self.leases.target(check, 0, Operation::Check) {
             let deadline = Deadline::after(self.client.deadline());
             let limit = LimitArg::new(self.encoder.key_format.key(check), check);
             let request = Request { operation: Operation::Check, limits: smallvec![limit] };
@@ -155,12 +157,11 @@ impl GroupClient {
         let guard = self.denials.invalidate_on_drop(std::slice::from_ref(check));
         let limit = LimitArg::overdrawn(self.encoder.key_format.key(check), check);
         let request = Request { operation: Operation::Overdraw, limits: smallvec![limit] };
-        let reply = self.client.submit(request, Box::default(), deadline).reply().await;
+        // The answer ends the leases that were on their way, which would be used beside the debt.
+        let reply = self.queue(std::slice::from_ref(check), request, deadline).reply().await;
         drop(guard);
         reply?.into_overdrawn(check)?;
         reserved.confirm();
-        // A lease that was on its way would be used beside the debt.
-        self.leases.give_back_held(check);
         Ok(())
     }
 
@@ -262,7 +263,7 @@ impl GroupClient {
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let charges: SmallVec<[Charge<'_>; 2]> = outcome.reservation(&caller.checks)?.charges().collect();
-            let refundable = charges.into_iter().filter(|charge| Leases::allows_refund(&charge.check()));
+            let refundable = charges.into_iter().filter(|charge| self.leases.allows_refund(&charge.check()));
             Some(self.send_refunds(&refundable.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
         });
         let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();

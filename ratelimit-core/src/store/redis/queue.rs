@@ -93,15 +93,16 @@ impl Queues {
             send_reply(reply, Err(error));
         } else {
             let queued = QueuedRequest { request, slot, deadline, leases, reply };
-            self.inboxes[self.queue_of(slot)].push(queued);
+            let nodes = self.link.nodes.as_ref();
+            let queue = nodes.map_or(0, |nodes| queue_of(slot, nodes.owner(slot).map(NodeId::index)));
+            self.inboxes[queue].push(queued);
         }
     }
+}
 
-    /// The queue of a slot: in a cluster that of the slot's node, or of its range while the node is not known.
-    fn queue_of(&self, slot: u16) -> usize {
-        let Some(nodes) = &self.link.nodes else { return 0 };
-        nodes.owner(slot).map_or_else(|| range_of_slot(slot), |node| node.index() % SLOT_RANGES)
-    }
+/// The queue of a slot in a cluster: that of the slot's node, or of its range while the node is not known.
+fn queue_of(slot: u16, node: Option<usize>) -> usize {
+    node.map_or_else(|| range_of_slot(slot), |node| node % SLOT_RANGES)
 }
 
 /// A reply that has not arrived yet.
@@ -151,4 +152,61 @@ fn split_by_node(batch: Vec<QueuedRequest>, link: &Link) -> Vec<(Option<NodeId>,
 /// The node of a request's keys in a cluster, if it is known.
 fn node_of(request: &QueuedRequest, link: &Link) -> Option<NodeId> {
     link.nodes.as_ref()?.owner(request.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+    use tokio::time::Instant;
+
+    use super::request::tests::{check, checks};
+    use super::*;
+
+    #[test]
+    fn slots_of_one_node_share_a_queue() {
+        let (one, other) = (0, 16_383);
+        assert_ne!(range_of_slot(one), range_of_slot(other));
+        assert_eq!(queue_of(one, Some(2)), queue_of(other, Some(2)));
+        assert_ne!(queue_of(one, Some(2)), queue_of(one, Some(3)));
+        assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
+        assert!(queue_of(one, Some(SLOT_RANGES)) < SLOT_RANGES);
+    }
+
+    /// Runs a queue whose calls never end for one second. Returns when the requests of each call were made.
+    async fn calls_of(requests: impl IntoIterator<Item = QueuedRequest>) -> Vec<Vec<Instant>> {
+        let (inbox, reader) = inbox();
+        requests.into_iter().for_each(|request| inbox.push(request));
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&calls);
+        let send = move |batch: Vec<QueuedRequest>| {
+            record.lock().push(batch.iter().map(|request| request.deadline.since).collect());
+            [(batch.len(), std::future::pending())]
+        };
+        let queue = tokio::spawn(pacing::run(reader, || Duration::from_millis(1), send));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        queue.abort();
+        std::mem::take(&mut calls.lock())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_sent_in_the_order_in_which_they_were_made() {
+        let mut made = Vec::new();
+        for _ in 0..3 {
+            made.push(check());
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let (requests, _replies): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let order: Vec<_> = requests.iter().map(|request| request.deadline.since).collect();
+        // As if another thread had queued each before the one that was made earlier.
+        assert_eq!(calls_of(requests.into_iter().rev()).await.concat(), order);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_most_64_calls_are_in_flight() {
+        let (requests, _replies) = checks(10_000);
+        let calls = calls_of(requests).await;
+        assert_eq!((calls.len(), calls.concat().len()), (64, 64 * 128), "the rest waits");
+    }
 }

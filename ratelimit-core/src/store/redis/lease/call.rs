@@ -28,8 +28,8 @@ pub(in crate::store::redis) struct CallLeases {
 struct CallCount {
     target: LeaseTarget,
     key: StateKey,
-    /// Index of a request of the call with this count, and of the limit in it.
-    place: (usize, usize),
+    /// Index of a request of the call with this count, and of the limit in it. `None` if the call has only the lease.
+    place: Option<(usize, usize)>,
     lease: Option<LeaseRequest>,
 }
 
@@ -44,25 +44,38 @@ impl CallLeases {
         }
     }
 
-    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the call. Adds to
-    /// `requests` the lease of each count that has none in this call.
+    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the call; `None` for one
+    /// that only fetches a lease, and is not in the call itself. Adds to `requests` the lease of each count that has none in
+    /// this call.
     pub(in crate::store::redis) fn add(
         &mut self,
         targets: Box<[LeaseTarget]>,
         limits: &[LimitArg],
-        place: usize,
+        place: Option<usize>,
         requests: &mut SmallVec<[LimitArg; 1]>,
     ) {
-        for target in targets {
+        for mut target in targets {
             let Some(limit) = limits.get(target.limit) else { continue };
-            if self.counts.iter().any(|known| known.target.digest == target.digest) {
+            let known = self.counts.iter().position(|known| known.target.digest == target.digest);
+            if let Some(known) = known.map(|known| &mut self.counts[known])
+                && (known.target.fetches() || !target.fetches())
+            {
+                known.target.is_overdrawn |= target.is_overdrawn;
                 continue;
             }
-            let request = self
-                .connection
+            let connection = self.connection.filter(|_| target.fetches());
+            let request = connection
                 .and_then(|connection| self.leases.lease_request(&target, connection, self.asked_at));
+            if place.is_none() && request.is_none() {
+                // The call has nothing of this count.
+                continue;
+            }
+            if let Some(known) = known {
+                // Only told so far. The others keep their order, which is that of their leases.
+                target.is_overdrawn |= self.counts.remove(known).target.is_overdrawn;
+            }
             requests.extend(request.map(|request| limit.lease(request.units)));
-            let place = (place, target.limit);
+            let place = place.map(|place| (place, target.limit));
             self.counts.push(CallCount { target, key: limit.key.clone(), place, lease: request });
         }
     }
@@ -74,19 +87,27 @@ impl CallLeases {
 
     /// Stores what the answer brings. `first_lease` is the index of the first request for a lease in the call.
     pub(in crate::store::redis) fn finish(&mut self, replies: &Replies, first_lease: usize) {
-        let (Some(at), Some(connection)) = (replies.at(), self.connection) else { return };
+        let Some(at) = replies.at() else { return };
         let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
-        let is_present = !self.is_rerouted
-            && self.leases.lanes.observe(connection, Anchor { at, asked_at, answered_at: now });
+        let anchor = Anchor { at, asked_at, answered_at: now };
+        // Of another connection than planned, only the end of what is held counts.
+        let connection = self.connection.unwrap_or_default();
+        let is_present =
+            self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, anchor);
         let mut next_lease = first_lease;
-        for CallCount { target, key, place: (request, limit), lease } in &mut self.counts {
-            let mut place = (*request, *limit);
+        for CallCount { target, key, place, lease } in &mut self.counts {
+            let mut place = *place;
             let verdict = lease.as_ref().map(|lease| {
-                place = (next_lease, 0);
+                let request = next_lease;
+                place = Some((request, 0));
                 next_lease += 1;
-                (*lease, replies.verdict(place.0, &target.policy, lease.units))
+                (*lease, replies.verdict(request, &target.policy, lease.units))
             });
-            let state = replies.final_state(place.0, place.1, &target.policy);
+            let state =
+                place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
+            if let Some(state) = state.as_ref().filter(|_| target.is_overdrawn || !is_present) {
+                self.leases.end(target, state, at, now);
+            }
             match (verdict, state) {
                 (Some((request, Some(true))), Some(mut state))
                     if self.is_rerouted && accepts_refunds(&target.policy) =>
@@ -104,7 +125,11 @@ impl CallLeases {
                 }
                 (None, Some(state)) if is_present => {
                     let answer = Answer { state, at, asked_at, now };
-                    self.leases.settle(target, key, connection, answer, None);
+                    if target.fetches() {
+                        self.leases.settle(target, key, connection, answer, None);
+                    } else {
+                        self.leases.tell(target, connection, answer);
+                    }
                 }
                 (Some((_, None)), _) => {
                     self.leases.record_odd_answer();

@@ -90,6 +90,11 @@ impl Count {
         self.next_id
     }
 
+    /// Length of the lease interval, in microseconds.
+    pub(in crate::store::redis) const fn interval(&self) -> u64 {
+        self.interval
+    }
+
     /// The lane of the connection from which the leases are.
     pub(in crate::store::redis) const fn lane(&self) -> u16 {
         self.connection.lane

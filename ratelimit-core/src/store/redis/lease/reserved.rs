@@ -46,7 +46,8 @@ impl Leases {
             let interval = self.interval(check.policy());
             // A cost above the limit never passes, so it says nothing about how large leases should be.
             if interval > 0 && check.cost() <= check.policy().capacity() {
-                self.record(self.digest_of(check), check.cost(), interval, now);
+                self.note_bucket(check.policy());
+                self.record(self.digest(check), check.cost(), interval, now);
             }
         }
     }
@@ -63,7 +64,7 @@ impl Leases {
                 held: None,
             };
             if member.interval > 0 {
-                member.digest = self.digest_of(check);
+                member.digest = self.digest(check);
                 // A count that occurs twice is decided by the sum, which the server knows.
                 let mut others = group.iter().enumerate().filter(|(other, _)| *other != index);
                 if cost > 0 && !others.any(|(_, other)| other.shares_count_with(check)) {
@@ -87,37 +88,27 @@ impl Leases {
     }
 
     /// Reserves held units for a settlement, as many as there are: they are charged already, and would otherwise be used beside
-    /// the debt. Returns the units that are missing as well.
+    /// the debt. Also those that another limit leases from the same count. Returns the units that are missing as well.
     pub(in crate::store::redis) fn reserve_for_settlement(
         &self,
         check: &Check<'_>,
     ) -> (ReservedUnits<'_>, u64) {
-        let (now, interval) = (self.now(), self.interval(check.policy()));
         let mut reserved = ReservedUnits { leases: self, members: SmallVec::new() };
-        if interval == 0 {
+        if !self.has_counts() {
             return (reserved, check.cost());
         }
-        let digest = self.digest_of(check);
+        let (digest, now, interval) = (self.digest(check), self.now(), self.interval(check.policy()));
         // More units than the limit has are never held.
         let most = check.cost().min(check.policy().capacity());
         let (parts, missing) = self
             .change(digest, |count, _, connection, effects| {
+                let interval = if interval > 0 { interval } else { count.interval() };
                 let terms = Terms { policy: check.policy(), interval, connection };
                 count.reserve(terms, most, now, effects)
             })
             .unwrap_or((SmallVec::new(), most));
         reserved.members.push(Member { interval, digest, parts, missing, held: None });
         (reserved, check.cost() - most + missing)
-    }
-
-    /// Gives back what is held of a count that a settlement may have left in debt.
-    pub(in crate::store::redis) fn give_back_held(&self, check: &Check<'_>) {
-        if self.interval(check.policy()) > 0 {
-            let now = self.now();
-            self.change(self.digest_of(check), |count, _, connection, effects| {
-                count.close(connection, now, effects);
-            });
-        }
     }
 
     /// Admits a group, if all units of all its limits are held. Returns the outcome, and the indices of limits for which it is
@@ -156,7 +147,7 @@ impl Leases {
                 if group[..index].iter().any(|other| other.shares_count_with(check)) {
                     return None;
                 }
-                let taken = self.change(self.digest_of(check), |count, _, connection, effects| {
+                let taken = self.change(self.digest(check), |count, _, connection, effects| {
                     let interval = self.interval(check.policy());
                     let terms = Terms { policy: check.policy(), interval, connection };
                     count.peek(terms, check.cost(), now, effects)
@@ -181,7 +172,7 @@ impl Leases {
         let outcomes = peeked.outcomes().iter().zip(group).map(|(outcome, check)| {
             let held = match self.interval(check.policy()) {
                 0 => 0,
-                _ => self.change(self.digest_of(check), |count, _, _, _| count.held()).unwrap_or(0),
+                _ => self.change(self.digest(check), |count, _, _, _| count.held()).unwrap_or(0),
             };
             if held == 0 {
                 return outcome.clone();
@@ -197,7 +188,7 @@ impl Leases {
     /// Whether it is time to fetch the next lease of a limit in the background.
     pub(in crate::store::redis) fn may_prefetch(&self, check: &Check<'_>) -> bool {
         let (now, instances) = (self.now(), self.instances());
-        let may = self.change(self.digest_of(check), |count, heat, _, _| {
+        let may = self.change(self.digest(check), |count, heat, _, _| {
             count.delay_prefetch(now);
             count.next_size(heat, instances, now) > 0
         });

@@ -1,20 +1,22 @@
 //! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
 
 mod ends;
+mod refunds;
 mod shard;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
 use self::shard::{Entry, Shard, Slot};
-use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms, accepts_refunds};
+use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
 use super::give_backs::{GiveBacks, Origin};
 use super::heat::Heat;
 use super::size::is_leasable;
+use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
 use crate::error::StoreError;
@@ -47,6 +49,10 @@ pub(in crate::store::redis) struct Leases {
     /// Number of processes that share the limits.
     instances: AtomicU64,
     shards: Box<[Mutex<Shard>]>,
+    /// Number of counts of which something is held, or may be soon.
+    counts: AtomicUsize,
+    /// The state ids of token buckets that were asked for under a limit with a lease.
+    leased_buckets: RwLock<Vec<u64>>,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
@@ -64,11 +70,21 @@ pub(in crate::store::redis) struct Leases {
 pub(in crate::store::redis) struct LeaseTarget {
     pub(super) digest: u128,
     pub(super) policy: Policy,
+    /// 0 if the answer only tells the leases of the count what has become of it.
     interval: u64,
+    /// Whether the answer may leave a debt.
+    pub(super) is_overdrawn: bool,
     /// Bucket of the denial cache.
     pub(super) bucket: usize,
     /// Index of the limit in its request.
     pub(super) limit: usize,
+}
+
+impl LeaseTarget {
+    /// Whether the call may ask for the next lease.
+    pub(super) const fn fetches(&self) -> bool {
+        self.interval > 0
+    }
 }
 
 /// The outcome of a limit that held units admit.
@@ -100,6 +116,8 @@ impl Leases {
             default_us,
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            counts: AtomicUsize::new(0),
+            leased_buckets: RwLock::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
@@ -180,7 +198,8 @@ impl Leases {
         }
     }
 
-    fn digest(&self, check: &Check<'_>) -> u128 {
+    /// The digest of a limit's count.
+    pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
         check.digest(&self.digest_key)
     }
 
@@ -263,27 +282,36 @@ impl Leases {
         Some(result)
     }
 
-    /// The digest of a limit's count, and its terms.
-    pub(super) fn digest_of(&self, check: &Check<'_>) -> u128 {
-        self.digest(check)
+    /// Whether units of any count are held, or may be soon.
+    #[inline]
+    pub(super) fn has_counts(&self) -> bool {
+        self.counts.load(Ordering::Relaxed) > 0
     }
 
     /// A limit of a request that is about to be queued, if the answer is of use: callers that come once cost no more than
     /// without leases.
-    pub(in crate::store::redis) fn target(&self, check: &Check<'_>, limit: usize) -> Option<LeaseTarget> {
-        let interval = self.interval(check.policy());
-        if interval == 0 {
+    ///
+    /// Answers to checks of a limit with a lease bring the next one. All others are of use for a count of which something is
+    /// held, because they may tell a block or a debt.
+    pub(in crate::store::redis) fn target(
+        &self,
+        check: &Check<'_>,
+        limit: usize,
+        operation: Operation,
+    ) -> Option<LeaseTarget> {
+        let interval = if operation == Operation::Check { self.interval(check.policy()) } else { 0 };
+        if interval == 0 && !self.has_counts() {
             return None;
         }
-        let (digest, now) = (self.digest(check), self.now());
-        let is_warm = self
-            .lock_shard(digest)
-            .find(digest)
-            .is_some_and(|entry| entry.slot.is_some() || entry.heat.units(now, interval) >= WARM);
-        is_warm.then(|| LeaseTarget {
+        let digest = self.digest(check);
+        let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
+            entry.slot.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
+        });
+        is_of_use.then(|| LeaseTarget {
             digest,
             policy: check.policy().clone(),
             interval,
+            is_overdrawn: operation == Operation::Overdraw,
             bucket: change_bucket(check),
             limit,
         })
@@ -320,6 +348,7 @@ impl Leases {
         let is_new = entry.slot.is_none();
         let slot = entry.slot.get_or_insert_with(|| {
             let origin = Origin::of(target, key.clone());
+            self.counts.fetch_add(1, Ordering::Relaxed);
             Box::new(Slot { count: Count::new(terms), origin })
         });
         let Slot { count, origin } = &mut **slot;
@@ -345,33 +374,24 @@ impl Leases {
         }
     }
 
+    /// Notes the state of a count after a call that took no lease of it.
+    pub(super) fn tell(&self, target: &LeaseTarget, connection: ConnectionId, answer: Answer) {
+        self.change(target.digest, |count, _, _, effects| count.overhear(connection, answer, effects));
+    }
+
+    /// Ends what is held of a count that is blocked now, or may be in debt.
+    pub(super) fn end(&self, target: &LeaseTarget, state: &State, at: u64, now: u64) {
+        self.change(target.digest, |count, _, connection, effects| {
+            if target.is_overdrawn {
+                count.close(connection, now, effects);
+            }
+            count.end_if_blocked(state, at, effects);
+        });
+    }
+
     /// Notes that a request for a lease got no answer.
     pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
         self.change(digest, |count, _, _, _| count.abandon(request));
-    }
-
-    /// Takes back the units of a charge. Returns false if the server has to refund them.
-    pub(in crate::store::redis) fn take_back(&self, charge: &crate::reservation::Charge<'_>) -> bool {
-        let check = charge.check();
-        if !Self::allows_refund(&check) {
-            return true;
-        }
-        let interval = self.interval(check.policy());
-        if interval == 0 {
-            return false;
-        }
-        let now = self.now();
-        let is_back = self.change(self.digest(&check), |count, _, connection, effects| {
-            let terms = Terms { policy: check.policy(), interval, connection };
-            count.take_back(terms, check.cost(), charge.at().as_micros(), now, effects)
-        });
-        is_back.unwrap_or(false)
-    }
-
-    /// Whether a refund can give a charge back to the server: not that of a bucket with a lease, even if this process holds none
-    /// of its units. Another process may, since the number of instances can differ while it is being changed.
-    pub(in crate::store::redis) fn allows_refund(check: &Check<'_>) -> bool {
-        check.policy().lease().is_none() || accepts_refunds(check.policy())
     }
 
     /// A group of one that held units admit.

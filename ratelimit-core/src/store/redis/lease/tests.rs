@@ -1,5 +1,7 @@
-//! Tests of the pure part of leases: vectors worked out by hand, properties of a simulation, and the run of a picture.
+//! Tests of leases: vectors worked out by hand, properties of a simulation, the run of a picture, and calls with the bytes of
+//! their answers.
 
+mod calls;
 mod picture;
 mod properties;
 mod simulation;

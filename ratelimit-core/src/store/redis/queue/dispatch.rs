@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
@@ -56,7 +57,8 @@ impl Call {
                     let lane = if context.link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
                     Box::new(CallLeases::new(&context.leases, lane))
                 });
-                leases.add(targets, &request.limits, to_encode.len(), &mut lease_requests);
+                let place = reply.is_some().then_some(to_encode.len());
+                leases.add(targets, &request.limits, place, &mut lease_requests);
             }
             if let Some(reply) = reply {
                 to_encode.push(request);
@@ -114,15 +116,7 @@ impl Call {
 pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
     let Context { link, encoder, leases, round_trip } = &context;
     let start = Instant::now();
-    // A request whose reply would come too late is not sent, so that it is not charged for nothing. A request with more
-    // than half of its time left is sent in any case: otherwise one slow reply would hold back all shorter deadlines.
-    let expected = round_trip.expected(link.deadline());
-    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
-    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
-        send_reply(request.reply, Err(request.deadline.timeout_error()));
-    }
-    // A request whose future was dropped is not sent either.
-    requests.retain(|request| !request.is_abandoned());
+    drop_unwanted(&mut requests, start, round_trip.expected(link.deadline()));
     if requests.is_empty() {
         return;
     }
@@ -157,6 +151,17 @@ pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut request
         alone.spawn(async move { send_alone(&link, call, start, &round_trip).await });
     }
     while alone.join_next().await.is_some() {}
+}
+
+/// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
+fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
+    // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
+    // reply would hold back all shorter deadlines.
+    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
+        send_reply(request.reply, Err(request.deadline.timeout_error()));
+    }
+    requests.retain(|request| !request.is_abandoned());
 }
 
 /// Starts a future so far that its command is written before the next one, and leaves the rest to a task.
@@ -355,4 +360,26 @@ fn record_timeouts(link: &Link, calls: &[Call], progress: &CallProgress) -> bool
         is_to_blame |= link.record_timeout(range, progress);
     }
     is_to_blame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::redis::queue::request::tests::checks;
+
+    #[tokio::test]
+    async fn a_request_whose_future_was_dropped_is_not_sent() {
+        let (mut requests, mut replies) = checks(3);
+        let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
+        drop(replies.remove(1));
+        drop_unwanted(&mut requests, Instant::now(), Duration::ZERO);
+        let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
+        assert_eq!(sent, [since[0], since[2]]);
+    }
+
+    #[test]
+    fn a_pipeline_counts_once_per_slot_range() {
+        let mut seen = RangeSet::default();
+        assert_eq!([3, 4, 3, 63, 63].map(|range| seen.insert(range)), [true, true, false, true, false]);
+    }
 }

@@ -86,6 +86,18 @@ impl Count {
         self.note(answer, effects);
     }
 
+    /// Notes an answer that asked for no lease, to this limit or to another one with the same count. Its `max` may differ, but the
+    /// state is the same.
+    pub(in crate::store::redis) fn overhear(
+        &mut self,
+        connection: ConnectionId,
+        answer: Answer,
+        effects: &mut Effects,
+    ) {
+        self.renew(connection, effects);
+        self.note(answer, effects);
+    }
+
     /// Notes the state that was told. Returns what it says at its instant.
     fn note(&mut self, Answer { state, at, asked_at, .. }: Answer, effects: &mut Effects) -> Standing {
         self.end_if_blocked(&state, at, effects);
@@ -98,7 +110,7 @@ impl Count {
     }
 
     /// Drops all leases if a block has begun: it replaced what was charged.
-    fn end_if_blocked(&mut self, state: &State, at: u64, effects: &mut Effects) {
+    pub(in crate::store::redis) fn end_if_blocked(&mut self, state: &State, at: u64, effects: &mut Effects) {
         if state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
             self.forget(effects);
         }

@@ -1,6 +1,7 @@
 //! Ends of leases: the sweep in the background, the reset of a count, and the end of the process.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Leases;
@@ -29,6 +30,7 @@ impl Leases {
                     shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
                     if is_idle && entry.is_cold(now) {
                         entry.slot = None;
+                        self.counts.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
                 entry.slot.is_some() || !entry.is_cold(now)
@@ -47,6 +49,7 @@ impl Leases {
         for shard in &self.shards {
             for entry in shard.lock().table.drain() {
                 if let Some(mut slot) = entry.slot {
+                    self.counts.fetch_sub(1, Ordering::Relaxed);
                     let mut effects = Effects::default();
                     slot.count.close(self.connection(slot.count.lane()), now, &mut effects);
                     self.give_backs.note(&slot.origin, effects);
@@ -66,8 +69,8 @@ impl Leases {
 
     /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
     pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
-        let checks = checks.iter().filter(|check| self.interval(check.policy()) > 0);
-        let digests: Vec<u128> = checks.map(|check| self.digest(check)).collect();
+        // Those of limits without a lease as well: another limit may lease the same count.
+        let digests: Vec<u128> = checks.iter().map(|check| self.digest(check)).collect();
         for &digest in &digests {
             self.give_backs.forget(digest);
             self.change(digest, |count, _, _, effects| count.begin_reset(effects));

@@ -1,0 +1,45 @@
+//! Refunds: those that go into a lease, and those that nothing may be given back for.
+
+use super::Leases;
+use crate::check::Check;
+use crate::policy::Policy;
+use crate::reservation::Charge;
+use crate::store::redis::lease::count::{Terms, accepts_refunds};
+
+impl Leases {
+    /// Takes back the units of a charge. Returns false if the server has to refund them.
+    pub(in crate::store::redis) fn take_back(&self, charge: &Charge<'_>) -> bool {
+        let check = charge.check();
+        if !self.allows_refund(&check) {
+            return true;
+        }
+        let interval = self.interval(check.policy());
+        if interval == 0 {
+            return false;
+        }
+        let now = self.now();
+        let is_back = self.change(self.digest(&check), |count, _, connection, effects| {
+            let terms = Terms { policy: check.policy(), interval, connection };
+            count.take_back(terms, check.cost(), charge.at().as_micros(), now, effects)
+        });
+        is_back.unwrap_or(false)
+    }
+
+    /// Notes that a limit leases a token bucket.
+    pub(in crate::store::redis::lease) fn note_bucket(&self, policy: &Policy) {
+        let id = policy.state_id();
+        if policy.is_leased_bucket() && !self.leased_buckets.read().contains(&id) {
+            self.leased_buckets.write().push(id);
+        }
+    }
+
+    /// Whether a refund can give a charge back to the server: not that of a bucket with a lease, even if this process holds none
+    /// of its units. Another process may, since the number of instances can differ while it is being changed. Nor that by
+    /// another limit of this process over such a bucket, whose units would be admitted twice.
+    pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
+        let policy = check.policy();
+        let is_leased =
+            || policy.is_leased_bucket() || self.leased_buckets.read().contains(&policy.state_id());
+        accepts_refunds(policy) || !is_leased()
+    }
+}

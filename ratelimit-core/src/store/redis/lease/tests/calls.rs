@@ -1,0 +1,361 @@
+//! Calls of one process, and the bytes that a server answers: what they bring to leases of fixed windows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use smallvec::{SmallVec, smallvec};
+
+use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::clock::{FakeClock, Timestamp};
+use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::policy::{Algorithm, Mode, Policy, PolicyBuilder};
+use crate::store::redis::denial_cache::DenialCache;
+use crate::store::redis::key::KeyFormat;
+use crate::store::redis::lease::{CallLeases, LeaseTarget, Leases};
+use crate::store::redis::protocol::{Encoder, LimitArg, Request};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const INTERVAL: u64 = 100_000;
+
+/// The first instant of a minute.
+const START: u64 = 1_789_999_980_000_000;
+
+fn limit(key: &'static str) -> PolicyBuilder {
+    Policy::builder(key).algorithm(Algorithm::FixedWindow).max(10_000).window(MINUTE)
+}
+
+fn leased(key: &'static str) -> PolicyBuilder {
+    limit(key).lease(Duration::from_micros(INTERVAL))
+}
+
+/// The state of a window of which these units are charged.
+fn charged(units: u64) -> Vec<u8> {
+    [b"f", &START.to_le_bytes()[..7], &units.to_le_bytes()[..5]].concat()
+}
+
+/// A block that ends after a minute.
+fn blocked() -> Vec<u8> {
+    [b"b", &(START + 60_000_000).to_le_bytes()[..7]].concat()
+}
+
+/// A process whose clock, and that of the server, stands still.
+struct Process {
+    leases: Arc<Leases>,
+    encoder: Encoder,
+}
+
+impl Process {
+    fn new() -> Self {
+        let clock = Arc::new(FakeClock::at(Timestamp::from_micros(START)));
+        let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
+        Self {
+            leases: Arc::new(Leases::new(clock, 0, false, denials)),
+            encoder: Encoder { key_format: KeyFormat::new("rl", "").unwrap(), now: Box::new(|| Some(START)) },
+        }
+    }
+
+    fn target(&self, check: &Check<'_>, operation: Operation) -> Option<LeaseTarget> {
+        self.leases.target(check, 0, operation)
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            process: self,
+            leases: CallLeases::new(&self.leases, Some(0)),
+            requests: Vec::new(),
+            fetched: SmallVec::new(),
+        }
+    }
+
+    /// Makes the caller hot, and fetches a lease of 50 units after `before` units were charged.
+    fn hold(&self, check: &Check<'_>, before: u64) {
+        for _ in 0..100 {
+            drop(self.leases.reserve(std::slice::from_ref(check)));
+        }
+        assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 2)], ""), 0);
+        assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 1)], ""), 1);
+        assert_eq!(self.held(check), 50);
+    }
+
+    fn held(&self, check: &Check<'_>) -> u64 {
+        self.leases.change(self.leases.digest(check), |count, _, _, _| count.held()).unwrap_or(0)
+    }
+
+    /// Uses one held unit; what the outcome says is left.
+    fn take(&self, check: &Check<'_>) -> Option<u64> {
+        self.leases.take(check, INTERVAL).map(|(outcome, _)| outcome.remaining())
+    }
+
+    /// Calls that give units back.
+    fn give_backs(&self) -> usize {
+        self.leases.take_give_backs(&self.encoder, false).len()
+    }
+}
+
+/// A call that is being put together.
+struct Call<'p> {
+    process: &'p Process,
+    leases: CallLeases,
+    requests: Vec<Request>,
+    fetched: SmallVec<[LimitArg; 1]>,
+}
+
+impl Call<'_> {
+    fn limit(&self, check: &Check<'_>) -> LimitArg {
+        LimitArg::new(self.process.encoder.key_format.key(check), check)
+    }
+
+    fn add(mut self, check: &Check<'_>, operation: Operation) -> Self {
+        let targets = self.process.target(check, operation).into_iter().collect();
+        let limit = match operation {
+            Operation::Overdraw => LimitArg::overdrawn(self.process.encoder.key_format.key(check), check),
+            _ => self.limit(check),
+        };
+        self.leases.add(targets, std::slice::from_ref(&limit), Some(self.requests.len()), &mut self.fetched);
+        self.requests.push(Request { operation, limits: smallvec![limit] });
+        self
+    }
+
+    /// Adds a lease that is fetched in the background.
+    fn prefetch(mut self, check: &Check<'_>) -> Self {
+        let targets = self.process.target(check, Operation::Check).into_iter().collect();
+        let limit = self.limit(check);
+        self.leases.add(targets, &[limit], None, &mut self.fetched);
+        self
+    }
+
+    /// The call is sent over another connection.
+    fn reroute(mut self) -> Self {
+        self.leases.reroute();
+        self
+    }
+
+    /// Takes in the answer: what was found at each key, and the verdicts. Returns the number of leases that were asked for.
+    fn answer(mut self, found: &[Vec<u8>], verdicts: &str) -> usize {
+        let (first, leases) = (self.requests.len(), self.fetched.len());
+        let fetched = self.fetched.into_iter();
+        self.requests
+            .extend(fetched.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }));
+        let (_, batch) = self.process.encoder.encode(self.requests);
+        #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+        let at = (START as f64).to_le_bytes();
+        let reply = [&at[..], &found.concat(), verdicts.as_bytes()].concat();
+        self.leases.finish(&batch.decode(Value::BulkString(reply)).expect("a reply"), first);
+        leases
+    }
+}
+
+#[test]
+fn a_background_fetch_that_asks_for_nothing_hears_nothing_of_another_count() {
+    let process = Process::new();
+    let (hot, other) = (leased("hot").build(), limit("other").build());
+    let (hot, other) = (Check::new(&hot, "a"), Check::new(&other, "b"));
+    process.hold(&hot, 1_000);
+    // More than half of the lease is held, so nothing is asked for.
+    let call = process.call().prefetch(&hot).add(&other, Operation::Check);
+    assert_eq!(call.answer(&[charged(9_000)], ""), 0);
+    assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
+}
+
+#[test]
+fn a_question_before_a_check_of_the_same_count_keeps_its_lease() {
+    let process = Process::new();
+    let (one, two) = (leased("one").build(), leased("two").build());
+    let (one, two) = (Check::new(&one, "a"), Check::new(&two, "a"));
+    for check in [&one, &two] {
+        process.hold(check, 1_000);
+        while process.take(check).is_some() {}
+    }
+    // The leases are asked for in another order than the first requests. That of `two` does not fit.
+    let call =
+        process.call().add(&one, Operation::Peek).add(&two, Operation::Check).add(&one, Operation::Check);
+    assert_eq!(call.answer(&[charged(1_000), charged(9_970)], "11101"), 2);
+    assert!(process.held(&one) > 0 && process.held(&two) == 0);
+}
+
+#[test]
+fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() {
+    let block = Duration::from_secs(600);
+    for operation in [Operation::Check, Operation::Peek, Operation::Judge, Operation::UpTo] {
+        for policy in [
+            leased("hot").block(block).build(),
+            limit("hot").block(block).build(),
+            limit("hot").max(5).build(),
+        ] {
+            for is_rerouted in [false, true] {
+                let process = Process::new();
+                let hot = leased("hot").build();
+                let hot = Check::new(&hot, "a");
+                process.hold(&hot, 1_000);
+                let call = process.call().add(&Check::new(&policy, "a"), operation);
+                let call = if is_rerouted { call.reroute() } else { call };
+                call.answer(&[blocked()], "0");
+                assert_eq!(process.held(&hot), 0, "{operation:?} {policy:?} {is_rerouted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_settled() {
+    for policy in [leased("hot").build(), limit("hot").build()] {
+        for is_rerouted in [false, true] {
+            let process = Process::new();
+            let hot = leased("hot").build();
+            let hot = Check::new(&hot, "a");
+            process.hold(&hot, 1_000);
+            let check = Check::new(&policy, "a").with_cost(20_000);
+            let call = process.call().add(&hot, Operation::Peek).add(&check, Operation::Overdraw);
+            let call = if is_rerouted { call.reroute() } else { call };
+            call.answer(&[charged(1_050)], "");
+            assert_eq!((process.held(&hot), process.give_backs()), (0, 1), "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_settlement_of_any_limit_reserves_the_held_units_of_its_count() {
+    for policy in [leased("hot").build(), limit("hot").build()] {
+        let process = Process::new();
+        let hot = leased("hot").build();
+        let hot = Check::new(&hot, "a");
+        process.hold(&hot, 1_000);
+        let rest = Check::new(&policy, "a").with_cost(120);
+        let (reserved, missing) = process.leases.reserve_for_settlement(&rest);
+        assert_eq!((process.held(&hot), missing), (0, 70), "{policy:?}");
+        drop(reserved);
+        assert_eq!(process.held(&hot), 50, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_process_that_holds_nothing_looks_nothing_up() {
+    let process = Process::new();
+    let (hot, plain) = (leased("hot").build(), limit("hot").build());
+    let (hot, plain) = (Check::new(&hot, "a"), Check::new(&plain, "a"));
+    let operations =
+        [Operation::Check, Operation::Peek, Operation::Judge, Operation::UpTo, Operation::Overdraw];
+    let found = |process: &Process| operations.map(|operation| process.target(&plain, operation).is_some());
+    assert!(!process.leases.has_counts());
+    assert_eq!(found(&process), [false; 5]);
+    process.hold(&hot, 1_000);
+    assert!(process.leases.has_counts());
+    assert_eq!(found(&process), [true; 5]);
+    process.leases.close();
+    assert!(!process.leases.has_counts());
+    assert_eq!(found(&process), [false; 5]);
+}
+
+#[test]
+fn a_lease_that_was_granted_over_another_connection_goes_back() {
+    let process = Process::new();
+    let hot = leased("hot").build();
+    let hot = Check::new(&hot, "a");
+    process.hold(&hot, 1_000);
+    while process.take(&hot).is_some() {}
+    assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(1_050)], ""), 1);
+    assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
+}
+
+#[test]
+fn an_answer_over_another_connection_does_not_tell_what_is_left() {
+    let process = Process::new();
+    let hot = leased("hot").build();
+    let hot = Check::new(&hot, "a");
+    process.hold(&hot, 1_000);
+    assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(9_000)], ""), 0);
+    assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
+}
+
+#[test]
+fn units_of_a_replaced_connection_are_not_given_back() {
+    for is_replaced in [false, true] {
+        let process = Process::new();
+        let hot = leased("hot").build();
+        process.hold(&Check::new(&hot, "a"), 1_000);
+        process.leases.close();
+        if is_replaced {
+            process.leases.lanes.renew_all();
+        }
+        assert_eq!(process.give_backs(), usize::from(!is_replaced));
+    }
+}
+
+#[test]
+fn units_that_wait_to_be_given_back_are_forgotten_when_a_reset_begins() {
+    for policy in [leased("hot").build(), limit("hot").build()] {
+        let process = Process::new();
+        let hot = leased("hot").build();
+        process.hold(&Check::new(&hot, "a"), 1_000);
+        process.leases.close();
+        let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
+        assert_eq!(process.give_backs(), 0, "one that is sent now may follow the reset");
+        drop(reset);
+    }
+}
+
+#[test]
+fn a_reset_by_any_limit_ends_the_leases_of_its_count() {
+    for policy in [leased("hot").build(), limit("hot").build()] {
+        let process = Process::new();
+        let hot = leased("hot").build();
+        let hot = Check::new(&hot, "a");
+        process.hold(&hot, 1_000);
+        let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
+        assert_eq!(process.held(&hot), 0);
+        drop(reset);
+        assert_eq!((process.held(&hot), process.give_backs()), (0, 0));
+    }
+}
+
+#[test]
+fn a_shadow_limit_that_holds_a_part_of_the_cost_asks_for_all_of_it() {
+    let process = Process::new();
+    let (hot, enforced) = (leased("hot").mode(Mode::Shadow).build(), limit("other").build());
+    let hot = Check::new(&hot, "a");
+    process.hold(&hot, 1_000);
+    let group = [hot.with_cost(60), Check::new(&enforced, "a")];
+    let reserved = process.leases.reserve(&group);
+    let costs: Vec<u64> = reserved.asked(&group).iter().map(Check::cost).collect();
+    assert_eq!((costs, process.held(&hot)), (vec![60, 1], 50));
+}
+
+#[test]
+fn a_denied_request_that_held_a_part_waits_for_its_whole_cost() {
+    let process = Process::new();
+    let hot = leased("hot").build();
+    let hot = Check::new(&hot, "a");
+    process.hold(&hot, 1_000);
+    // Others have taken the rest.
+    process.call().add(&hot, Operation::Peek).answer(&[charged(10_000)], "0");
+    let group = [hot.with_cost(55)];
+    let reserved = process.leases.reserve(&group);
+    assert_eq!(reserved.asked(&group)[0].cost(), 5);
+    // As if the five alone would pass after a second.
+    let soon = Decision::Denied { retry_after: Some(Duration::from_secs(1)) };
+    let denied = Outcome::new(10_000, soon).with_cost(5).decided_at(Timestamp::from_micros(START));
+    let outcome = reserved.finish(&group, Some(&GroupOutcome::from_one(denied)));
+    assert_eq!(outcome.retry_after(), Some(MINUTE));
+    assert_eq!(process.held(&hot), 50);
+}
+
+#[test]
+fn a_request_with_units_of_two_windows_is_not_refunded() {
+    for (passed, is_refundable) in [(Duration::from_micros(59_999_999), true), (MINUTE, false)] {
+        let process = Process::new();
+        let hot = leased("hot").build();
+        let hot = Check::new(&hot, "a");
+        process.hold(&hot, 1_000);
+        let group = [hot.with_cost(55)];
+        let reserved = process.leases.reserve(&group);
+        let at = Timestamp::from_micros(START).saturating_add(passed);
+        let asked = reserved.asked(&group);
+        let allowed = Outcome::new(10_000, Decision::Allowed).with_cost(5).decided_at(at);
+        assert_eq!(asked[0].cost(), allowed.cost());
+        let outcome = reserved.finish(&group, Some(&GroupOutcome::from_one(allowed)));
+        let reservation = outcome.reservation(&group).expect("the request passed");
+        assert_eq!(reservation.charges().all(|charge| !charge.is_overflowed()), is_refundable, "{passed:?}");
+    }
+}

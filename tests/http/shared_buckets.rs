@@ -1,0 +1,53 @@
+//! Token buckets that one limit leases and another does not.
+
+#[allow(dead_code, reason = "declared, and never mounted")]
+mod handlers {
+    use actix_web::get;
+    use ratelimit_actix::rate_limit;
+
+    #[rate_limit(max = 1000, key = "partly-leased", by = global, algorithm = "token_bucket", lease = "100ms")]
+    #[get("/leased")]
+    pub(super) async fn leased() -> &'static str {
+        "ok"
+    }
+
+    #[rate_limit(max = 1000, key = "partly-leased", by = global, algorithm = "token_bucket")]
+    #[get("/plain")]
+    pub(super) async fn plain() -> &'static str {
+        "ok"
+    }
+
+    /// Another bucket.
+    #[rate_limit(max = 2000, key = "partly-leased", by = global, algorithm = "token_bucket")]
+    #[get("/larger")]
+    pub(super) async fn larger() -> &'static str {
+        "ok"
+    }
+
+    /// Refunds of windows are exact.
+    #[rate_limit(max = 1000, key = "partly-leased-window", by = global, lease = "100ms")]
+    #[get("/window/leased")]
+    pub(super) async fn window_leased() -> &'static str {
+        "ok"
+    }
+
+    #[rate_limit(max = 1000, key = "partly-leased-window", by = global)]
+    #[get("/window/plain")]
+    pub(super) async fn window_plain() -> &'static str {
+        "ok"
+    }
+}
+
+#[test]
+fn a_bucket_that_one_limit_leases_and_another_does_not_is_an_error_with_both_places() {
+    let error = ratelimit_actix::check_declared_limits().unwrap_err();
+    let pairs = error.pairs().iter().map(|pair| (pair.first(), pair.second()));
+    let own = pairs.filter(|(leased, _)| leased.module().starts_with(module_path!()));
+    let pairs: Vec<(&str, &str)> = own.map(|(leased, other)| (leased.handler(), other.handler())).collect();
+    assert_eq!(pairs, [("leased", "plain")]);
+    let text = error.to_string();
+    let line = text.lines().find(|line| line.contains("token bucket")).unwrap();
+    let begin = concat!("the limit of `", module_path!(), "::handlers::plain` (");
+    assert!(line.starts_with(begin) && line.contains("::handlers::leased` ("), "{line}");
+    assert!(line.ends_with("or give one another key than `partly-leased`"), "{line}");
+}
