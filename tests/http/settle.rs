@@ -12,8 +12,8 @@ use actix_web::{App, HttpRequest, HttpResponse, Responder, Result, get};
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::core::{Mode, StoreError};
 use ratelimit_actix::{
-    Limit, OnMissing, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitMiddleware, RateLimiter,
-    SettleError, Timestamp, UsageCounter, rate_limit,
+    Algorithm, Limit, OnMissing, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitMiddleware,
+    RateLimiter, SettleError, Timestamp, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
 use tests::log::Log;
@@ -304,10 +304,16 @@ async fn a_settled_limit_is_not_refunded_again() {
     );
 }
 
+/// Two limits with one count.
+static ONCE: Policy =
+    Policy::builder("charge-shared").name("shared").max(100).algorithm(Algorithm::FixedWindow).build();
+static AGAIN: Policy =
+    Policy::builder("charge-shared").name("again").max(100).algorithm(Algorithm::FixedWindow).build();
+
 /// Charges the first number of the path, as often as the second says. The third is the status of the response.
 #[rate_limit(max = 100, window = "1h", name = "rows", by = global, cost = 2, count = "successes")]
-#[rate_limit(max = 100, window = "60s", name = "shared", key = "charge-shared", by = global, count = "successes", algorithm = "fixed_window")]
-#[rate_limit(max = 100, window = "60s", name = "again", key = "charge-shared", by = global, count = "successes", algorithm = "fixed_window")]
+#[rate_limit(policy = ONCE, by = global, count = "successes")]
+#[rate_limit(policy = AGAIN, by = global, count = "successes")]
 #[rate_limit(max = 100, window = "1h", name = "requests", by = global)]
 #[get("/charges/{units}/{times}/{status}")]
 async fn charges(path: Path<(u64, u64, u16)>, quotas: Quotas, clock: Data<FakeClock>) -> HttpResponse {
