@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::store::Store;
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{Check, Decision, GroupOutcome, Policy, RateLimiter, Reservation, StoreError};
 
 /// All counts in one map. Unlike the built-in store it has no bound on its size.
@@ -32,37 +32,24 @@ impl<C: Clock> MapStore<C> {
 }
 
 impl<C: Clock> Store for MapStore<C> {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(decide_with(group, Operation::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        _: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        let mut states = self.states();
+        Ok(decide_with(group, operation, self.clock.now(), &self.digest_key, &mut *states).outcome)
     }
 
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(decide_with(group, Operation::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
-    }
-
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+    async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         reset_with(group, &self.digest_key, &mut *self.states());
         Ok(())
     }
 
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
-        Ok(())
-    }
-
-    async fn check_up_to_within(
-        &self,
-        group: &[Check<'_>],
-        units: u64,
-        _limit: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
-        Ok(decide_with(&group, Operation::UpTo, self.clock.now(), &self.digest_key, &mut *self.states()))
-    }
-
-    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
-        let _ =
-            decide_with(group, Operation::Overdraw, self.clock.now(), &self.digest_key, &mut *self.states());
+    async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        let mut states = self.states();
+        refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states);
         Ok(())
     }
 }

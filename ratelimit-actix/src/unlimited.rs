@@ -1,9 +1,8 @@
 //! A store that admits every request, for tests and tools of an application that are not about its limits.
 
-use std::time::Duration;
-
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::store::Store;
+use ratelimit_core::store::toolkit::Operation;
+use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreError};
 
 /// A store that counts nothing: it admits every request and reports a full quota.
@@ -31,36 +30,24 @@ impl Unlimited {
 }
 
 impl Store for Unlimited {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(Self::admit(group))
-    }
-
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(Self::admit(group))
-    }
-
-    async fn check_up_to_within(
+    async fn decide(
         &self,
         group: &[Check<'_>],
-        units: u64,
-        _limit: Duration,
+        _: Operation,
+        _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        Ok(Self::admit(&group.iter().map(|check| check.with_cost(units)).collect::<Vec<_>>()))
+        Ok(Self::admit(group))
     }
 
-    async fn overdraw_within(&self, _: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
+    async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+    async fn refund(&self, _: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    fn try_decide(&self, group: &[Check<'_>], _: Operation) -> Option<GroupOutcome> {
         Some(Self::admit(group))
     }
 

@@ -13,6 +13,7 @@
 //! is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua divides by parts.
 
 mod block;
+mod bytes;
 mod compact;
 mod decide;
 #[cfg(feature = "redis")]
@@ -21,7 +22,6 @@ mod fixed_window;
 mod group;
 mod mul_div;
 mod rational;
-#[cfg(feature = "redis")]
 mod reader;
 mod sliding_window_counter;
 mod sliding_window_log;

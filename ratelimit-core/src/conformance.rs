@@ -28,68 +28,63 @@
 )]
 
 pub mod cases;
+mod clause;
 mod reference;
 mod setup;
+mod tested;
 
 pub use self::reference::Reference;
+pub use self::tested::{Fixture, Tested};
 use crate::clock::{FakeClock, Timestamp};
-use crate::store::Store;
 
-/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a server.
-pub trait Fixture: Sync {
-    /// Type of the store.
-    type Store: Store;
-    /// The store under test.
-    fn store(&self) -> &Self::Store;
-}
-
-impl<S: Store> Fixture for S {
-    type Store = S;
-
-    fn store(&self) -> &S {
-        self
-    }
-}
-
-/// Makes one test per case of the suite; see the [module](crate::conformance).
+/// Makes one test per case of the suite, in modules that begin with the shortest cases; see the [module](crate::conformance).
 #[macro_export]
 macro_rules! conformance_suite {
     (store: $store:path, block_on: $block_on:path $(,)?) => {
-        $crate::conformance_suite! { @tests $store, $block_on:
-            denied_is_an_outcome_and_takes_nothing
-            a_group_is_all_or_nothing
-            a_count_that_occurs_twice_is_charged_the_sum
-            callers_policies_and_windows_are_apart
-            a_partition_may_be_any_bytes
-            peek_takes_nothing
-            reset_forgets_one_caller
-            refund_gives_back_what_was_taken
-            refund_does_not_reach_into_a_later_window
-            cost_zero_takes_nothing_and_too_high_a_cost_never_passes
-            the_first_denial_blocks_until_its_end
-            only_an_own_denial_begins_a_block
-            a_shadow_limit_is_charged_and_denies_nothing
-            as_many_units_as_fit_are_charged
-            a_debt_is_paid_by_time
-            the_largest_debt_is_bounded
-            an_empty_group_passes
-            a_group_of_the_largest_size_is_judged
-            racing_callers_get_exactly_the_limit
-            a_flood_of_callers_frees_no_denied_caller
-            every_decision_is_that_of_the_reference
+        use {$block_on as run_future, $store as store_under_test};
+        $crate::conformance_suite! { @tests
+            step_1_one_limit:
+                the_given_clock_is_used
+                an_empty_group_passes
+                denied_is_an_outcome_and_takes_nothing
+                peek_takes_nothing
+                cost_zero_takes_nothing_and_too_high_a_cost_never_passes
+                reset_forgets_one_caller;
+            step_2_groups_and_refunds:
+                a_group_is_all_or_nothing
+                a_count_that_occurs_twice_is_charged_the_sum
+                callers_policies_and_windows_are_apart
+                a_partition_may_be_any_bytes
+                a_group_of_the_largest_size_is_judged
+                refund_gives_back_what_was_taken
+                refund_does_not_reach_into_a_later_window;
+            step_3_blocks_shadows_and_debts:
+                the_first_denial_blocks_until_its_end
+                only_an_own_denial_begins_a_block
+                a_shadow_limit_is_charged_and_denies_nothing
+                as_many_units_as_fit_are_charged
+                a_debt_is_paid_by_time
+                the_largest_debt_is_bounded;
+            step_4_races_and_floods:
+                one_of_those_that_race_for_a_unit_gets_it
+                racing_callers_get_exactly_the_limit
+                a_flood_of_callers_frees_no_denied_caller;
+            step_5_random_requests:
+                every_decision_is_that_of_the_reference
         }
     };
-    (@tests $store:path, $block_on:path: $($case:ident)*) => {
+    (@tests $($step:ident: $($case:ident)*);*) => {
         $(
-            #[test]
-            fn $case() {
-                let clock = $crate::conformance::clock();
-                let Some(fixture) = $store(&clock) else { return };
-                $crate::conformance::cases::$case(
-                    $crate::conformance::Fixture::store(&fixture),
-                    &clock,
-                    |future| $block_on(future),
-                );
+            mod $step {
+                $(
+                    #[test]
+                    fn $case() {
+                        let clock = $crate::conformance::clock();
+                        let Some(fixture) = super::store_under_test(&clock) else { return };
+                        let store = $crate::conformance::Tested::new(&fixture);
+                        $crate::conformance::cases::$case(&store, &clock, |future| super::run_future(future));
+                    }
+                )*
             }
         )*
     };

@@ -3,7 +3,6 @@
 mod outage;
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -15,7 +14,6 @@ use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
 /// The store of last resort, and whether an outage is on.
@@ -90,7 +88,7 @@ impl Fallback {
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
-        let decided = self.local.decide(&local, operation);
+        let decided = self.local.decide_group(&local, operation);
         let mut counted = decided.outcomes().iter();
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());
@@ -120,33 +118,28 @@ impl Fallback {
     }
 
     /// Refunds charges of this process, made during an outage.
-    pub(crate) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+    pub(crate) fn refund(&self, reservation: &Reservation<'_>) {
         for charge in reservation.charges() {
             let check = charge.check();
             if let Some(policy) = self.local_policy(&check, 0) {
                 let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.refund(&Reservation::single(charge.with_check(check))).await?;
+                self.local.refund_all(&Reservation::single(charge.with_check(check)));
             }
         }
-        Ok(())
     }
 
     /// Charges beyond a limit of this process, during an outage.
-    pub(crate) async fn overdraw(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        match self.local_policy(check, 0) {
-            Some(policy) => {
-                let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.overdraw_within(&[check], Duration::MAX).await
-            }
-            None => Ok(()),
+    pub(crate) fn overdraw(&self, check: &Check<'_>) {
+        if let Some(policy) = self.local_policy(check, 0) {
+            let check = Check::new(&policy, check.partition()).with_cost(check.cost());
+            let _ = self.local.decide_group(&[check], Operation::Overdraw);
         }
     }
 
     /// Drops the state of this process.
-    pub(crate) async fn reset(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        match self.local_policy(check, 0) {
-            Some(policy) => self.local.reset(&[Check::new(&policy, check.partition())]).await,
-            None => Ok(()),
+    pub(crate) fn reset(&self, check: &Check<'_>) {
+        if let Some(policy) = self.local_policy(check, 0) {
+            self.local.reset_group(&[Check::new(&policy, check.partition())]);
         }
     }
 

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, CallContext, decide_group_in_memory, decide_in_memory, only, try_one};
+use self::backend::{Backend, Call, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
@@ -26,7 +26,6 @@ use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -68,7 +67,8 @@ struct Inner {
 }
 
 impl RateLimiter {
-    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](Store::kind) of a custom store.
+    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](crate::store::Store::kind) of a custom
+    /// store.
     pub fn store_kind(&self) -> &'static str {
         self.inner.store.as_dyn().kind()
     }
@@ -79,7 +79,7 @@ impl RateLimiter {
         self.inner.shadow
     }
 
-    /// Whether the [store is ready](Store::is_ready), for a readiness probe.
+    /// Whether the [store is ready](crate::store::Store::is_ready), for a readiness probe.
     ///
     /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is always ready. A
     /// custom store reports it itself, and is always ready by default.
@@ -112,14 +112,14 @@ impl RateLimiter {
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
     ///
     /// For work with several calls and one deadline in total. It applies to every store with a
-    /// [deadline](Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
+    /// [deadline](crate::store::Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
     /// with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// Longest wait of a call for the store. `None` for a store without a [deadline](Store::deadline), such as the
+    /// Longest wait of a call for the store. `None` for a store without a [deadline](crate::store::Store::deadline), such as the
     /// in-process store, which never waits.
     pub fn deadline(&self) -> Option<Duration> {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
@@ -182,12 +182,13 @@ impl RateLimiter {
             }
             Backend::Dyn(store) => store,
         };
-        if let Some(outcome) = try_one(&**store, &self.check_of(policy, &partition, cost), self.context())? {
+        let check = self.check_of(policy, &partition, cost);
+        if let Some(outcome) = try_one(&**store, &check, self.call(Operation::Check))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.check_one(self.check_of(policy, &partition, cost), self.context()).await
+        store.decide_one(self.check_of(policy, &partition, cost), self.call(Operation::Check)).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -228,23 +229,16 @@ impl RateLimiter {
     /// # Ok::<(), ratelimit_core::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        let store = match &self.inner.store {
-            Backend::Memory(store) => return Ok(decide_group_in_memory(store, group, &self.inner.report)),
-            Backend::Dyn(store) => store,
-        };
-        match store.try_check(group, self.context())? {
-            Some(outcome) => Ok(outcome),
-            None => store.check(group, self.context()).await,
-        }
+    pub fn check_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.decide(group, || Operation::Check)
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
     /// decision needs a round trip.
     ///
     /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held units of a
-    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements [`Store::try_check`].
+    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements
+    /// [`Store::try_decide`](crate::store::Store::try_decide).
     ///
     /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the in-process
     /// one. Call [`check`](Self::check) then, or reject the request.
@@ -281,7 +275,7 @@ impl RateLimiter {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
-            Backend::Dyn(store) => try_one(&**store, &check, self.context()),
+            Backend::Dyn(store) => try_one(&**store, &check, self.call(Operation::Check)),
         }
     }
 
@@ -320,15 +314,37 @@ impl RateLimiter {
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
         let group = &*self.validated(group)?;
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_group_in_memory(store, group, &self.inner.report))),
-            Backend::Dyn(store) => store.try_check(group, self.context()),
+            Backend::Memory(store) => {
+                Ok(Some(decide_group_in_memory(store, group, Operation::Check, &self.inner.report)))
+            }
+            Backend::Dyn(store) => store.try_decide(group, self.call(Operation::Check)),
         }
     }
 
-    /// Deadline and fallback of a call that may take a round trip.
-    fn context(&self) -> CallContext<'_> {
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store. The operation is a
+    /// function, so that it is known when this is compiled.
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group = &*self.validated(group)?;
+        let store = match &self.inner.store {
+            Backend::Memory(store) => {
+                return Ok(decide_group_in_memory(store, group, operation(), &self.inner.report));
+            }
+            Backend::Dyn(store) => store,
+        };
+        match store.try_decide(group, self.call(operation()))? {
+            Some(outcome) => Ok(outcome),
+            None => store.decide(group, self.call(operation())).await,
+        }
+    }
+
+    /// A call that may take a round trip.
+    fn call(&self, operation: Operation) -> Call<'_> {
         let Inner { fallback, report, .. } = &*self.inner;
-        CallContext { limit: self.deadline, fallback, report }
+        Call { operation, limit: self.deadline, fallback, report }
     }
 
     /// A check by this limiter.
@@ -369,12 +385,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
-    pub async fn peek_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        match &self.inner.store {
-            Backend::Memory(store) => Ok(store.decide(group, Operation::Peek)),
-            Backend::Dyn(store) => store.peek(group, self.context()).await,
-        }
+    pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.decide(group, || Operation::Peek)
     }
 
     /// Refunds the charges of a decision, as far as they still count.
@@ -391,10 +403,14 @@ impl RateLimiter {
     /// of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         if reservation.is_degraded() {
-            return self.inner.fallback.refund(&reservation).await;
+            self.inner.fallback.refund(&reservation);
+            return Ok(());
         }
         let result = match &self.inner.store {
-            Backend::Memory(store) => store.refund(&reservation).await,
+            Backend::Memory(store) => {
+                store.refund_all(&reservation);
+                Ok(())
+            }
             Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
         };
         if let Err(error) = &result {

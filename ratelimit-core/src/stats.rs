@@ -191,8 +191,9 @@ mod tests {
     use crate::outcome::GroupOutcome;
     use crate::policy::{Mode, OnError};
     use crate::reservation::Reservation;
-    use crate::store::Store;
     use crate::store::memory::MemoryStore;
+    use crate::store::toolkit::Operation;
+    use crate::store::{Deadline, Store};
 
     fn totals(limiter: &RateLimiter) -> Vec<(String, [u64; 6])> {
         let numbers = |Totals { admitted, denied, passed, would_deny, near_limit, degraded }: Totals| {
@@ -265,19 +266,20 @@ mod tests {
     }
 
     impl Store for Down {
-        async fn check(&self, _: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        async fn decide(
+            &self,
+            _: &[Check<'_>],
+            _: Operation,
+            _: Deadline,
+        ) -> Result<GroupOutcome, StoreError> {
             Self::error()
         }
 
-        async fn peek(&self, _: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
             Self::error()
         }
 
-        async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
-            Self::error()
-        }
-
-        async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
+        async fn refund(&self, _: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
             Self::error()
         }
     }

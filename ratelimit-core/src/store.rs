@@ -1,20 +1,22 @@
 //! Stores: where counts are kept, and the contract of every store.
 
+mod deadline;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "stats")]
 mod status;
 pub mod toolkit;
-mod up_to;
 
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+pub use self::deadline::Deadline;
 #[cfg(feature = "stats")]
 pub use self::status::{ConnectionStatus, LeaseStatus, StoreStatus};
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -22,76 +24,81 @@ use crate::reservation::Reservation;
 
 /// Keeps counts, and changes them atomically.
 ///
-/// The contract. The conformance suite of the feature `test-util` tests 1, 2, 3 and 5, also of [`try_check`](Self::try_check) and
-/// [`check_within`](Self::check_within), and of 6 that a denied caller is not dropped:
+/// A store of your own is one `decide` over a table: [`toolkit`] has the decision itself, and a store in a few lines.
+/// The conformance suite of the feature `test-util` tests clauses 1 to 5, and of 6 that a denied caller is not dropped.
 ///
-/// 1. **Atomic.** No other decision about the same states comes between a decision and its charge, in any process.
+/// 1. **Atomic.** No other decision about the same states comes between a decision and its charge, in any process: decide under
+///    a lock, or in a transaction.
 /// 2. **All or nothing.** Every check of a group passes and all are charged, or none is.
 /// 3. **Equal.** Every decision is that of [`decide_with`](toolkit::decide_with).
-/// 4. **One clock.** All instants come from one clock of the store, never from the caller's.
+/// 4. **One clock.** All instants come from one clock of the store, never from the caller's. Read it under the lock, so that
+///    decisions have the order of their instants. Stores in several processes agree on one clock: the server's, or the
+///    latest instant that any of them has stored.
 /// 5. **A denial is an outcome.** An error means that nothing was decided, or, for a timeout, that it is unknown.
 /// 6. **Bounded.** Expired states are dropped. A state that still counts is never dropped to make room for another.
-/// 7. **Opaque.** Partitions are kept as digests.
+/// 7. **Opaque.** Partitions are kept as [digests](Check::digest), whose key lives as long as the states do.
 ///
-/// A store that calls a server must also be *cancel safe*: a future that is dropped has charged all of a group or nothing.
-/// The exception is a group with several callers in a Redis cluster: the first callers may stay charged.
-///
-/// The [`toolkit`] has the decision itself, so that a store in this process is five short methods: the required ones and
-/// [`overdraw_within`](Self::overdraw_within). A store that calls a server also implements:
-///
-/// * [`deadline`](Self::deadline), [`check_within`](Self::check_within) and its relatives, so that one HTTP request keeps one
-///   deadline over all its calls;
-/// * [`check_up_to_within`](Self::check_up_to_within), in one round trip;
-/// * [`is_ready`](Self::is_ready), for readiness probes;
-/// * [`try_check`](Self::try_check), if it can decide some groups without a round trip;
-/// * [`kind`](Self::kind), for log lines.
-///
-/// A store that wraps another one passes these on.
+/// * **Blocking.** [`try_decide`](Self::try_decide) must not block. `decide` runs on the thread of the request, so it may block
+///   for as long as a local disk takes, and no longer. A store that calls a server awaits it, and keeps the [`Deadline`].
+///   Checks borrow, so another thread needs copies of their policies and partitions.
+/// * **Writing.** A store outside of this process writes the states that [`Decided::changed`](toolkit::Decided::changed) names:
+///   those that were charged or blocked. Any other denial writes nothing.
+/// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group with several
+///   callers in a Redis cluster: the first callers may stay charged.
+/// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] and [`StoreError::SharedShadow`] itself, and decides by the
+///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Decides about a group, and charges it if every limit passes.
+    /// Decides about a group. `operation` says what is charged. Waits no longer than until `deadline`, nor than the store's own
+    /// [`deadline`](Self::deadline).
+    ///
+    /// Of [`Operation::Overdraw`] only an error matters; its outcomes may be less exact.
     ///
     /// # Errors
     ///
     /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller of the
     /// group. Nothing was decided then; after [`StoreError::Timeout`] it is unknown whether the group was charged.
-    fn check(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
-
-    /// Decides about a group, and changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// As with [`check`](Self::check).
-    fn peek(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
+    fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send;
 
     /// Drops the state of each check; the costs do not matter.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if the store cannot be reached or does not reply in time; it is then unknown which states were
-    /// dropped.
-    fn reset(&self, group: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// As with [`decide`](Self::decide); it is then unknown which states were dropped.
+    fn reset(
+        &self,
+        group: &[Check<'_>],
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Refunds the charges of a reservation, as far as they still count.
+    /// Refunds the charges of a reservation, as far as they still count. The refund may take longer than until `deadline`, and
+    /// end in the background.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
-    /// then unknown which charges were refunded.
-    fn refund(&self, reservation: &Reservation<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// As with [`decide`](Self::decide); it is then unknown which charges were refunded.
+    fn refund(
+        &self,
+        reservation: &Reservation<'_>,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Decides about a group without awaiting, like [`check`](Self::check). Returns `None`, and charges nothing, if the
-    /// decision needs a round trip; by default always.
+    /// Decides like [`decide`](Self::decide), without awaiting. Returns `None`, and changes nothing, if the decision needs a
+    /// round trip; by default always.
     ///
-    /// A limiter calls this first, and [`check_within`](Self::check_within) if it returns `None`. Must not block.
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let _ = group;
+    /// A limiter calls this first, and `decide` if it returns `None`. Must not block.
+    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        let _ = (group, operation);
         None
     }
 
-    /// Tells the store how many processes share its counts. A limiter calls it once, when it is
-    /// [built](crate::RateLimiterBuilder::instances). By default it has no effect.
-    fn set_instances(&self, instances: NonZeroU32) {
-        let _ = instances;
+    /// Longest time that a call waits; `None`, the default, for a store that never waits or has no deadline.
+    fn deadline(&self) -> Option<Duration> {
+        None
     }
 
     /// Whether the store can decide now, for [`RateLimiter::is_ready`](crate::RateLimiter::is_ready); by default `true`.
@@ -110,121 +117,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         StoreStatus::new()
     }
 
-    /// Longest time that a call waits; `None`, the default, for a store that never waits or has no deadline.
-    ///
-    /// A store that returns a deadline implements [`check_within`](Self::check_within), [`peek_within`](Self::peek_within),
-    /// [`reset_within`](Self::reset_within) and [`refund_within`](Self::refund_within).
-    fn deadline(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Decides like [`check`](Self::check), and waits no longer than `limit`, nor than [`deadline`](Self::deadline). By
-    /// default `limit` has no effect.
-    ///
-    /// `limit` is what one request has left for all its calls, and may be zero. A limiter calls this after
-    /// [`try_check`](Self::try_check) has returned `None` for the group.
-    ///
-    /// # Errors
-    ///
-    /// As with [`check`](Self::check); [`StoreError::Timeout`] with `limit` if the call has waited for that time.
-    fn check_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
-        let _ = limit;
-        self.check(group)
-    }
-
-    /// Decides like [`peek`](Self::peek), and waits no longer than `limit`; see [`check_within`](Self::check_within).
-    ///
-    /// # Errors
-    ///
-    /// As with [`check_within`](Self::check_within).
-    fn peek_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
-        let _ = limit;
-        self.peek(group)
-    }
-
-    /// Charges every limit of a group the same number of units: as many of `units` as fit every limit. The costs of the checks
-    /// do not matter; a state that occurs twice is charged twice as many. Waits no longer than `limit`; see
-    /// [`check_within`](Self::check_within).
-    ///
-    /// The outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is the denial of
-    /// one unit.
-    ///
-    /// By default a loop of peeks and checks, which wait no longer than `limit` in total, and in which fewer units are charged
-    /// if other requests come between. With the [`toolkit`], [`Operation::UpTo`](toolkit::Operation::UpTo) decides it.
-    ///
-    /// # Errors
-    ///
-    /// As with [`check_within`](Self::check_within).
-    fn check_up_to_within(
-        &self,
-        group: &[Check<'_>],
-        units: u64,
-        limit: Duration,
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> + Send {
-        up_to::check(self, group, units, limit)
-    }
-
-    /// Charges each check of a group although its limit may not admit it, for [`RateLimiter::settle`]. What is counted beyond
-    /// the limit is a debt, for which later requests wait. Charges nothing during a block. Waits no longer than `limit`; see
-    /// [`check_within`](Self::check_within).
-    ///
-    /// By default charges only what the limits admit, so that debts are forgiven, which breaks rule 3. With the [`toolkit`],
-    /// [`Operation::Overdraw`](toolkit::Operation::Overdraw) charges all.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a caller; it is
-    /// then unknown what was charged.
-    ///
-    /// [`RateLimiter::settle`]: crate::RateLimiter::settle
-    fn overdraw_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        async move {
-            for check in group {
-                let _ = self.check_up_to_within(&[*check], check.cost(), limit).await?;
-            }
-            Ok(())
-        }
-    }
-
-    /// Drops states like [`reset`](Self::reset), and waits no longer than `limit`; see
-    /// [`check_within`](Self::check_within).
-    ///
-    /// # Errors
-    ///
-    /// As with [`reset`](Self::reset), and [`StoreError::Timeout`] with `limit`.
-    fn reset_within(
-        &self,
-        group: &[Check<'_>],
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let _ = limit;
-        self.reset(group)
-    }
-
-    /// Refunds like [`refund`](Self::refund), and waits no longer than `limit`; see [`check_within`](Self::check_within).
-    /// The refund itself may take longer, and end in the background.
-    ///
-    /// # Errors
-    ///
-    /// As with [`refund`](Self::refund), and [`StoreError::Timeout`] with `limit`.
-    fn refund_within(
-        &self,
-        reservation: &Reservation<'_>,
-        limit: Duration,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let _ = limit;
-        self.refund(reservation)
+    /// Tells the store how many processes share its counts. A limiter calls it once, when it is
+    /// [built](crate::RateLimiterBuilder::instances). By default it has no effect.
+    fn set_instances(&self, instances: NonZeroU32) {
+        let _ = instances;
     }
 }

@@ -1,11 +1,18 @@
 //! The published suite of the store contract, on the built-in stores and on a store as a user would write one.
 #![allow(clippy::unnecessary_wraps, clippy::unwrap_used, reason = "tests; the suite wants an option")]
 
-use std::future::Future;
+mod broken;
 
-use ratelimit_core::clock::FakeClock;
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::{Fixture, Reference};
-use ratelimit_core::{MemoryStore, RedisStore};
+use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
+use ratelimit_core::store::{Deadline, Store};
+use ratelimit_core::{Check, GroupOutcome, MemoryStore, RedisStore, Reservation, StoreError};
 use tests::redis::Server;
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -38,9 +45,104 @@ fn redis(clock: &FakeClock) -> Option<OnRedis> {
 
 fn redis_with_leases(clock: &FakeClock) -> Option<OnRedis> {
     let server = tests::redis::server()?;
-    let store =
-        server.builder_at(clock).default_lease(std::time::Duration::from_millis(100)).build().unwrap();
+    let store = server.builder_at(clock).default_lease(Duration::from_millis(100)).build().unwrap();
     Some(OnRedis(store, server))
+}
+
+/// Two stores on one server, as two processes have. Without denial caches: a reset by one ends no entry of the other.
+struct TwoOnRedis([RedisStore; 2], #[allow(dead_code, reason = "kept alive")] Server);
+
+impl Fixture for TwoOnRedis {
+    type Store = RedisStore;
+
+    fn store(&self) -> &RedisStore {
+        &self.0[0]
+    }
+
+    fn second(&self) -> Option<&RedisStore> {
+        Some(&self.0[1])
+    }
+}
+
+fn two_on_redis(clock: &FakeClock) -> Option<TwoOnRedis> {
+    let server = tests::redis::server()?;
+    let store = || server.builder_at(clock).denial_cache_ttl(Duration::ZERO).build().unwrap();
+    Some(TwoOnRedis([store(), store()], server))
+}
+
+/// A store that keeps bytes, as a file does: it reads the states of a decision, and writes only those that were changed.
+#[derive(Debug)]
+struct OfBytes {
+    clock: FakeClock,
+    states: Arc<Mutex<HashMap<u128, Vec<u8>>>>,
+}
+
+const DIGEST_KEY: [u8; 16] = [3; 16];
+
+impl OfBytes {
+    fn transaction<'a, T>(
+        &self,
+        checks: impl Iterator<Item = Check<'a>>,
+        decide: impl FnOnce(&mut HashMap<u128, State>) -> (T, Vec<u128>),
+    ) -> Result<T, StoreError> {
+        let mut rows = self.states.lock().unwrap();
+        let mut states = HashMap::new();
+        for check in checks {
+            let digest = check.digest(&DIGEST_KEY);
+            if let Some(bytes) = rows.get(&digest) {
+                states.insert(digest, State::from_bytes(check.policy(), bytes)?);
+            }
+        }
+        let (result, changed) = decide(&mut states);
+        rows.extend(changed.iter().map(|digest| (*digest, states[digest].to_bytes())));
+        Ok(result)
+    }
+}
+
+impl Store for OfBytes {
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        _: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.transaction(group.iter().copied(), |states| {
+            let decided = decide_with(group, operation, self.clock.now(), &DIGEST_KEY, states);
+            (decided.outcome, decided.changed)
+        })
+    }
+
+    async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        let mut rows = self.states.lock().unwrap();
+        rows.retain(|digest, _| group.iter().all(|check| check.digest(&DIGEST_KEY) != *digest));
+        Ok(())
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        self.transaction(reservation.charges().map(|charge| charge.check()), |states| {
+            ((), refund_with(reservation, self.clock.now(), &DIGEST_KEY, states))
+        })
+    }
+}
+
+/// Two handles on the same bytes.
+struct TwoOfBytes([OfBytes; 2]);
+
+impl Fixture for TwoOfBytes {
+    type Store = OfBytes;
+
+    fn store(&self) -> &OfBytes {
+        &self.0[0]
+    }
+
+    fn second(&self) -> Option<&OfBytes> {
+        Some(&self.0[1])
+    }
+}
+
+fn of_bytes(clock: &FakeClock) -> Option<TwoOfBytes> {
+    let states = Arc::default();
+    Some(TwoOfBytes([(), ()].map(|()| OfBytes { clock: clock.clone(), states: Arc::clone(&states) })))
 }
 
 /// Most of its limits are too small for leases; the others must not differ.
@@ -58,4 +160,12 @@ mod redis_store {
 
 mod custom_store {
     ratelimit_core::conformance_suite! { store: super::custom, block_on: super::block_on }
+}
+
+mod two_redis_stores {
+    ratelimit_core::conformance_suite! { store: super::two_on_redis, block_on: super::block_on }
+}
+
+mod store_of_bytes {
+    ratelimit_core::conformance_suite! { store: super::of_bytes, block_on: super::block_on }
 }

@@ -3,9 +3,6 @@
 mod waiting;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -17,11 +14,9 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ServiceConfig};
 use actix_web::{App, Error, HttpRequest, HttpResponse, Result};
-use ratelimit_actix::core::store::Store;
 use ratelimit_actix::{
-    BodyStyle, Check, Decision, GroupOutcome, HeaderStyle, Outcome, Policy, PolicyBuilder, Quotas,
-    RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection, Reservation,
-    StoreError, Timestamp, rate_limit,
+    BodyStyle, HeaderStyle, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitConfigBuilder,
+    RateLimitMiddleware, RateLimiter, Rejection, rate_limit,
 };
 use tests::answer::{get, send};
 use tests::client::{self, Reply};
@@ -323,53 +318,6 @@ async fn charging_makes_few_store_calls_whatever_remains() {
     assert_eq!(fetch("/100").await, (200, "100".to_owned(), 19_799, 1));
     assert_eq!(fetch("/20000").await, (200, "9898".to_owned(), 1, 1));
     assert_eq!(fetch("/20000").await.0, 429, "one is left, and the request takes two");
-}
-
-/// A store in which other requests always take a unit of what is left before it is taken.
-#[derive(Debug)]
-struct Contended(Arc<AtomicUsize>);
-
-impl Store for Contended {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let checks = self.0.fetch_add(1, SeqCst);
-        let units = group[0].cost();
-        let passes = checks == 0 || units == 0;
-        let wait = Duration::from_micros(1);
-        let decision = if passes { Decision::Allowed } else { Decision::Denied { retry_after: Some(wait) } };
-        let outcome = Outcome::new(1_000_000, decision)
-            .with_cost(units)
-            .with_remaining(units.saturating_sub(1))
-            .with_reset_after(wait);
-        let outcomes = group.iter().map(|_| outcome.clone());
-        Ok(GroupOutcome::new(Timestamp::from_micros(1), outcomes))
-    }
-
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let outcome = Outcome::new(1_000_000, Decision::Allowed).with_remaining(1_000_000);
-        Ok(GroupOutcome::new(Timestamp::from_micros(1), group.iter().map(|_| outcome.clone())))
-    }
-
-    async fn reset(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
-        unreachable!("nothing is reset here")
-    }
-
-    async fn refund(&self, _: &Reservation<'_>) -> Result<(), StoreError> {
-        unreachable!("nothing is given back here")
-    }
-}
-
-#[actix_web::test]
-async fn charging_stops_after_a_few_contended_attempts() {
-    #[rate_limit(max = 1_000_000)]
-    async fn metered(quotas: Quotas) -> String {
-        quotas.charge(20_000).await.unwrap().to_string()
-    }
-
-    let checks = Arc::new(AtomicUsize::new(0));
-    let limiter = RateLimiter::new(Contended(Arc::clone(&checks)));
-    let app = App::new().app_data(Data::new(limiter)).route("/", web::get().to(metered));
-    let answer = send(&init_service(app).await, get("/")).await;
-    assert_eq!((answer.body.as_str(), checks.load(SeqCst)), ("0", 1 + 4));
 }
 
 mod places {

@@ -121,7 +121,8 @@ async fn as_many_as_fit_of_several_callers_in_a_cluster_has_one_deadline() {
         other => panic!("{other:?}"),
     }
     let took = start.elapsed();
-    assert!((3 * SECOND..SECOND * 9 / 2).contains(&took), "a look of 2.5 s and a check: {took:?}");
+    // The check is not sent: half a second is left, and the last reply took longer.
+    assert!((SECOND * 5 / 2..SECOND * 9 / 2).contains(&took), "a look of 2.5 s and no check: {took:?}");
 }
 
 #[tokio::test]

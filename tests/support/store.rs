@@ -4,10 +4,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use ratelimit_actix::core::clock::FakeClock;
-use ratelimit_actix::core::store::Store;
+use ratelimit_actix::core::store::toolkit::Operation;
+use ratelimit_actix::core::store::{Deadline, Store};
 use ratelimit_actix::{
     Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
 };
@@ -125,46 +125,34 @@ struct WatchedStore {
 }
 
 impl Store for WatchedStore {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.watch.calls.fetch_add(1, Ordering::SeqCst);
-        self.watch.limits.fetch_add(group.len(), Ordering::SeqCst);
-        if self.watch.held.load(Ordering::SeqCst) {
-            self.watch.gate.acquire().await.unwrap().forget();
-        }
-        self.watch.answer()?;
-        self.counts.check(group).await
-    }
-
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.watch.answer()?;
-        self.counts.peek(group).await
-    }
-
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        self.watch.resets.fetch_add(1, Ordering::SeqCst);
-        self.watch.answer()?;
-        self.counts.reset(group).await
-    }
-
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        self.watch.refunds.fetch_add(1, Ordering::SeqCst);
-        self.watch.answer()?;
-        self.counts.refund(reservation).await
-    }
-
-    async fn check_up_to_within(
+    async fn decide(
         &self,
         group: &[Check<'_>],
-        units: u64,
-        limit: Duration,
+        operation: Operation,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        self.watch.calls.fetch_add(1, Ordering::SeqCst);
+        if let Operation::Check | Operation::UpTo = operation {
+            self.watch.calls.fetch_add(1, Ordering::SeqCst);
+        }
+        if operation == Operation::Check {
+            self.watch.limits.fetch_add(group.len(), Ordering::SeqCst);
+            if self.watch.held.load(Ordering::SeqCst) {
+                self.watch.gate.acquire().await.unwrap().forget();
+            }
+        }
         self.watch.answer()?;
-        self.counts.check_up_to_within(group, units, limit).await
+        self.counts.decide(group, operation, deadline).await
     }
 
-    async fn overdraw_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
+    async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
+        self.watch.resets.fetch_add(1, Ordering::SeqCst);
         self.watch.answer()?;
-        self.counts.overdraw_within(group, limit).await
+        self.counts.reset(group, deadline).await
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
+        self.watch.refunds.fetch_add(1, Ordering::SeqCst);
+        self.watch.answer()?;
+        self.counts.refund(reservation, deadline).await
     }
 }

@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::outcome::{Numbers, Outcome, Verdict};
 use crate::policy::Policy;
 
-/// Whether a decision charges what it admits.
+/// What a decision charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -18,7 +18,8 @@ pub enum Operation {
     /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
     Judge,
     /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the cost of the checks,
-    /// which is the same for all. If not even one unit fits, the outcome is the denial of one.
+    /// which is the same for all. A state that occurs twice is charged twice as many. The outcome is that of a check with the
+    /// units that were charged as cost. If not even one unit fits, it is the denial of one.
     UpTo,
     /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle); nothing during a
     /// block. The outcome is that of a peek afterwards.

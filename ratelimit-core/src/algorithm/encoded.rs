@@ -118,7 +118,7 @@ impl Unpacked {
             Algorithm::SlidingWindowLog => Self::SlidingWindowLog(Box::new(whole(policy, bytes)?)),
             Algorithm::TokenBucket if bytes.first() == Some(&token_bucket::DEBT_TAG) => {
                 let mut reader = Reader::new(&bytes[1..]);
-                let bucket = token_bucket::State::decode_in_debt(policy, &mut reader)?;
+                let bucket = token_bucket::State::read_in_debt(policy, &mut reader)?;
                 Self::TokenBucket(Some(bucket).filter(|_| reader.is_at_end())?)
             }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),

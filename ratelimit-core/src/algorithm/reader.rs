@@ -1,9 +1,12 @@
-//! Reads states as Redis holds them; each algorithm's file has the layout of its own.
+//! Reads and writes states as bytes: as Redis holds them, by the layout in each algorithm's file, and as custom stores do.
 
+use crate::policy::MAX_UNITS;
+#[cfg(feature = "redis")]
 use crate::policy::{Algorithm, Policy};
 
 /// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the same name
 /// describes under "State".
+#[cfg(feature = "redis")]
 pub(super) trait Encoded: Sized {
     const ALGORITHM: Algorithm;
 
@@ -48,7 +51,39 @@ impl<'b> Reader<'b> {
         self.next(5)
     }
 
+    /// A count of units that is at most the largest of all.
+    pub(super) fn bounded_units(&mut self) -> Option<u64> {
+        self.units().filter(|units| *units <= MAX_UNITS)
+    }
+
     pub(super) const fn is_at_end(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Writes what a [`Reader`] reads.
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(super) fn new(first: u8) -> Self {
+        Self(vec![first])
+    }
+
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// An instant in microseconds: 7 bytes.
+    pub(super) fn micros(&mut self, micros: u64) {
+        self.0.extend_from_slice(&micros.to_le_bytes()[..7]);
+    }
+
+    /// A count of units: 5 bytes.
+    pub(super) fn units(&mut self, units: u64) {
+        self.0.extend_from_slice(&units.to_le_bytes()[..5]);
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 }

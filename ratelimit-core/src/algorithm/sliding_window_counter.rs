@@ -35,7 +35,8 @@
 use super::compact::U40;
 use super::mul_div::mul_div;
 #[cfg(feature = "redis")]
-use super::reader::{Encoded, Reader};
+use super::reader::Encoded;
+use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
@@ -74,6 +75,12 @@ impl TwoWindows {
         }
     }
 
+    /// Whether a state with these counts can have this expiry.
+    #[cold]
+    pub(super) fn may_be_forgotten_at(policy: &Policy, forget_at: u64, current: u32, earlier: u32) -> bool {
+        forget_at >= counted_span(policy.window_us(), current.into(), earlier.into())
+    }
+
     /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window, which saves a
     /// division.
     pub(super) fn forget_at(&self) -> u64 {
@@ -102,6 +109,21 @@ impl SubWindows {
         let sub_windows = usize::try_from(policy.sub_windows()).unwrap_or(usize::MAX);
         let earlier = vec![U40::default(); sub_windows].into();
         Self { length: policy.sub_window_us(), start: 0, current: 0, earlier }
+    }
+
+    /// Writes the state for [`read`](Self::read).
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.micros(self.start);
+        writer.units(self.current);
+        self.earlier().for_each(|count| writer.units(count));
+    }
+
+    /// Reads the start and as many counts as the policy has; `None` if they are malformed.
+    pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (start, current) = (reader.micros()?, reader.bounded_units()?);
+        let earlier: Option<Box<[U40]>> =
+            (0..policy.sub_windows()).map(|_| reader.bounded_units().map(U40::from)).collect();
+        Some(Self { length: policy.sub_window_us(), start, current, earlier: earlier? })
     }
 
     /// Whether advancing would change nothing; false if that is not known without more work.

@@ -27,13 +27,14 @@
 use std::collections::VecDeque;
 
 #[cfg(feature = "redis")]
-use super::reader::{Encoded, Reader};
+use super::reader::Encoded;
+use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
-use crate::policy::Policy;
+use crate::policy::{MAX_UNITS, Policy};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
@@ -53,6 +54,35 @@ struct Entry {
 impl State {
     pub(super) fn new(policy: &Policy) -> Self {
         Self { window: policy.window_us(), entries: VecDeque::new(), used: 0 }
+    }
+
+    /// The newest entry alone.
+    pub(super) fn newest(&self) -> Self {
+        let entries = self.entries.back().copied().into_iter().collect();
+        Self { window: self.window, entries, used: 0 }
+    }
+
+    /// Writes the entries for [`read`](Self::read).
+    pub(super) fn write(&self, writer: &mut Writer) {
+        for entry in &self.entries {
+            writer.micros(entry.time);
+            writer.units(entry.units);
+        }
+    }
+
+    /// Reads entries up to the end; `None` if they are malformed.
+    pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut state = Self::new(policy);
+        while !reader.is_at_end() {
+            let entry =
+                Entry { time: reader.micros()?, units: reader.bounded_units().filter(|units| *units > 0)? };
+            if state.entries.back().is_some_and(|last| last.time >= entry.time) {
+                return None;
+            }
+            state.used += entry.units;
+            state.entries.push_back(entry);
+        }
+        (state.used <= MAX_UNITS).then_some(state)
     }
 
     fn push(&mut self, time: u64, units: u64) {

@@ -17,7 +17,7 @@ use crate::policy::{Algorithm, Policy};
 ///
 /// A store keeps it, and [`decide_with`](crate::store::toolkit::decide_with) decides over it; its contents are opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State(Packed);
+pub struct State(pub(super) Packed);
 
 /// Large states are boxed so that the enum stays at 16 bytes; `None` until something is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,16 @@ impl State {
             Packed::InDebt(bucket) => bucket.resets_at(),
             Packed::Blocked { until } => (*until).into(),
         })
+    }
+
+    /// What tells whether a decision charged or blocked: the state, of a log only its newest entry. Older ones only expire.
+    pub(crate) fn mark(&self) -> Self {
+        match &self.0 {
+            Packed::SlidingWindowLog(Some(log)) => {
+                Self(Packed::SlidingWindowLog(Some(Box::new(log.newest()))))
+            }
+            _ => self.clone(),
+        }
     }
 
     /// The end of a block, if the state is one.

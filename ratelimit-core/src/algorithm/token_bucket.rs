@@ -33,7 +33,8 @@
 use super::mul_div::mul_div;
 use super::rational::Rational;
 #[cfg(feature = "redis")]
-use super::reader::{Encoded, Reader};
+use super::reader::Encoded;
+use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
@@ -141,8 +142,7 @@ impl Encoded for State {
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        let (micros, fraction) = (reader.micros()?, reader.units()?);
-        (fraction < policy.max()).then_some(Self::new(Rational { micros, fraction }))
+        Self::read(policy, reader)
     }
 }
 
@@ -150,19 +150,22 @@ impl Encoded for State {
 #[cfg(feature = "redis")]
 pub(super) const DEBT_TAG: u8 = b'd';
 
-#[cfg(feature = "redis")]
 impl State {
+    /// Reads a bucket without a debt; `None` if the bytes are malformed.
+    pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (micros, fraction) = (reader.micros()?, reader.units()?);
+        (fraction < policy.max()).then_some(Self::new(Rational { micros, fraction }))
+    }
+
     /// Reads a bucket that may be in debt, behind its tag; `None` if the bytes are malformed, or if time does not pay the debt
     /// within the longest window.
-    pub(super) fn decode_in_debt(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        let (bucket, indebted_at) = (Self::decode(policy, reader)?, reader.micros()?);
-        let is_payable =
-            bucket.tat >= instant(indebted_at) && bucket.tat <= instant(indebted_at + LONGEST_US);
-        is_payable.then_some(Self { indebted_at, ..bucket })
+    pub(super) fn read_in_debt(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
+        let (tat, indebted_at) = (Self::read(policy, reader)?.tat, reader.micros()?);
+        let is_payable = tat >= instant(indebted_at) && tat <= instant(indebted_at + LONGEST_US);
+        is_payable.then_some(Self { tat, indebted_at })
     }
 }
 
 /// Longest window, in microseconds.
-#[cfg(feature = "redis")]
 #[allow(clippy::cast_possible_truncation, reason = "366 days")]
 const LONGEST_US: u64 = crate::policy::MAX_WINDOW.as_micros() as u64;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -11,8 +10,8 @@ use crate::clock::{Clock, FakeClock};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
-use crate::store::Store;
 use crate::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+use crate::store::{Deadline, Store};
 
 /// Digests need no secret here.
 const DIGEST_KEY: [u8; 16] = [0; 16];
@@ -30,43 +29,27 @@ impl Reference {
     pub fn new(clock: &FakeClock) -> Self {
         Self { clock: clock.clone(), states: Mutex::default() }
     }
-
-    fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
-        decide_with(group, operation, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock())
-    }
 }
 
 impl Store for Reference {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Operation::Check))
-    }
-
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Operation::Peek))
-    }
-
-    async fn check_up_to_within(
+    async fn decide(
         &self,
         group: &[Check<'_>],
-        units: u64,
-        _limit: Duration,
+        operation: Operation,
+        _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
-        Ok(self.decide(&group, Operation::UpTo))
+        let mut states = self.states.lock();
+        Ok(decide_with(group, operation, self.clock.now(), &DIGEST_KEY, &mut *states).outcome)
     }
 
-    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
-        let _ = self.decide(group, Operation::Overdraw);
-        Ok(())
-    }
-
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+    async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         reset_with(group, &DIGEST_KEY, &mut *self.states.lock());
         Ok(())
     }
 
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        refund_with(reservation, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock());
+    async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        let mut states = self.states.lock();
+        refund_with(reservation, self.clock.now(), &DIGEST_KEY, &mut *states);
         Ok(())
     }
 }

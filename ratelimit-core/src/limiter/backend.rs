@@ -8,8 +8,6 @@ use std::pin::Pin;
 use std::slice;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -17,8 +15,8 @@ use crate::fallback::Fallback;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::report::Report;
 use crate::reservation::Reservation;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
+use crate::store::{Deadline, Store};
 
 /// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a virtual call.
 #[derive(Debug)]
@@ -51,9 +49,10 @@ impl Backend {
 /// Future of a [`DynStore`].
 pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// How long a call waits for the store, and what decides when the store does not.
+/// What a call decides, how long it waits for the store, and what decides when the store does not.
 #[derive(Clone, Copy)]
-pub(super) struct CallContext<'a> {
+pub(super) struct Call<'a> {
+    pub(super) operation: Operation,
     pub(super) limit: Duration,
     pub(super) fallback: &'a Fallback,
     pub(super) report: &'a Report,
@@ -67,23 +66,11 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn status(&self) -> crate::store::StoreStatus;
     fn set_instances(&self, instances: NonZeroU32);
     fn deadline(&self) -> Option<Duration>;
-    /// Decides without awaiting, if the store can. An answer that does not fit the group is decided by the fallback.
-    fn try_check(
-        &self,
-        group: &[Check<'_>],
-        context: CallContext<'_>,
-    ) -> Result<Option<GroupOutcome>, StoreError>;
-    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome>;
-    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
-    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome>;
-    /// Charges as many units as fit; the costs of the checks are the most.
-    fn check_up_to<'a>(
-        &'a self,
-        group: &'a [Check<'a>],
-        units: u64,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, GroupOutcome>;
-    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()>;
+    /// Decides without awaiting, if the store can.
+    fn try_decide(&self, group: &[Check<'_>], call: Call<'_>) -> Result<Option<GroupOutcome>, StoreError>;
+    fn decide<'a>(&'a self, group: &'a [Check<'a>], call: Call<'a>) -> BoxFuture<'a, GroupOutcome>;
+    /// Decides about one limit, in a box that holds the check.
+    fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
 }
@@ -110,124 +97,97 @@ impl<S: Store> DynStore for S {
         Store::deadline(self)
     }
 
-    fn try_check(
-        &self,
-        group: &[Check<'_>],
-        context: CallContext<'_>,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        let Some(outcome) = Store::try_check(self, group) else { return Ok(None) };
-        match validate_outcomes(outcome, group) {
-            Ok(outcome) => {
-                context.report.decided(group, outcome.outcomes());
-                Ok(Some(outcome))
-            }
-            Err(error) => decide_without_store(self, group, Operation::Check, error, context).map(Some),
-        }
+    fn try_decide(&self, group: &[Check<'_>], call: Call<'_>) -> Result<Option<GroupOutcome>, StoreError> {
+        let Some(outcome) = Store::try_decide(self, group, call.operation) else { return Ok(None) };
+        call.finish(self, group, validated(Ok(outcome), group)).map(Some)
     }
 
-    fn check_one<'a>(&'a self, check: Check<'a>, context: CallContext<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { only(check_group(self, &[check], context).await?) })
+    fn decide<'a>(&'a self, group: &'a [Check<'a>], call: Call<'a>) -> BoxFuture<'a, GroupOutcome> {
+        Box::pin(decide_in_store(self, group, call))
     }
 
-    fn check<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(check_group(self, group, context))
-    }
-
-    fn peek<'a>(&'a self, group: &'a [Check<'a>], context: CallContext<'a>) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(async move {
-            let outcome = self.peek_within(group, context.limit).await;
-            outcome
-                .and_then(|outcome| validate_outcomes(outcome, group))
-                .or_else(|error| decide_without_store(self, group, Operation::Peek, error, context))
-        })
-    }
-
-    fn check_up_to<'a>(
-        &'a self,
-        group: &'a [Check<'a>],
-        units: u64,
-        context: CallContext<'a>,
-    ) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(async move {
-            #[cfg(feature = "metrics")]
-            let stopwatch = crate::metrics::Stopwatch::start();
-            let outcome = self.check_up_to_within(group, units, context.limit).await;
-            match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
-                Ok(outcome) => {
-                    #[cfg(feature = "metrics")]
-                    stopwatch.decided();
-                    context.report.decided(group, outcome.outcomes());
-                    context.fallback.record_reply();
-                    Ok(outcome)
-                }
-                Err(error) => {
-                    let group: SmallVec<[Check<'_>; 2]> =
-                        group.iter().map(|check| check.with_cost(units)).collect();
-                    decide_without_store(self, &group, Operation::UpTo, error, context)
-                }
-            }
-        })
-    }
-
-    fn overdraw<'a>(&'a self, check: Check<'a>, limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.overdraw_within(&[check], limit).await })
+    fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { only(decide_in_store(self, &[check], call).await?) })
     }
 
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(self.reset_within(group, limit))
+        Box::pin(Store::reset(self, group, Deadline::after(limit)))
     }
 
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(self.refund_within(reservation, limit))
+        Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
     }
 }
 
-/// Decides about a group by a store that may take a round trip, or by the fallback.
-async fn check_group<S: Store>(
+/// Decides by a store that may take a round trip, or by the fallback.
+async fn decide_in_store<S: Store>(
     store: &S,
     group: &[Check<'_>],
-    context: CallContext<'_>,
+    call: Call<'_>,
 ) -> Result<GroupOutcome, StoreError> {
     #[cfg(feature = "metrics")]
     let stopwatch = crate::metrics::Stopwatch::start();
-    let outcome = store.check_within(group, context.limit).await;
-    match outcome.and_then(|outcome| validate_outcomes(outcome, group)) {
-        Ok(outcome) => {
-            #[cfg(feature = "metrics")]
+    let answer = store.decide(group, call.operation, Deadline::after(call.limit)).await;
+    let answer = validated(answer, group);
+    if answer.is_ok() {
+        #[cfg(feature = "metrics")]
+        if call.operation.charges() {
             stopwatch.decided();
-            context.report.decided(group, outcome.outcomes());
-            context.fallback.record_reply();
-            Ok(outcome)
         }
-        Err(error) => decide_without_store(store, group, Operation::Check, error, context),
+        call.fallback.record_reply();
     }
+    call.finish(store, group, answer)
 }
 
 /// Checks that a custom store returned one outcome for each check. A group without outcomes would count as admitted.
-fn validate_outcomes(outcome: GroupOutcome, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-    if outcome.outcomes().len() == group.len() {
-        Ok(outcome)
-    } else {
-        Err(StoreError::Protocol { expected: "one outcome for each check" })
+fn validated(
+    answer: Result<GroupOutcome, StoreError>,
+    group: &[Check<'_>],
+) -> Result<GroupOutcome, StoreError> {
+    match answer {
+        Ok(outcome) if outcome.outcomes().len() != group.len() => {
+            Err(StoreError::Protocol { expected: "one outcome for each check" })
+        }
+        answer => answer,
     }
 }
 
-/// Decides by the failure policies. Not inlined, because its locals would enlarge the futures of decisions by the store.
-#[cold]
-#[inline(never)]
-fn decide_without_store<S: Store>(
-    store: &S,
-    group: &[Check<'_>],
-    operation: Operation,
-    error: StoreError,
-    context: CallContext<'_>,
-) -> Result<GroupOutcome, StoreError> {
-    // The timeout of a request with less time than the store's deadline says nothing about the store.
-    let is_outage = match (&error, store.deadline()) {
-        (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
-        _ => true,
-    };
-    context.fallback.decide(group, operation, error, is_outage, context.report)
+impl Call<'_> {
+    /// Reports a decision of the store. Without one, decides by the failure policies.
+    fn finish<S: Store>(
+        self,
+        store: &S,
+        group: &[Check<'_>],
+        answer: Result<GroupOutcome, StoreError>,
+    ) -> Result<GroupOutcome, StoreError> {
+        let outcome = match answer {
+            Ok(outcome) => outcome,
+            // Nothing takes the place of a settlement.
+            Err(error) if self.operation == Operation::Overdraw => return Err(error),
+            Err(error) => return self.decide_without_store(Store::deadline(store), group, error),
+        };
+        if self.operation.charges() {
+            self.report.decided(group, outcome.outcomes());
+        }
+        Ok(outcome)
+    }
+
+    /// Not inlined, because its locals would enlarge the futures of decisions by the store.
+    #[cold]
+    #[inline(never)]
+    fn decide_without_store(
+        self,
+        deadline: Option<Duration>,
+        group: &[Check<'_>],
+        error: StoreError,
+    ) -> Result<GroupOutcome, StoreError> {
+        // The timeout of a request with less time than the store's deadline says nothing about the store.
+        let is_outage = match (&error, deadline) {
+            (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
+            _ => true,
+        };
+        self.fallback.decide(group, self.operation, error, is_outage, self.report)
+    }
 }
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
@@ -242,18 +202,22 @@ pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, report: &
 pub(super) fn decide_group_in_memory(
     store: &MemoryStore,
     group: &[Check<'_>],
+    operation: Operation,
     report: &Report,
 ) -> GroupOutcome {
-    measured(group, report, || store.decide(group, Operation::Check), GroupOutcome::outcomes)
+    if !operation.charges() {
+        return store.decide_group(group, operation);
+    }
+    measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes)
 }
 
 /// Decides about one limit without awaiting, if the store can.
 pub(super) fn try_one(
     store: &dyn DynStore,
     check: &Check<'_>,
-    context: CallContext<'_>,
+    call: Call<'_>,
 ) -> Result<Option<Outcome>, StoreError> {
-    store.try_check(slice::from_ref(check), context)?.map(only).transpose()
+    store.try_decide(slice::from_ref(check), call)?.map(only).transpose()
 }
 
 /// Decides in memory, and records the decision.

@@ -1,12 +1,10 @@
 //! Forgetting what is counted for callers.
 
 use super::RateLimiter;
-use super::backend::Backend;
 use super::validate_size;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::policy::Policy;
-use crate::store::Store;
 
 impl RateLimiter {
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
@@ -47,11 +45,8 @@ impl RateLimiter {
     pub async fn reset_all(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         validate_size(group)?;
         for check in group {
-            self.inner.fallback.reset(check).await?;
+            self.inner.fallback.reset(check);
         }
-        match &self.inner.store {
-            Backend::Memory(store) => store.reset(group).await,
-            Backend::Dyn(store) => store.reset(group, self.deadline).await,
-        }
+        self.inner.store.as_dyn().reset(group, self.deadline).await
     }
 }

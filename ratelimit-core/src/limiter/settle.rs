@@ -1,7 +1,10 @@
 //! Costs that are known late: settling a charge to the true cost, and charging as many units as fit.
 
+use smallvec::SmallVec;
+
 use super::RateLimiter;
 use super::backend::only;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -16,8 +19,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check). With a custom store fewer units may be charged than fit, if other requests come at the
-    /// same time; see [`Store::check_up_to_within`](crate::store::Store::check_up_to_within).
+    /// As with [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -65,8 +67,8 @@ impl RateLimiter {
         group: &[Check<'_>],
         units: u64,
     ) -> Result<(u64, GroupOutcome), StoreError> {
-        let group = &*self.validated(group)?;
-        let outcome = self.inner.store.as_dyn().check_up_to(group, units, self.context()).await?;
+        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
+        let outcome = self.decide(&group, || Operation::UpTo).await?;
         let charged = match outcome.outcomes().first() {
             Some(first) if outcome.is_allowed() => first.cost(),
             Some(_) => 0,
@@ -148,12 +150,13 @@ impl RateLimiter {
         }
         let rest = check.with_cost(actual - check.cost());
         if is_degraded {
-            return self.inner.fallback.overdraw(&rest).await;
+            self.inner.fallback.overdraw(&rest);
+            return Ok(());
         }
-        let result = self.inner.store.as_dyn().overdraw(rest, self.deadline).await;
+        let result = self.inner.store.as_dyn().decide_one(rest, self.call(Operation::Overdraw)).await;
         if let Err(error) = &result {
             self.inner.fallback.log_failed_settlement(error);
         }
-        result
+        result.map(drop)
     }
 }

@@ -10,6 +10,7 @@ use super::*;
 use crate::clock::{FakeClock, Timestamp};
 use crate::policy::{Algorithm, OnError, Parameter, PolicyBuilder};
 use crate::store::memory::MemoryStore;
+use crate::store::{Deadline, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -121,24 +122,32 @@ impl Custom {
 const DEADLINE: Duration = Duration::from_millis(100);
 
 impl Store for Custom {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.counts.check(group).await
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.limits.lock().push(deadline.limit());
+        if deadline.remaining().is_zero() {
+            return Err(StoreError::timeout(deadline.limit()));
+        }
+        Ok(self.counts.decide_group(group, operation))
     }
 
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.counts.peek(group).await
+    async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
+        self.limits.lock().push(deadline.limit());
+        self.counts.reset(group, deadline).await
     }
 
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        self.counts.reset(group).await
+    async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
+        self.limits.lock().push(deadline.limit());
+        self.counts.refund(reservation, deadline).await
     }
 
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        self.counts.refund(reservation).await
-    }
-
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        (self.provides && group.len() != 3).then(|| self.counts.decide(group, Operation::Check))
+    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        let decides = self.provides && operation == Operation::Check && group.len() != 3;
+        decides.then(|| self.counts.decide_group(group, operation))
     }
 
     fn is_ready(&self) -> bool {
@@ -151,26 +160,6 @@ impl Store for Custom {
 
     fn deadline(&self) -> Option<Duration> {
         self.provides.then_some(DEADLINE)
-    }
-
-    async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        self.limits.lock().push(limit);
-        if limit.is_zero() { Err(StoreError::Timeout { after: limit }) } else { self.check(group).await }
-    }
-
-    async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        self.limits.lock().push(limit);
-        self.peek(group).await
-    }
-
-    async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        self.limits.lock().push(limit);
-        self.reset(group).await
-    }
-
-    async fn refund_within(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
-        self.limits.lock().push(limit);
-        self.refund(reservation).await
     }
 }
 
@@ -197,23 +186,19 @@ struct NoOutcomes {
 }
 
 impl Store for NoOutcomes {
-    async fn check(&self, _group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    async fn decide(&self, _: &[Check<'_>], _: Operation, _: Deadline) -> Result<GroupOutcome, StoreError> {
         Ok(GroupOutcome::new(Timestamp::default(), []))
     }
 
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.check(group).await
-    }
-
-    async fn reset(&self, _group: &[Check<'_>]) -> Result<(), StoreError> {
+    async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn refund(&self, _reservation: &Reservation<'_>) -> Result<(), StoreError> {
+    async fn refund(&self, _: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn try_check(&self, _group: &[Check<'_>]) -> Option<GroupOutcome> {
+    fn try_decide(&self, _: &[Check<'_>], _: Operation) -> Option<GroupOutcome> {
         self.decides_at_once.then(|| GroupOutcome::new(Timestamp::default(), []))
     }
 }
@@ -290,30 +275,18 @@ fn an_installed_limiter_is_not_replaced_and_the_other_is_given_back() {
 }
 
 #[test]
-fn a_custom_store_without_the_operation_charges_what_fits_by_peeks_and_checks() {
-    let clock = clock();
-    for policy in policies() {
-        let store = Custom { counts: MemoryStore::new().with_clock(clock.clone()), ..Custom::new(false) };
-        let (custom, memory) = (RateLimiter::new(store), limiter(&clock, 1000));
-        let group = [Check::new(&policy, "a"), Check::new(&policy, "b"), Check::new(&policy, "a")];
-        block_on(async {
-            let _ = custom.check(&policy, "a").await.unwrap();
-            let _ = memory.check(&policy, "a").await.unwrap();
-            for units in [1, 100, 100, 0] {
-                let expected = memory.check_up_to_all(&group, units).await.unwrap();
-                assert_eq!(custom.check_up_to_all(&group, units).await.unwrap(), expected, "{units}");
-            }
-            let expected = memory.check_up_to(&policy, "b", 100).await.unwrap();
-            assert_eq!(custom.check_up_to(&policy, "b", 100).await.unwrap(), expected);
-            // Without the operation a debt is forgiven.
-            let settled = [Check::new(&policy, "c")];
-            let reservation = custom.check_all(&settled).await.unwrap().reservation(&settled).unwrap();
-            custom.settle(reservation, 100).await.unwrap();
-            let left = custom.peek(&policy, "c").await.unwrap();
-            assert_eq!((left.remaining(), left.retry_after() <= Some(MINUTE * 2)), (0, true));
-            assert!(custom.check_n(&policy, "c", 0).await.unwrap().is_allowed(), "no debt");
-        });
-    }
+fn a_settlement_without_the_store_is_an_error_and_charges_nothing_in_this_process() {
+    let limiter = RateLimiter::new(Custom::new(false));
+    let out = limiter.with_deadline(Duration::ZERO);
+    let policy = Policy::builder("k").max(5).window(MINUTE).on_error(OnError::Local).build();
+    let group = [Check::new(&policy, "a")];
+    block_on(async {
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let settled = out.settle(reservation, 4).await;
+        assert!(matches!(settled, Err(StoreError::Timeout { .. })), "{settled:?}");
+        let peeked = out.peek(&policy, "a").await.unwrap();
+        assert_eq!((peeked.is_degraded(), peeked.remaining()), (true, 5));
+    });
 }
 
 #[test]

@@ -8,13 +8,12 @@ use std::any::Any;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use self::shard::{Digest, Shard, overflow_digest, split};
-use super::Store;
+use super::{Deadline, Store};
 use crate::algorithm::{Operation, State, StateSlots, decide_slots};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
@@ -129,7 +128,8 @@ impl MemoryStore {
         outcome.overflowed()
     }
 
-    pub(crate) fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+    /// Decides about a group.
+    pub(crate) fn decide_group(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         if operation.takes_whole_cost()
             && let [check] = group
         {
@@ -139,6 +139,27 @@ impl MemoryStore {
         let (mut locked, slots) = self.lock_shards(group, now);
         let outcome = decide_slots(group, slots.iter().copied(), now, operation, &mut locked);
         outcome.overflowed(|index| slots[index].0 == locked.overflow)
+    }
+
+    /// Drops the state of each check.
+    pub(crate) fn reset_group(&self, group: &[Check<'_>]) {
+        for check in group {
+            let digest = self.digest(check);
+            self.shards[self.shard_of(digest)].lock().remove(digest);
+        }
+    }
+
+    /// Refunds the charges of a reservation, as far as they still count.
+    pub(crate) fn refund_all(&self, reservation: &Reservation<'_>) {
+        let now = self.clock.now();
+        for charge in reservation.charges() {
+            let check = charge.check();
+            let digest = self.digest(&check);
+            let mut shard = self.shards[self.shard_of(digest)].lock();
+            if let Some(entry) = shard.find(digest) {
+                entry.state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
+            }
+        }
     }
 
     /// Locks the overflow counts, and drops those that have expired.
@@ -191,52 +212,27 @@ impl Default for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Operation::Check))
-    }
-
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide(group, Operation::Peek))
-    }
-
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        for check in group {
-            let digest = self.digest(check);
-            self.shards[self.shard_of(digest)].lock().remove(digest);
-        }
-        Ok(())
-    }
-
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        for charge in reservation.charges() {
-            let check = charge.check();
-            let digest = self.digest(&check);
-            let mut shard = self.shards[self.shard_of(digest)].lock();
-            if let Some(entry) = shard.find(digest) {
-                entry.state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
-            }
-        }
-        Ok(())
-    }
-
-    async fn check_up_to_within(
+    async fn decide(
         &self,
         group: &[Check<'_>],
-        units: u64,
-        _limit: Duration,
+        operation: Operation,
+        _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
-        Ok(self.decide(&group, Operation::UpTo))
+        Ok(self.decide_group(group, operation))
     }
 
-    async fn overdraw_within(&self, group: &[Check<'_>], _limit: Duration) -> Result<(), StoreError> {
-        let _ = self.decide(group, Operation::Overdraw);
+    async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        self.reset_group(group);
         Ok(())
     }
 
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        Some(self.decide(group, Operation::Check))
+    async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        self.refund_all(reservation);
+        Ok(())
+    }
+
+    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        Some(self.decide_group(group, operation))
     }
 
     #[cfg(feature = "stats")]

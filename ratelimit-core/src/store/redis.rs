@@ -8,7 +8,6 @@ mod client;
 mod cluster_group;
 mod command;
 mod config_error;
-mod deadline;
 mod denial_cache;
 mod error;
 mod key;
@@ -24,22 +23,20 @@ mod supervisor;
 mod sweeper;
 mod timeouts;
 mod topology;
+mod up_to;
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
-
-use smallvec::SmallVec;
 
 pub use self::breaker::Breaker;
 pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
     DEFAULT_PING_INTERVAL, RedisStoreBuilder,
 };
-use self::cluster_group::GroupClient;
+use self::cluster_group::{GroupClient, unknown_outcome};
 pub use self::config_error::RedisConfigError;
-use self::deadline::RequestDeadline;
-use super::{Store, up_to};
+use super::{Deadline, Store};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -74,34 +71,81 @@ impl RedisStore {
         self.groups.client.is_up()
     }
 
-    /// The deadline of a request that begins now.
-    fn deadline_within(&self, limit: Duration) -> RequestDeadline {
-        RequestDeadline::after(limit.min(self.groups.client.deadline()))
+    /// Decides by the server, and caches a denial.
+    async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
+        let lookup = self.groups.denials.begin_lookup(group);
+        let outcome = self.groups.check(group, deadline).await?;
+        let begins_block = self.groups.denials.record_decision(group, &outcome);
+        if let Some(lookup) = lookup.filter(|_| !begins_block) {
+            self.groups.denials.insert(group, lookup, &outcome);
+        }
+        Ok(outcome)
+    }
+
+    async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
+        if let Some(outcome) = self.groups.leases.peek_group(group) {
+            return Ok(outcome);
+        }
+        let outcome = self.groups.decide(group, Operation::Peek, deadline).await?;
+        Ok(self.groups.leases.with_held(group, outcome))
+    }
+
+    async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
+        if self.groups.is_split(group) {
+            return up_to::check(group, |group, operation| async move {
+                match operation {
+                    Operation::Peek => self.peek(&group, deadline).await,
+                    _ => self.check(&group, deadline).await,
+                }
+            })
+            .await;
+        }
+        let outcome = self.groups.decide(group, Operation::UpTo, deadline).await?;
+        self.groups.denials.record_decision(group, &outcome);
+        Ok(outcome)
+    }
+
+    /// Charges each check beyond its limit. What is left then is not asked for.
+    async fn overdraw(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
+        for check in group {
+            self.groups.overdraw(check, deadline).await?;
+        }
+        Ok(unknown_outcome(group, self.groups.denials.now()))
     }
 }
 
 impl Store for RedisStore {
-    async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match self.try_check(group) {
-            Some(denial) => Ok(denial),
-            None => self.check_within(group, Duration::MAX).await,
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        let deadline = deadline.at_most(self.groups.client.deadline());
+        match operation {
+            Operation::Check => self.check(group, deadline).await,
+            Operation::Peek => self.peek(group, deadline).await,
+            Operation::Judge => self.groups.decide(group, operation, deadline).await,
+            Operation::UpTo => self.check_up_to(group, deadline).await,
+            Operation::Overdraw => self.overdraw(group, deadline).await,
         }
     }
 
-    async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.peek_within(group, Duration::MAX).await
+    async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
+        let deadline = deadline.at_most(self.groups.client.deadline());
+        self.groups.reset_each_caller(group, deadline).await
     }
 
-    async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-        self.reset_within(group, Duration::MAX).await
-    }
-
-    async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-        self.refund_within(reservation, Duration::MAX).await
+    async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
+        let deadline = deadline.at_most(self.groups.client.deadline());
+        self.groups.refund_each_caller(reservation, deadline).await
     }
 
     /// Admits a request by held units of a lease, or repeats a denial from the denial cache.
-    fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        if operation != Operation::Check {
+            return None;
+        }
         if let Some(outcome) = self.groups.try_leases(group) {
             return Some(outcome);
         }
@@ -138,56 +182,6 @@ impl Store for RedisStore {
 
     fn deadline(&self) -> Option<Duration> {
         Some(self.groups.client.deadline())
-    }
-
-    /// Decides by the server, and caches a denial.
-    async fn check_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        let lookup = self.groups.denials.begin_lookup(group);
-        let outcome = self.groups.check(group, self.deadline_within(limit)).await?;
-        let begins_block = self.groups.denials.record_decision(group, &outcome);
-        if let Some(lookup) = lookup.filter(|_| !begins_block) {
-            self.groups.denials.insert(group, lookup, &outcome);
-        }
-        Ok(outcome)
-    }
-
-    async fn peek_within(&self, group: &[Check<'_>], limit: Duration) -> Result<GroupOutcome, StoreError> {
-        if let Some(outcome) = self.groups.leases.peek_group(group) {
-            return Ok(outcome);
-        }
-        let outcome = self.groups.decide(group, Operation::Peek, self.deadline_within(limit)).await?;
-        Ok(self.groups.leases.with_held(group, outcome))
-    }
-
-    async fn check_up_to_within(
-        &self,
-        group: &[Check<'_>],
-        units: u64,
-        limit: Duration,
-    ) -> Result<GroupOutcome, StoreError> {
-        if self.groups.is_split(group) {
-            return up_to::check(self, group, units, limit).await;
-        }
-        let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
-        let outcome = self.groups.decide(&group, Operation::UpTo, self.deadline_within(limit)).await?;
-        self.groups.denials.record_decision(&group, &outcome);
-        Ok(outcome)
-    }
-
-    async fn overdraw_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        let deadline = self.deadline_within(limit);
-        for check in group {
-            self.groups.overdraw(check, deadline).await?;
-        }
-        Ok(())
-    }
-
-    async fn reset_within(&self, group: &[Check<'_>], limit: Duration) -> Result<(), StoreError> {
-        self.groups.reset_each_caller(group, self.deadline_within(limit)).await
-    }
-
-    async fn refund_within(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
-        self.groups.refund_each_caller(reservation, self.deadline_within(limit)).await
     }
 }
 

@@ -1,8 +1,12 @@
 //! What a custom store is made of: the decision about a group, over any table of states.
 //!
-//! A store with a table of its own implements [`StateTable`], or uses a [`HashMap`], and calls [`decide_with`],
-//! [`refund_with`] and [`reset_with`] under its lock or in its transaction. The digest key is a secret of the store: see
-//! [`Check::digest`].
+//! A store in this process calls [`decide_with`], [`refund_with`] and [`reset_with`] over a table under its lock: a [`HashMap`], or
+//! a [`StateTable`] of its own. A file or a database does three things in a transaction, as `examples/sqlite_store.rs` shows:
+//!
+//! 1. load the states of the checks, by [`Check::digest`] and [`State::from_bytes`], into a `HashMap`;
+//! 2. read the clock, and decide;
+//! 3. write what [`Decided::changed`] names, by [`State::to_bytes`], with [`State::expires_at`]. A denial writes nothing, unless it
+//!    begins a block.
 //!
 //! # Examples
 //!
@@ -10,11 +14,10 @@
 //!
 //! ```
 //! use std::collections::HashMap;
-//! use std::sync::{Mutex, MutexGuard, PoisonError};
-//! use std::time::Duration;
+//! use std::sync::{Mutex, PoisonError};
 //! use ratelimit_core::clock::{Clock, SystemClock};
-//! use ratelimit_core::store::Store;
 //! use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+//! use ratelimit_core::store::{Deadline, Store};
 //! use ratelimit_core::{Check, GroupOutcome, Reservation, StoreError};
 //!
 //! #[derive(Debug)]
@@ -24,34 +27,21 @@
 //!     states: Mutex<HashMap<u128, State>>,
 //! }
 //!
-//! impl MapStore {
-//!     fn states(&self) -> MutexGuard<'_, HashMap<u128, State>> {
-//!         self.states.lock().unwrap_or_else(PoisonError::into_inner)
-//!     }
-//! }
-//!
 //! impl Store for MapStore {
-//!     async fn check(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Operation::Check, self.clock.now(), &self.digest_key, &mut *self.states()))
+//!     async fn decide(&self, group: &[Check<'_>], operation: Operation, _: Deadline) -> Result<GroupOutcome, StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         Ok(decide_with(group, operation, self.clock.now(), &self.digest_key, &mut *states).outcome)
 //!     }
 //!
-//!     async fn peek(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-//!         Ok(decide_with(group, Operation::Peek, self.clock.now(), &self.digest_key, &mut *self.states()))
-//!     }
-//!
-//!     async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
-//!         reset_with(group, &self.digest_key, &mut *self.states());
+//!     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         reset_with(group, &self.digest_key, &mut *states);
 //!         Ok(())
 //!     }
 //!
-//!     async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
-//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *self.states());
-//!         Ok(())
-//!     }
-//!
-//!     async fn overdraw_within(&self, group: &[Check<'_>], _: Duration) -> Result<(), StoreError> {
-//!         let now = self.clock.now();
-//!         let _ = decide_with(group, Operation::Overdraw, now, &self.digest_key, &mut *self.states());
+//!     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+//!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states);
 //!         Ok(())
 //!     }
 //! }
@@ -59,6 +49,8 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+
+use smallvec::SmallVec;
 
 pub use crate::algorithm::{Operation, State};
 use crate::algorithm::{StateSlots, decide_slots};
@@ -96,13 +88,24 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
     }
 }
 
+/// What [`decide_with`] decided.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The outcome of the group.
+    pub outcome: GroupOutcome,
+    /// Digests of the states that were charged or blocked, or whose instants follow a clock that went back. A store outside of this
+    /// process writes these, and no others.
+    pub changed: Vec<u128>,
+}
+
 /// Decides about a group at one instant, over the states of `table`: all limits are charged, or none is.
 ///
-/// This is a whole [`Store::check`](super::Store::check) or [`Store::peek`](super::Store::peek). The store adds that no other
+/// This is a whole [`Store::decide`](super::Store::decide). The store adds that no other
 /// decision about these states comes between: it calls this under its lock or in its transaction. A state that occurs twice
 /// in the group is decided and charged by the sum.
 ///
 /// A check puts back every state that it has taken, and the state of a new caller only if it is charged. A peek puts nothing.
+/// States that differ only by what has expired are not among the [changed](Decided::changed).
 ///
 /// # Examples
 ///
@@ -116,10 +119,10 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 /// let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
 /// let mut table = HashMap::new();
 /// let now = Timestamp::from_micros(1_000_000);
-/// let outcome = decide_with(&group, Operation::Check, now, b"16 random bytes.", &mut table);
-/// assert!(outcome.is_allowed());
-/// assert_eq!(outcome.outcomes()[0].remaining(), 7);
-/// assert_eq!(table.len(), 1);
+/// let decided = decide_with(&group, Operation::Check, now, b"16 random bytes.", &mut table);
+/// assert!(decided.outcome.is_allowed());
+/// assert_eq!(decided.outcome.outcomes()[0].remaining(), 7);
+/// assert!(decided.changed.iter().eq(table.keys()));
 /// ```
 pub fn decide_with(
     group: &[Check<'_>],
@@ -127,12 +130,15 @@ pub fn decide_with(
     now: Timestamp,
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
-) -> GroupOutcome {
+) -> Decided {
     let digests = group.iter().map(|check| check.digest(digest_key));
-    decide_slots(group, digests, now, operation, &mut TableSlots(table))
+    let mut slots = TableSlots { table, now, taken: SmallVec::new(), changed: Vec::new() };
+    let outcome = decide_slots(group, digests, now, operation, &mut slots);
+    Decided { outcome, changed: slots.changed }
 }
 
-/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund).
+/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund). Returns the
+/// digests of the states that were changed.
 ///
 /// Call it under the same lock or in a transaction as [`decide_with`], with a `now` of the same clock.
 pub fn refund_with(
@@ -140,15 +146,19 @@ pub fn refund_with(
     now: Timestamp,
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
-) {
+) -> Vec<u128> {
+    let mut changed = Vec::new();
     for charge in reservation.charges() {
         let check = charge.check();
         let digest = check.digest(digest_key);
         if let Some(mut state) = table.take(digest) {
-            state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
+            if state.refund(check.policy(), now, charge.at(), charge.until(), check.cost()) {
+                changed.push(digest);
+            }
             table.put(digest, state);
         }
     }
+    changed
 }
 
 /// Drops the state of each check: a whole [`Store::reset`](super::Store::reset).
@@ -158,21 +168,33 @@ pub fn reset_with(group: &[Check<'_>], digest_key: &[u8; 16], table: &mut impl S
     }
 }
 
-/// A table as slots of a decision.
-struct TableSlots<'t, T>(&'t mut T);
+/// A table as slots of a decision, which notes what is changed.
+struct TableSlots<'t, T> {
+    table: &'t mut T,
+    now: Timestamp,
+    /// The states that were taken out, as far as a decision changes them.
+    taken: SmallVec<[(u128, State); 2]>,
+    changed: Vec<u128>,
+}
 
 impl<T: StateTable> StateSlots for TableSlots<'_, T> {
     type Slot = u128;
 
     fn load(&mut self, digest: u128, _: &Policy, operation: Operation) -> Option<State> {
-        match operation {
-            Operation::Peek => self.0.get(digest),
-            _ => self.0.take(digest),
+        if operation == Operation::Peek {
+            return self.table.get(digest);
         }
+        let state = self.table.take(digest)?;
+        self.taken.push((digest, state.mark()));
+        Some(state)
     }
 
     fn store(&mut self, digest: u128, state: State) {
-        self.0.put(digest, state);
+        let before = self.taken.iter().find(|(taken, _)| *taken == digest);
+        if before.is_none_or(|(_, before)| *before != state.mark()) && state.expires_at() > self.now {
+            self.changed.push(digest);
+        }
+        self.table.put(digest, state);
     }
 }
 
@@ -200,8 +222,12 @@ mod tests {
             let check = |partition: &'static str| Check::new(&policy, partition);
             let mut table = HashMap::new();
             let mut decide = |group: &[Check<'_>], operation| {
-                let outcome = decide_with(group, operation, at(0), &KEY, &mut table);
-                (outcome.is_allowed(), table.len())
+                let decided = decide_with(group, operation, at(0), &KEY, &mut table);
+                assert_eq!(
+                    !decided.changed.is_empty(),
+                    decided.outcome.is_allowed() && operation != Operation::Peek
+                );
+                (decided.outcome.is_allowed(), table.len())
             };
             assert_eq!(decide(&[check("a"), check("b")], Operation::Peek), (true, 0), "{algorithm}");
             assert_eq!(decide(&[check("a").with_cost(3)], Operation::Check), (true, 1), "{algorithm}");
@@ -223,15 +249,54 @@ mod tests {
             let group = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "a")];
             let remaining = |table: &mut HashMap<u128, State>| {
                 let peeked = decide_with(&group[1..], Operation::Peek, at(0), &KEY, table);
-                peeked.outcomes()[0].remaining()
+                peeked.outcome.outcomes()[0].remaining()
             };
-            let outcome = decide_with(&group, Operation::Check, at(0), &KEY, &mut table);
+            let Decided { outcome, changed } = decide_with(&group, Operation::Check, at(0), &KEY, &mut table);
+            assert!(changed.iter().eq(table.keys()), "{algorithm}: the state that occurs twice, once");
             assert_eq!(remaining(&mut table), 0, "{algorithm}");
-            refund_with(&outcome.reservation(&group).unwrap(), at(0), &KEY, &mut table);
+            let reservation = outcome.reservation(&group).unwrap();
+            assert!(refund_with(&reservation, at(3_600), &KEY, &mut table.clone()).is_empty(), "{algorithm}");
+            assert_eq!(refund_with(&reservation, at(0), &KEY, &mut table), changed, "{algorithm}");
             assert_eq!(remaining(&mut table), 3, "{algorithm}");
-            assert!(decide_with(&group, Operation::Check, at(0), &KEY, &mut table).is_allowed());
+            assert!(decide_with(&group, Operation::Check, at(0), &KEY, &mut table).outcome.is_allowed());
             reset_with(&group, &KEY, &mut table);
             assert!(table.is_empty(), "{algorithm}");
+        }
+    }
+
+    /// What a store outside of this process leaves out decides nothing later.
+    #[test]
+    fn only_charges_blocks_and_a_clock_that_went_back_change_a_state() {
+        for &algorithm in Algorithm::ALL {
+            let (policy, wide) =
+                (policy(algorithm), Policy::builder("wide").max(9).algorithm(algorithm).build());
+            let blocking =
+                Policy::builder("b").max(1).algorithm(algorithm).block(Duration::from_secs(600)).build();
+            let mut table = HashMap::new();
+            let mut changed = |group: &[Check<'_>], seconds| {
+                decide_with(group, Operation::Check, at(seconds), &KEY, &mut table).changed.len()
+            };
+            let [check, other] = [&policy, &wide].map(|policy| Check::new(policy, "a"));
+            // The first instant of a window.
+            assert_eq!(changed(&[check, other], 3_640), 2, "{algorithm}: charged");
+            assert_eq!(changed(&[check.with_cost(2)], 3_650), 1, "{algorithm}: charged");
+            assert_eq!(changed(&[other, check.with_cost(3)], 3_690), 0, "{algorithm}: denied");
+            assert_eq!(changed(&[other.with_cost(10)], 3_690), 0, "{algorithm}: never passes");
+            if algorithm == Algorithm::SlidingWindowLog {
+                assert_eq!(
+                    changed(&[check.with_cost(3)], 3_701),
+                    0,
+                    "denied, and the first entry has expired"
+                );
+            }
+            assert_eq!(
+                changed(&[check.with_cost(3)], 3_600),
+                1,
+                "{algorithm}: denied, and the clock went back"
+            );
+            let blocking = [Check::new(&blocking, "a")];
+            let blocks = [3_600, 3_600, 3_601].map(|seconds| changed(&blocking, seconds));
+            assert_eq!(blocks, [1, 1, 0], "{algorithm}: a block begins once");
         }
     }
 }

@@ -4,13 +4,19 @@ use std::time::Duration;
 
 use crate::check::Check;
 use crate::clock::FakeClock;
+use crate::conformance::clause::EQUAL;
 use crate::conformance::reference::Reference;
 use crate::conformance::setup::{MINUTE, Run};
+use crate::conformance::tested::Tested;
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 
 /// Contract 3: a long random sequence of checks, peeks, refunds and charges beyond a limit, compared field by field with [`Reference`].
-pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeClock, run: impl Fn(Run<'_>)) {
+pub fn every_decision_is_that_of_the_reference(
+    store: &Tested<'_, impl Store>,
+    clock: &FakeClock,
+    run: impl Fn(Run<'_>),
+) {
     run(Box::pin(async {
         // Every algorithm, without its parameter and with it; an algorithm without the parameter is an error.
         let shapes = Algorithm::ALL.iter().flat_map(|&algorithm| {
@@ -21,6 +27,7 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
         });
         let policies: Vec<Policy> = shapes.filter_map(|builder| builder.try_build().ok()).collect();
         let reference = Reference::new(clock);
+        let reference = Tested::new(&reference);
         // A linear congruential generator (Knuth's MMIX), so that every run is the same.
         let mut seed = 2026u64;
         let mut random = |below: u64| {
@@ -51,14 +58,13 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                     Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).with_cost(random(4))
                 })
                 .collect();
-            let expected = reference.check(&group).await.unwrap();
+            let expected = reference.check(&group).await;
             let decided = if step % 3 == 0 { store.try_check(&group) } else { None };
             let outcome = match decided {
                 Some(outcome) => outcome,
-                None if step % 3 == 1 => store.check(&group).await.unwrap(),
-                None => store.check_within(&group, Duration::MAX).await.unwrap(),
+                None => store.check(&group).await,
             };
-            assert_eq!(outcome, expected, "step {step}: {group:?}");
+            EQUAL.same(&format!("the check of step {step}"), &group, &outcome, &expected);
             let outcomes = expected.outcomes().iter();
             waits = outcomes
                 .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
@@ -66,31 +72,30 @@ pub fn every_decision_is_that_of_the_reference(store: &impl Store, clock: &FakeC
                 .collect::<Vec<_>>();
             // A difference of the stored states may show only later, so all of them are compared now.
             let all = everything(random(4));
-            let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
-            assert_eq!(stored, model, "step {step}: after {group:?}");
+            let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
+            EQUAL.same(&format!("a peek after the check of step {step}"), &all, &stored, &model);
             reservations.extend(outcome.reservation(&group));
             if random(2) == 0 && !reservations.is_empty() {
                 let which = usize::try_from(random(reservations.len() as u64)).unwrap();
                 let reservation = reservations.remove(which);
-                store.refund(&reservation).await.unwrap();
-                reference.refund(&reservation).await.unwrap();
-                let (stored, model) = (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
-                assert_eq!(stored, model, "step {step}: after a refund");
+                store.refund(&reservation).await;
+                reference.refund(&reservation).await;
+                let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
+                EQUAL.same(&format!("a peek after the refund of step {step}"), &all, &stored, &model);
             }
             match random(8) {
                 0 => {
                     let units = random(12);
-                    let outcome = store.check_up_to_within(&group, units, Duration::MAX).await.unwrap();
-                    let expected = reference.check_up_to_within(&group, units, Duration::MAX).await.unwrap();
-                    assert_eq!(outcome, expected, "step {step}: up to {units} of {group:?}");
+                    let outcome = store.check_up_to(&group, units).await;
+                    let expected = reference.check_up_to(&group, units).await;
+                    EQUAL.same(&format!("up to {units} units in step {step}"), &group, &outcome, &expected);
                 }
                 1 => {
                     let checks = [group[0].with_cost(random(9))];
-                    store.overdraw_within(&checks, Duration::MAX).await.unwrap();
-                    reference.overdraw_within(&checks, Duration::MAX).await.unwrap();
-                    let (stored, model) =
-                        (store.peek(&all).await.unwrap(), reference.peek(&all).await.unwrap());
-                    assert_eq!(stored, model, "step {step}: after {checks:?} beyond the limit");
+                    store.overdraw(&checks).await;
+                    reference.overdraw(&checks).await;
+                    let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
+                    EQUAL.same(&format!("a peek after the overdraft of step {step}"), &all, &stored, &model);
                 }
                 _ => {}
             }

@@ -2,14 +2,17 @@
 
 use crate::check::Check;
 use crate::clock::FakeClock;
+use crate::conformance::clause::EQUAL;
 use crate::conformance::setup::{MINUTE, Run, policy};
+use crate::conformance::tested::Tested;
+use crate::outcome::Outcome;
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 
 /// A shadow limit is charged like an enforced one, but never denies: what it would deny is neither charged to it nor kept
 /// from the enforced limits of its group.
 pub fn a_shadow_limit_is_charged_and_denies_nothing(
-    store: &impl Store,
+    store: &Tested<'_, impl Store>,
     _: &FakeClock,
     run: impl Fn(Run<'_>),
 ) {
@@ -17,28 +20,39 @@ pub fn a_shadow_limit_is_charged_and_denies_nothing(
         for &algorithm in Algorithm::ALL {
             let shadow = Policy::builder("shadow").algorithm(algorithm).max(2).window(MINUTE);
             let shadow = shadow.mode(Mode::Shadow).build();
+            let clause = EQUAL.of(algorithm);
             let enforced = policy("enforced", algorithm, 3);
             let group = [Check::new(&shadow, "a"), Check::new(&enforced, "a")];
             let mut reservation = None;
             for (would_deny, left) in [(false, [1, 2]), (false, [0, 1]), (true, [0, 0])] {
-                let outcome = store.check(&group).await.unwrap();
-                assert!(outcome.is_allowed(), "{algorithm}");
-                assert!(
-                    outcome.outcomes()[0].is_shadow() && !outcome.outcomes()[1].is_shadow(),
-                    "{algorithm}"
+                let outcome = store.check(&group).await;
+                clause.admitted("a group with a shadow limit", &outcome);
+                let [counts, limits] = [0, 1].map(|limit: usize| &outcome.outcomes()[limit]);
+                clause.equal(
+                    "which limits are shadow limits",
+                    [counts, limits].map(Outcome::is_shadow),
+                    [true, false],
                 );
-                assert_eq!(outcome.outcomes()[0].would_deny(), would_deny, "{algorithm}");
-                assert_eq!([0, 1].map(|i: usize| outcome.outcomes()[i].remaining()), left, "{algorithm}");
+                clause.equal("whether the shadow limit would deny", counts.would_deny(), would_deny);
+                clause.equal("what remains of 2 and 3", [counts, limits].map(Outcome::remaining), left);
                 reservation = outcome.reservation(&group);
             }
-            let denied = store.check(&group).await.unwrap();
-            assert!(!denied.is_allowed() && denied.outcomes()[0].would_deny(), "{algorithm}");
+            let denied = store.check(&group).await;
+            clause.denied("a group above its enforced limit", &denied);
+            clause.equal("whether the shadow limit would deny", denied.outcomes()[0].would_deny(), true);
             // The last request was charged to the enforced limit only.
-            store.refund(&reservation.unwrap()).await.unwrap();
-            let left = store.peek(&group).await.unwrap();
-            assert_eq!([0, 1].map(|i: usize| left.outcomes()[i].remaining()), [0, 1], "{algorithm}");
-            let alone = store.check(&group[..1]).await.unwrap();
-            assert!(alone.is_allowed() && alone.outcomes()[0].would_deny(), "{algorithm}");
+            store.refund(&reservation.unwrap()).await;
+            let left = store.peek(&group).await;
+            clause.remaining(
+                "of the shadow limit after the refund of a request that it would deny",
+                &left,
+                0,
+                0,
+            );
+            clause.remaining("of the enforced limit after the refund", &left, 1, 1);
+            let alone = store.check(&group[..1]).await;
+            clause.admitted("the shadow limit alone", &alone);
+            clause.equal("whether the shadow limit alone would deny", alone.outcomes()[0].would_deny(), true);
         }
     }));
 }

@@ -18,7 +18,7 @@ fn store(max_callers: usize) -> (MemoryStore, FakeClock) {
 }
 
 fn check_n(store: &MemoryStore, policy: &Policy, caller: &str, cost: u64) -> Outcome {
-    store.decide(&[Check::new(policy, caller).with_cost(cost)], Operation::Check).outcomes()[0].clone()
+    store.decide_group(&[Check::new(policy, caller).with_cost(cost)], Operation::Check).outcomes()[0].clone()
 }
 
 fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
@@ -54,7 +54,7 @@ fn groups_keep_to_the_bound_as_well() {
                 .enumerate()
                 .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).with_cost(0))
                 .collect();
-            let _ = store.decide(&group, Operation::Check);
+            let _ = store.decide_group(&group, Operation::Check);
             assert!(store.len() <= max + 2, "{} for {max}", store.len());
         }
     }
@@ -112,7 +112,7 @@ fn callers_without_room_share_one_limited_count() {
         let callers: Vec<String> = (0..4).map(late).collect();
         let group: Vec<Check<'_>> =
             callers.iter().map(|caller| Check::new(&other, caller).with_cost(0)).collect();
-        let outcome = store.decide(&group, Operation::Peek);
+        let outcome = store.decide_group(&group, Operation::Peek);
         assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
         assert_eq!(store.len(), held + 1);
         clock.advance(MINUTE);
@@ -126,9 +126,9 @@ fn a_group_of_callers_without_room_is_charged_once_each() {
     let (store, _) = store(1);
     assert!(passes(&store, &policy, "first"));
     let group = ["second", "third"].map(|caller| Check::new(&policy, caller));
-    assert!(store.decide(&group, Operation::Check).is_allowed());
+    assert!(store.decide_group(&group, Operation::Check).is_allowed());
     assert_eq!(check_n(&store, &policy, "fourth", 0).remaining(), 1, "two of three are taken");
-    assert!(!store.decide(&group, Operation::Check).is_allowed());
+    assert!(!store.decide_group(&group, Operation::Check).is_allowed());
     assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "a caller with room has its own count");
 }
 
@@ -137,9 +137,9 @@ fn a_denied_new_caller_and_a_peek_take_no_room() {
     let policy = policy("k", Algorithm::SlidingWindowCounter);
     let (store, _) = store(100);
     assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
-    let _ = store.decide(&[Check::new(&policy, "curious")], Operation::Peek);
+    let _ = store.decide_group(&[Check::new(&policy, "curious")], Operation::Peek);
     let group = [Check::new(&policy, "greedy").with_cost(4), Check::new(&policy, "companion")];
-    assert!(!store.decide(&group, Operation::Check).is_allowed());
+    assert!(!store.decide_group(&group, Operation::Check).is_allowed());
     assert!(store.is_empty());
 }
 
@@ -167,12 +167,9 @@ fn reset_and_refund_of_callers_without_room_change_no_other_count() {
     let (store, _) = store(1);
     assert!(passes(&store, &policy, "first"));
     let group = [Check::new(&policy, "second")];
-    let reservation = store.decide(&group, Operation::Check).reservation(&group).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        store.refund(&reservation).await.unwrap();
-        store.reset(&group).await.unwrap();
-    });
+    let reservation = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    store.refund_all(&reservation);
+    store.reset_group(&group);
     assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
     assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2);
 }
@@ -184,15 +181,14 @@ fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
     assert!(passes(&store, &policy, "first"));
     clock.advance(MINUTE / 2);
     let group = [Check::new(&policy, "second")];
-    let overflowed = store.decide(&group, Operation::Check).reservation(&group).unwrap();
+    let overflowed = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
     // Now there is room.
     clock.advance(MINUTE / 2 + Duration::from_micros(1));
-    let own = store.decide(&group, Operation::Check);
+    let own = store.decide_group(&group, Operation::Check);
     assert_eq!(own.outcomes()[0].remaining(), 2);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(Store::refund(&store, &overflowed)).unwrap();
+    store.refund_all(&overflowed);
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
-    runtime.block_on(Store::refund(&store, &own.reservation(&group).unwrap())).unwrap();
+    store.refund_all(&own.reservation(&group).unwrap());
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
 }
 

@@ -13,7 +13,6 @@ use tokio::time::{Instant, timeout_at};
 use super::breaker::Breaker;
 use super::command::{Command, Keys, ScriptCall};
 use super::config_error::RedisConfigError;
-use super::deadline::RequestDeadline;
 use super::error::CallError;
 use super::lease::{LeaseTarget, Leases};
 use super::link::{CallProgress, Link};
@@ -27,6 +26,7 @@ use super::topology::{Topology, key_in_each_range};
 use crate::error::StoreError;
 #[cfg(feature = "stats")]
 use crate::store::ConnectionStatus;
+use crate::store::Deadline;
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
@@ -108,13 +108,13 @@ impl Client {
         &self,
         request: Request,
         leases: Box<[LeaseTarget]>,
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> PendingReply {
         self.queues.submit(request, leases, deadline)
     }
 
     /// Queues a lease that is fetched in the background.
-    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: RequestDeadline) {
+    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
         self.queues.prefetch(request, target, deadline);
     }
 
@@ -122,19 +122,14 @@ impl Client {
     pub(super) fn run(
         &self,
         call: ScriptCall,
-        deadline: RequestDeadline,
+        deadline: Deadline,
         guard: impl Send + 'static,
     ) -> SentCommand {
         self.send(Command::Run(call), deadline, guard)
     }
 
     /// Removes keys that are on one node; see [`send`](Self::send).
-    pub(super) fn delete(
-        &self,
-        keys: Keys,
-        deadline: RequestDeadline,
-        guard: impl Send + 'static,
-    ) -> SentCommand {
+    pub(super) fn delete(&self, keys: Keys, deadline: Deadline, guard: impl Send + 'static) -> SentCommand {
         self.send(Command::Delete(keys), deadline, guard)
     }
 
@@ -142,7 +137,7 @@ impl Client {
     ///
     /// The result waits until the request's deadline. The command goes on without it, for the store's deadline, so that a
     /// refund does not depend on the time left to the request; `guard` is dropped at its end.
-    fn send(&self, command: Command, deadline: RequestDeadline, guard: impl Send + 'static) -> SentCommand {
+    fn send(&self, command: Command, deadline: Deadline, guard: impl Send + 'static) -> SentCommand {
         let (sender, receiver) = oneshot::channel();
         let range = self.link.range(command.keys().first().map(String::as_str));
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.

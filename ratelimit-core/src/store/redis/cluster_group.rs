@@ -6,7 +6,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::client::{Client, SentCommand};
 use super::command::{Keys, ScriptCall};
-use super::deadline::RequestDeadline;
 use super::denial_cache::DenialCache;
 use super::lease::Leases;
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
@@ -19,6 +18,7 @@ use crate::error::StoreError;
 use crate::log_limit::LogLimit;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::reservation::{Charge, Reservation};
+use crate::store::Deadline;
 
 /// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
 struct CallerChecks<'a> {
@@ -40,8 +40,8 @@ fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
     callers
 }
 
-/// Reports limits of a denied group about which the server gave no answer: not violated, and nothing known to remain.
-fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
+/// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
+pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
     let unknown = |check: &Check<'_>| {
         Outcome::new(check.policy().capacity(), Decision::Allowed).with_cost(check.cost())
     };
@@ -75,14 +75,14 @@ impl GroupClient {
     }
 
     /// Queues a group whose keys are on one node.
-    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: RequestDeadline) -> PendingReply {
+    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
         let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
         let request = Request { operation, limits: limits.collect() };
         self.queue(group, request, deadline)
     }
 
     /// Queues a request about a group. Its answer also tells the leases of these counts.
-    fn queue(&self, group: &[Check<'_>], request: Request, deadline: RequestDeadline) -> PendingReply {
+    fn queue(&self, group: &[Check<'_>], request: Request, deadline: Deadline) -> PendingReply {
         let target = |(i, check)| self.leases.target(check, i, request.operation);
         let targets = group.iter().enumerate().filter_map(target).collect();
         self.client.submit(request, targets, deadline)
@@ -115,7 +115,7 @@ impl GroupClient {
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
         if let Some(target) = self.leases.target(check, 0, Operation::Check) {
-            let deadline = RequestDeadline::after(self.client.deadline());
+            let deadline = Deadline::after(self.client.deadline());
             let limit = LimitArg::new(self.encoder.key_format.key(check), check);
             let request = Request { operation: Operation::Check, limits: smallvec![limit] };
             self.client.prefetch(request, target, deadline);
@@ -126,7 +126,7 @@ impl GroupClient {
     pub(super) async fn check(
         &self,
         group: &[Check<'_>],
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         if group.iter().all(|check| self.leases.interval(check.policy()) == 0) {
             return self.decide(group, Operation::Check, deadline).await;
@@ -146,11 +146,7 @@ impl GroupClient {
     }
 
     /// Charges one limit although it may not fit, by held units as far as there are any, and ends the caller's denials.
-    pub(super) async fn overdraw(
-        &self,
-        check: &Check<'_>,
-        deadline: RequestDeadline,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn overdraw(&self, check: &Check<'_>, deadline: Deadline) -> Result<(), StoreError> {
         // On an error, or if the future is dropped, the held units go back.
         let (reserved, missing) = self.leases.reserve_for_settlement(check);
         if missing == 0 {
@@ -178,7 +174,7 @@ impl GroupClient {
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         if self.client.is_cluster() {
             let callers = split_by_caller(group);
@@ -196,7 +192,7 @@ impl GroupClient {
         size: usize,
         callers: &[CallerChecks<'_>],
         operation: Operation,
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
         // Index and outcome of the denied caller.
@@ -263,7 +259,7 @@ impl GroupClient {
         &self,
         callers: &[CallerChecks<'_>],
         outcomes: &[GroupOutcome],
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let charges: SmallVec<[Charge<'_>; 2]> = outcome.reservation(&caller.checks)?.charges().collect();
@@ -286,7 +282,7 @@ impl GroupClient {
     pub(super) async fn refund_each_caller(
         &self,
         reservation: &Reservation<'_>,
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> Result<(), StoreError> {
         // Units of leases go back to them. Those of a leased token bucket are not refunded.
         let left: SmallVec<[Charge<'_>; 2]> =
@@ -295,7 +291,7 @@ impl GroupClient {
     }
 
     /// Sends one refund per caller of the charges.
-    fn send_refunds(&self, charges: &[Charge<'_>], deadline: RequestDeadline) -> SmallVec<[SentCommand; 2]> {
+    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[SentCommand; 2]> {
         let key_format = &self.encoder.key_format;
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
@@ -317,7 +313,7 @@ impl GroupClient {
     pub(super) async fn reset_each_caller(
         &self,
         group: &[Check<'_>],
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> Result<(), StoreError> {
         let key_format = &self.encoder.key_format;
         let sent: SmallVec<[SentCommand; 2]> = split_by_caller(group)

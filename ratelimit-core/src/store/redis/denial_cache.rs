@@ -136,6 +136,11 @@ impl DenialCache {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
+    /// Now, by the clock of this process.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]

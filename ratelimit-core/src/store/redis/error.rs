@@ -12,6 +12,7 @@ use redis::{ErrorKind, RedisError};
 
 use super::remedy::{mentions, remedy};
 use crate::error::StoreError;
+use crate::store::Deadline;
 
 /// Why a call has no reply. One error may be that of many requests, so it is cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,6 +27,13 @@ pub(super) enum CallError {
     Rejected(Arc<RedisError>),
     /// The reply does not have this expected shape.
     Protocol(&'static str),
+}
+
+impl Deadline {
+    /// The error of a call that hit its deadline.
+    pub(super) const fn timeout_error(self) -> CallError {
+        CallError::Timeout(self.limit)
+    }
 }
 
 impl From<CallError> for StoreError {

@@ -23,13 +23,13 @@ use self::dispatch::dispatch;
 use self::inbox::{Inbox, InboxReader, inbox};
 use self::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use self::round_trip::RoundTripEstimate;
-use super::deadline::RequestDeadline;
 use super::error::CallError;
 use super::lease::{LeaseTarget, Leases};
 use super::link::Link;
 use super::protocol::{Encoder, Reply, Request};
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
 use crate::error::StoreError;
+use crate::store::Deadline;
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
@@ -65,7 +65,7 @@ impl Queues {
         &self,
         request: Request,
         leases: Box<[LeaseTarget]>,
-        deadline: RequestDeadline,
+        deadline: Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         self.push(request, leases, deadline, Some(reply));
@@ -73,7 +73,7 @@ impl Queues {
     }
 
     /// Queues a lease that is fetched in the background.
-    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: RequestDeadline) {
+    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
         self.push(request, Box::new([target]), deadline, None);
     }
 
@@ -81,7 +81,7 @@ impl Queues {
         &self,
         request: Request,
         leases: Box<[LeaseTarget]>,
-        deadline: RequestDeadline,
+        deadline: Deadline,
         reply: Option<ReplySender>,
     ) {
         let slot = match (&self.link.nodes, first_key(&request)) {

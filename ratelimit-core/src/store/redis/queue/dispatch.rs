@@ -16,8 +16,8 @@ use super::Context;
 use super::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use super::round_trip::RoundTripEstimate;
 use crate::algorithm::Operation;
+use crate::store::Deadline;
 use crate::store::redis::command::Command;
-use crate::store::redis::deadline::RequestDeadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::lease::CallLeases;
 use crate::store::redis::link::{CallProgress, Link, is_redirect};
@@ -38,7 +38,7 @@ struct Call {
 
 /// A request whose call is in flight; without a channel once its deadline has passed.
 struct RequestInFlight {
-    deadline: RequestDeadline,
+    deadline: Deadline,
     reply: Option<ReplySender>,
 }
 
@@ -157,7 +157,7 @@ pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut request
 fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
     // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
     // reply would hold back all shorter deadlines.
-    let is_late = |deadline: RequestDeadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
     for request in requests.extract_if(.., |request| is_late(request.deadline)) {
         send_reply(request.reply, Err(request.deadline.timeout_error()));
     }

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::store::redis::deadline::RequestDeadline;
+use crate::store::Deadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lease::LeaseTarget;
@@ -16,7 +16,7 @@ pub(super) struct QueuedRequest {
     pub(super) request: Request,
     /// The slot of its keys in a cluster.
     pub(super) slot: u16,
-    pub(super) deadline: RequestDeadline,
+    pub(super) deadline: Deadline,
     /// Limits whose answers are of use for leases; most requests have none.
     pub(super) leases: Box<[LeaseTarget]>,
     /// `None` for a lease that is fetched in the background: its limit is not judged, only leased.
@@ -70,7 +70,7 @@ pub(super) mod tests {
         let limit = LimitArg::new(KeyFormat::new("rl", "").unwrap().key(&check), &check);
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
-        let deadline = RequestDeadline::after(Duration::from_secs(60));
+        let deadline = Deadline::after(Duration::from_secs(60));
         (QueuedRequest { request, slot: 0, deadline, leases: Box::default(), reply: Some(reply) }, receiver)
     }
 

@@ -785,7 +785,7 @@ impl Simulation {
                     })
                     .collect();
                 keys.extend(one.members.iter().filter(|member| member.missing > 0).map(|member| member.key));
-                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
+                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
             })
             .collect();
         let granted: Vec<bool> = call
@@ -794,7 +794,7 @@ impl Simulation {
             .map(|(key, request)| {
                 keys.push(*key);
                 let group = [Check::new(&policies[*key], caller(*key)).with_cost(request.units)];
-                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).is_allowed()
+                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
             })
             .collect();
         let states = keys.into_iter().map(|key| (key, self.state(key, &policies[key]))).collect();

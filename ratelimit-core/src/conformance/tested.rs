@@ -1,0 +1,91 @@
+//! The store under test, by one handle or by two in turns, and what makes it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
+use crate::reservation::Reservation;
+use crate::store::{Deadline, Store};
+
+/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a server.
+pub trait Fixture: Sync {
+    /// Type of the store.
+    type Store: Store;
+    /// The store under test.
+    fn store(&self) -> &Self::Store;
+
+    /// Another handle on the same counts, such as one with a connection of its own; by default none. Then every case calls both
+    /// in turns.
+    fn second(&self) -> Option<&Self::Store> {
+        None
+    }
+}
+
+impl<S: Store> Fixture for S {
+    type Store = S;
+
+    fn store(&self) -> &S {
+        self
+    }
+}
+
+/// The store under test. With [two handles](Fixture::second) on the same counts, each call takes the other one.
+#[derive(Debug)]
+pub struct Tested<'s, S> {
+    handles: [&'s S; 2],
+    calls: AtomicUsize,
+}
+
+impl<'s, S: Store> Tested<'s, S> {
+    /// The handles of a fixture.
+    pub fn new(fixture: &'s impl Fixture<Store = S>) -> Self {
+        let first = fixture.store();
+        Self { handles: [first, fixture.second().unwrap_or(first)], calls: AtomicUsize::new(0) }
+    }
+
+    fn handle(&self) -> &'s S {
+        self.handles[self.calls.fetch_add(1, Ordering::Relaxed) % 2]
+    }
+
+    /// Decides by [`Store::decide`].
+    pub(super) async fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+        decided(self.handle().decide(group, operation, Deadline::none()).await)
+    }
+
+    /// Decides by [`Store::try_decide`], if the store can.
+    pub(super) fn try_check(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        self.handle().try_decide(group, Operation::Check)
+    }
+
+    pub(super) async fn check(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.decide(group, Operation::Check).await
+    }
+
+    pub(super) async fn peek(&self, group: &[Check<'_>]) -> GroupOutcome {
+        self.decide(group, Operation::Peek).await
+    }
+
+    pub(super) async fn check_up_to(&self, group: &[Check<'_>], units: u64) -> GroupOutcome {
+        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
+        self.decide(&group, Operation::UpTo).await
+    }
+
+    pub(super) async fn overdraw(&self, group: &[Check<'_>]) {
+        let _ = self.decide(group, Operation::Overdraw).await;
+    }
+
+    pub(super) async fn reset(&self, group: &[Check<'_>]) {
+        decided(self.handle().reset(group, Deadline::none()).await);
+    }
+
+    pub(super) async fn refund(&self, reservation: &Reservation<'_>) {
+        decided(self.handle().refund(reservation, Deadline::none()).await);
+    }
+}
+
+/// A store under test must reach what keeps its counts.
+fn decided<T>(result: Result<T, StoreError>) -> T {
+    result.unwrap_or_else(|error| panic!("the store returned an error: {error}: {error:?}"))
+}

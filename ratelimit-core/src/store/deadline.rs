@@ -1,0 +1,73 @@
+//! Deadline: until when a call may wait for a store.
+
+use std::time::Duration;
+
+// With tokio its own, which tests can pause.
+#[cfg(not(feature = "redis"))]
+use std::time::Instant;
+
+#[cfg(feature = "redis")]
+use tokio::time::Instant;
+
+/// Until when a call may wait for a store: an instant of the process's monotonic clock.
+///
+/// Calls with the same deadline share it: a store that makes several round trips for one call passes it on to each.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    /// Start of the call: also its place in the order of a queue.
+    pub(crate) since: Instant,
+    pub(crate) limit: Duration,
+}
+
+impl Deadline {
+    /// The deadline `limit` from now.
+    #[allow(clippy::disallowed_methods, reason = "a deadline of a call; decides no limit")]
+    pub fn after(limit: Duration) -> Self {
+        Self { since: Instant::now(), limit }
+    }
+
+    /// No deadline: the call may wait as long as the store lets it.
+    pub fn none() -> Self {
+        Self::after(Duration::MAX)
+    }
+
+    /// This deadline, or the one `limit` after the start of the same call if that is earlier.
+    #[must_use]
+    pub fn at_most(self, limit: Duration) -> Self {
+        Self { limit: self.limit.min(limit), ..self }
+    }
+
+    /// Longest wait, counted from the start of the call; for [`StoreError::timeout`](crate::StoreError::timeout).
+    pub const fn limit(self) -> Duration {
+        self.limit
+    }
+
+    /// What is left of the wait now, for a timer; zero if it is over.
+    pub fn remaining(self) -> Duration {
+        self.limit.saturating_sub(self.since.elapsed())
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Deadline {
+    /// The instant of the deadline, which a store must have [bounded](Self::at_most).
+    pub(crate) fn instant(self) -> Instant {
+        self.since + self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_brought_forward_and_never_put_off() {
+        let (short, long) = (Duration::from_millis(100), Duration::from_secs(3_600));
+        assert_eq!(Deadline::after(long).at_most(short).limit(), short);
+        assert_eq!(Deadline::after(short).at_most(long).limit(), short);
+        assert_eq!(Deadline::none().at_most(short).limit(), short);
+        assert!(Deadline::after(long).remaining() > short);
+        assert_eq!(Deadline::after(Duration::ZERO).remaining(), Duration::ZERO);
+        assert!(Deadline::none().remaining() > 1_000 * long);
+    }
+}
