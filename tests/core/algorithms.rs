@@ -47,7 +47,7 @@ const PLACES: [(&str, &str, usize); 9] = [
     ("docs/choosing.md", "| `NAME` |", 3),
     ("examples/README.md", "`NAME`", 1),
     ("ratelimit-core/lua/README.md", "`NAME.lua`", 1),
-    ("ratelimit-core/src/policy/algorithm.rs", "`NAME`", 1),
+    ("ratelimit-core/src/policy/algorithm.rs", "= \"NAME\"", 1),
     ("ratelimit-core/src/policy/serde.md", "`\"NAME\"`", 1),
     ("ratelimit-macros/src/lib.rs", "`\"NAME\"`", 1),
     ("tests/mutants/lua.txt", "NAME.lua", 1),

@@ -54,12 +54,11 @@ mod tests {
         // Seven units remain at each peek, and other requests take them before each check.
         let tried = Mutex::new(Vec::new());
         let decide = |checks: SmallVec<[Check<'_>; 2]>, operation| {
-            let decision = match operation {
-                Operation::Peek => Decision::Allowed,
-                _ => {
-                    tried.lock().push(checks[0].cost());
-                    Decision::Denied { retry_after: Some(Duration::from_secs(1)) }
-                }
+            let decision = if operation == Operation::Peek {
+                Decision::Allowed
+            } else {
+                tried.lock().push(checks[0].cost());
+                Decision::Denied { retry_after: Some(Duration::from_secs(1)) }
             };
             let outcome = Outcome::new(10, decision).with_cost(checks[0].cost()).with_remaining(7);
             ready(Ok(GroupOutcome::new(Timestamp::default(), [outcome])))

@@ -2,17 +2,12 @@
 
 // recipe
 use std::error::Error;
-use std::time::Duration;
 
 use ratelimit_actix::{Algorithm, Decision, Policy, RateLimiter};
 
-/// Five deliveries a second to each host, evenly.
-static DELIVERIES: Policy = Policy::builder("deliveries")
-    .max(5)
-    .window(Duration::from_secs(1))
-    .algorithm(Algorithm::TokenBucket)
-    .burst(1)
-    .build();
+/// 300 deliveries a minute to each host, evenly: one each 200 ms.
+static DELIVERIES: Policy =
+    Policy::builder("deliveries").max(300).algorithm(Algorithm::TokenBucket).burst(1).build();
 
 async fn permit(limiter: &RateLimiter, host: &str, cost: u64) -> Result<(), Box<dyn Error>> {
     loop {
@@ -24,6 +19,8 @@ async fn permit(limiter: &RateLimiter, host: &str, cost: u64) -> Result<(), Box<
     }
 }
 // end
+
+use std::time::Duration;
 
 #[actix_web::test]
 async fn a_delivery_begins_200_ms_after_the_one_before() {
