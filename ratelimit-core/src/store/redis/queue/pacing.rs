@@ -1,9 +1,9 @@
 //! Pacing: when the next call is sent, and how many requests it takes.
 //!
-//! Requests are sent at once while fewer calls are in flight than go at once: one for each 100 µs of the round trip, so one to a
-//! server nearby, and fewer the busier the server is ([`super::distance`]). With more requests calls alternate, and a call is sent
-//! when as many requests are queued as are in flight: it takes half of all, and neither half has fewer than [`MIN_OVERLAP`], so
-//! that the server decides one while this process handles the replies of the other. A call is also sent when the requests would
+//! Requests are sent at once while fewer than k calls are in flight: k is one for each 100 µs of the round trip, so 1 for a server
+//! nearby, and falls to 1 when the server is busy ([`super::distance`]). Beyond that 2 k calls alternate, so that the server decides
+//! one while this process handles the replies of another: a call is sent when as many requests are queued as each of the other
+//! 2 k - 1 has on average, at least [`MIN_OVERLAP`], and it takes at most half of all. A call is also sent when the requests would
 //! fill it, or when the last one was sent longer ago than the interval.
 
 use std::future::poll_fn;
@@ -26,7 +26,7 @@ use super::round_trip::MIN_SEND_INTERVAL;
 /// that weighs more goes in a call of its own.
 const MAX_BATCH_WEIGHT: usize = 128;
 
-/// Fewest requests for a call beside as many as go at once. The fixed part of a call takes the server as long as several requests, so fewer
+/// Fewest requests for a call beyond those that go at once. The fixed part of a call takes the server as long as several requests, so fewer
 /// than these wait for the reply to the call in flight.
 const MIN_OVERLAP: usize = 4;
 
@@ -54,7 +54,8 @@ pub(super) async fn run<Calls, Call>(
         let fills_a_call = weight_of(&waiting) >= MAX_BATCH_WEIGHT;
         calls.reap();
         while !calls.is_empty() && !fills_a_call {
-            let enough = if calls.calls() < at_once() { 1 } else { enough_beside(calls.requests()) };
+            let at_once = at_once();
+            let enough = if calls.calls() < at_once { 1 } else { enough_beside(calls.requests(), at_once) };
             if waiting.len() >= enough {
                 break;
             }
@@ -119,9 +120,10 @@ async fn lone<Call: Future<Output = ()>>(call: Call, inbox: &mut InboxReader) ->
     if has_ended.await { None } else { Some(call) }
 }
 
-/// The number of queued requests from which a call is sent beside those in flight.
-fn enough_beside(in_flight: usize) -> usize {
-    in_flight.clamp(MIN_OVERLAP, MAX_BATCH_WEIGHT)
+/// The number of queued requests from which a call is sent beside those in flight, if twice as many calls alternate as go
+/// at once.
+fn enough_beside(in_flight: usize, at_once: usize) -> usize {
+    (in_flight / (2 * at_once - 1)).clamp(MIN_OVERLAP, MAX_BATCH_WEIGHT)
 }
 
 /// The largest number of requests of the next call: half of all, if the rest is enough for a call of its own.
