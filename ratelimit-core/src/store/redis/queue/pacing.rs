@@ -247,17 +247,26 @@ mod tests {
         assert_eq!(queue.sizes(), [1; 3], "three are too few beside three calls");
         queue.reply(1).await;
         assert_eq!(queue.sizes(), [1, 1, 1, 3], "a call has ended");
-        queue.push(5).await;
-        assert_eq!(queue.sizes(), [1, 1, 1, 3, 5], "as many as are in flight");
-        for call in [0, 2, 3] {
-            queue.push(1).await;
-            queue.reply(call).await;
-        }
-        assert_eq!(
-            queue.sizes(),
-            [1, 1, 1, 3, 5, 2, 1],
-            "after two replies, fewer than three calls are in flight"
-        );
+        queue.push(4).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4], "four are enough");
+        queue.push(1).await;
+        queue.reply(0).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4], "three calls are in flight");
+        queue.reply(2).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4, 1], "two were");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn over_a_network_twice_as_many_calls_alternate_as_go_at_once() {
+        let queue = Queue::with_calls_at_once(3);
+        queue.push(80).await;
+        assert_eq!(queue.sizes(), [40, 40]);
+        queue.push(1).await;
+        assert_eq!(queue.sizes(), [40, 40, 1], "the third call");
+        queue.push(15).await;
+        assert_eq!(queue.sizes(), [40, 40, 1], "a fifth of 81 is 16");
+        queue.push(1).await;
+        assert_eq!(queue.sizes(), [40, 40, 1, 16]);
     }
 
     #[tokio::test(start_paused = true)]
