@@ -7,53 +7,57 @@ const MICROS_PER_CALL: u64 = 100;
 /// Maximum number of calls that go at once.
 const MAX_AT_ONCE: u64 = 16;
 
-/// The mean time of the last calls, by which a new one counts: one eighth.
+/// By how much a new call counts in the mean: one eighth.
 const CALLS_IN_MEAN: u64 = 8;
 
-/// A call counts at most as that many times the shortest mean, so that a single late reply changes little.
+/// A call counts at most as that many times the shortest, so that a single late reply changes little.
 const MAX_INFLATION: u64 = 2;
 
 /// A mean that exceeds the shortest by this much, in percent, is that of the network, not of a queue at the server.
-const TOLERANCE_PERCENT: u64 = 10;
+const TOLERANCE_PERCENT: u64 = 15;
 
 /// The power of the inflation by which the number of calls falls.
-const POWER: u32 = 6;
+const POWER: u32 = 8;
 
-/// Distance to the server of one connection.
+/// Distance to the server of one connection, in microseconds.
 ///
-/// The shortest round trip is the shortest mean of eight calls or so: a single time may be wrong. It is never forgotten,
-/// since the queue of a server that is saturated for long would be taken for the network.
+/// The shortest round trip is one that two calls in a row have not exceeded, so that a single wrong time is not taken for it. It
+/// is never forgotten, since the queue of a server that is saturated for long would be taken for the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distance {
-    /// Mean round trip of the last calls, in eighths of a microsecond; 0 before the first.
-    mean: u64,
-    /// Shortest mean, likewise.
+    /// Of the last call; 0 before the first.
+    last: u64,
     shortest: u64,
+    /// Mean of the last calls, times [`CALLS_IN_MEAN`].
+    mean: u64,
 }
 
 impl Distance {
     /// Adds the time of a call that got its reply. A time of 0 is no measurement, but a clock that was set back.
     pub(super) fn add(&mut self, micros: u64) {
-        let time = micros.saturating_mul(CALLS_IN_MEAN);
+        // Far more than any deadline, and products of it fit.
+        let time = micros.min(1 << 40);
         if time == 0 {
             return;
         }
-        if self.mean == 0 {
-            *self = Self { mean: time, shortest: time };
+        if self.last == 0 {
+            *self = Self { last: time, shortest: time, mean: CALLS_IN_MEAN * time };
             return;
         }
-        let time = time.min(self.shortest.saturating_mul(MAX_INFLATION));
-        self.mean = self.mean - self.mean / CALLS_IN_MEAN + time / CALLS_IN_MEAN;
-        self.shortest = self.shortest.min(self.mean);
+        self.shortest = self.shortest.min(time.max(self.last));
+        self.last = time;
+        let most = MAX_INFLATION * self.shortest;
+        let mean = self.mean - self.mean / CALLS_IN_MEAN + time.min(most);
+        self.mean = mean.min(CALLS_IN_MEAN * most);
     }
 
     /// The number of calls that may be in flight at once: at least 1.
     pub(super) fn calls_at_once(&self) -> usize {
-        let most = (self.shortest / (CALLS_IN_MEAN * MICROS_PER_CALL)).min(MAX_AT_ONCE);
-        let tolerated = self.shortest.saturating_mul(100 + TOLERANCE_PERCENT) / 100;
-        // Both as percent of what is tolerated, so that the powers fit: the mean is at most twice the shortest.
-        let inflation = self.mean.saturating_mul(100).checked_div(tolerated).unwrap_or(100).max(100);
-        let calls = most * 100u64.pow(POWER) / inflation.pow(POWER);
+        let most = (self.shortest / MICROS_PER_CALL).min(MAX_AT_ONCE);
+        let tolerated = CALLS_IN_MEAN * self.shortest * (100 + TOLERANCE_PERCENT) / 100;
+        // In percent of what is tolerated: 100 to 200, so that the powers fit.
+        let inflation = (100 * self.mean).checked_div(tolerated).unwrap_or_default().clamp(100, 200);
+        let calls = most * 100_u64.pow(POWER) / inflation.pow(POWER);
         usize::try_from(calls).unwrap_or(1).max(1)
     }
 }
@@ -88,16 +92,16 @@ mod tests {
 
     #[test]
     fn fewer_calls_go_at_once_the_busier_the_server_is() {
-        for (time, calls) in [(550, 5), (600, 2), (700, 1), (5_000, 1)] {
+        for (time, calls) in [(570, 5), (620, 2), (730, 1), (5_000, 1)] {
             assert_eq!(settled(after([500]), time), calls, "{time} µs instead of 500");
         }
-        for (time, calls) in [(2_200, 16), (2_400, 9), (2_800, 3), (3_600, 1), (20_000, 1)] {
+        for (time, calls) in [(2_280, 16), (2_400, 11), (2_800, 3), (3_600, 1), (20_000, 1)] {
             assert_eq!(settled(after([2_000]), time), calls, "{time} µs instead of 2000");
         }
     }
 
     #[test]
-    fn a_saturated_server_is_noticed_within_a_few_calls_and_forgiven_within_a_few() {
+    fn a_saturated_server_is_noticed_within_eight_calls_and_forgotten_within_twenty() {
         let mut busy = after([500; 20].into_iter().chain([5_000; 8]));
         assert_eq!(busy.calls_at_once(), 1);
         (0..20).for_each(|_| busy.add(500));
@@ -117,10 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_first_call_to_a_server_that_was_loading_counts_for_one_second_of_calls() {
+    fn a_first_call_to_a_server_that_was_loading_is_made_up_for_by_the_next() {
         // 90 ms, and then a server nearby.
-        assert_eq!(settled(after([90_000]), 60), 1);
+        assert_eq!(after([90_000, 60, 60]).calls_at_once(), 1);
         assert_eq!(settled(after([90_000]), 500), 5);
+        let soon = after([90_000].into_iter().chain([500; 20]));
+        assert_eq!(soon.calls_at_once(), 5);
     }
 
     #[test]
@@ -132,9 +138,15 @@ mod tests {
         for first in [0, hour, u64::MAX] {
             let mut distance = after([first]);
             assert!((1..=16).contains(&distance.calls_at_once()));
-            (0..300).for_each(|_| distance.add(500));
+            (0..20).for_each(|_| distance.add(500));
             assert_eq!(distance.calls_at_once(), 5, "first {first} µs");
         }
+    }
+
+    #[test]
+    fn a_queue_that_was_there_from_the_start_is_noticed_by_two_calls_without_it() {
+        let queue = after([1_500; 100].into_iter().chain([500, 500]).chain([1_500; 100]));
+        assert_eq!(queue.calls_at_once(), 1);
     }
 
     #[test]
@@ -145,6 +157,6 @@ mod tests {
 
     #[test]
     fn one_time_that_is_too_short_does_not_stay_the_shortest() {
-        assert_eq!(settled(after([500, 500, 1, 500, 500]), 500), 3, "and not one for ever");
+        assert_eq!(settled(after([500, 500, 1, 500, 500]), 500), 5);
     }
 }
