@@ -13,8 +13,10 @@ const CALLS_IN_MEAN: u64 = 8;
 /// A call counts at most as that many times the shortest, so that a single late reply changes little.
 const MAX_INFLATION: u64 = 2;
 
-/// A mean that exceeds the shortest by this much, in percent, is that of the network, not of a queue at the server.
+/// A mean that exceeds the shortest by so much, in percent or in microseconds, is that of the network and of waking up idle
+/// cores, not of a queue at the server.
 const TOLERANCE_PERCENT: u64 = 15;
+const TOLERANCE_MICROS: u64 = 100;
 
 /// The power of the inflation by which the number of calls falls.
 const POWER: u32 = 8;
@@ -54,9 +56,10 @@ impl Distance {
     /// The number of calls that may be in flight at once: at least 1.
     pub(super) fn calls_at_once(&self) -> usize {
         let most = (self.shortest / MICROS_PER_CALL).min(MAX_AT_ONCE);
-        let tolerated = CALLS_IN_MEAN * self.shortest * (100 + TOLERANCE_PERCENT) / 100;
+        let tolerance = TOLERANCE_MICROS.max(self.shortest * TOLERANCE_PERCENT / 100);
+        let tolerated = CALLS_IN_MEAN * (self.shortest + tolerance);
         // In percent of what is tolerated: 100 to 200, so that the powers fit.
-        let inflation = (100 * self.mean).checked_div(tolerated).unwrap_or_default().clamp(100, 200);
+        let inflation = (100 * self.mean / tolerated).clamp(100, 200);
         let calls = most * 100_u64.pow(POWER) / inflation.pow(POWER);
         usize::try_from(calls).unwrap_or(1).max(1)
     }
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn fewer_calls_go_at_once_the_busier_the_server_is() {
-        for (time, calls) in [(570, 5), (620, 2), (730, 1), (5_000, 1)] {
+        for (time, calls) in [(600, 5), (640, 3), (800, 1), (5_000, 1)] {
             assert_eq!(settled(after([500]), time), calls, "{time} µs instead of 500");
         }
         for (time, calls) in [(2_280, 16), (2_400, 11), (2_800, 3), (3_600, 1), (20_000, 1)] {
