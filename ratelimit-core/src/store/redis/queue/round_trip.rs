@@ -59,8 +59,8 @@ impl RoundTripEstimate {
 mod tests {
     use super::*;
 
-    fn connection(lane: u16, generation: u64) -> Option<ConnectionId> {
-        Some(ConnectionId { lane, generation })
+    const fn connection(lane: u16, generation: u64) -> ConnectionId {
+        ConnectionId { lane, generation }
     }
 
     const NEAR: Duration = Duration::from_micros(500);
@@ -68,19 +68,19 @@ mod tests {
     #[test]
     fn the_distance_is_forgotten_with_the_connection() {
         for (case, next) in [
-            ("a server took over", connection(0, 2)),
-            ("another node took over", connection(1, 1)),
+            ("a server took over", Some(connection(0, 2))),
+            ("another node took over", Some(connection(1, 1))),
             ("a master without a lane", None),
         ] {
             let estimate = RoundTripEstimate::default();
-            estimate.record(connection(0, 1), NEAR);
+            estimate.record(Some(connection(0, 1)), NEAR);
             assert_eq!(estimate.calls_at_once(), 5);
             // Ten times farther away: without another connection this is a busy server.
-            (0..100).for_each(|_| estimate.record(connection(0, 1), 10 * NEAR));
+            (0..100).for_each(|_| estimate.record(Some(connection(0, 1)), 10 * NEAR));
             assert_eq!(estimate.calls_at_once(), 1);
             estimate.record(next, 10 * NEAR);
             assert_eq!(estimate.calls_at_once(), 16, "{case}");
-            estimate.record(connection(2, 0), NEAR);
+            estimate.record(Some(connection(2, 0)), NEAR);
             assert_eq!(estimate.calls_at_once(), 5, "{case}, and back");
         }
     }
@@ -89,11 +89,11 @@ mod tests {
     fn a_round_trip_is_expected_to_take_as_long_as_the_last() {
         let estimate = RoundTripEstimate::default();
         assert_eq!(estimate.expected(Duration::from_secs(1)), Duration::ZERO);
-        estimate.record(connection(0, 1), NEAR);
+        estimate.record(Some(connection(0, 1)), NEAR);
         assert_eq!(estimate.expected(Duration::from_secs(1)), NEAR);
         assert_eq!(estimate.expected(NEAR), NEAR / 2, "at most half the deadline");
         assert_eq!(estimate.send_interval(), MIN_SEND_INTERVAL);
-        estimate.record(connection(0, 1), 64 * MIN_SEND_INTERVAL);
+        estimate.record(Some(connection(0, 1)), 64 * MIN_SEND_INTERVAL);
         assert_eq!(estimate.send_interval(), 4 * MIN_SEND_INTERVAL);
     }
 }
