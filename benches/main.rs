@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use benches::children::Programs;
 use benches::machine;
+use benches::progress::Progress;
 use benches::report::Report;
 use benches::sections::{
-    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, lease, log, micro, overload,
-    redis_memory, server_cost, throughput,
+    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, lease, log, micro, network, overload,
+    processes, redis_memory, server_cost, throughput,
 };
 use benches::server::{self, Server};
 use benches::settings::Settings;
@@ -58,14 +59,18 @@ fn main() -> ExitCode {
         assert!(names.contains(&&**only), "there is no section {only}, only {names:?}");
     }
     let mut failed = Vec::new();
+    let selected = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let progress = Progress::new(names.iter().filter(|name| selected(name)).count());
     for (name, run) in sections {
-        if only.as_ref().is_none_or(|only| only == name) {
+        if selected(name) {
+            progress.begin(name);
             let (start, titles) = (Instant::now(), report.titles());
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(&mut report))) {
                 report.failed(name, titles, message(&*panic));
                 failed.push(name);
             }
             println!("\n[{name}: {:.0} s]", start.elapsed().as_secs_f64());
+            progress.end();
         }
     }
     println!("\n{}\n{:.0} s in all", report.goals(), start.elapsed().as_secs_f64());
@@ -90,6 +95,8 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     if !servers.is_empty() {
+        sections.push(("network", Box::new(|report| network::run(bench, servers, report))));
+        sections.push(("processes", Box::new(|report| processes::run(bench, servers, report))));
         sections.push(("throughput", Box::new(|report| throughput::run(bench, servers, report))));
         sections.push(("latency", Box::new(|report| latency::run(bench, servers, report))));
         sections.push(("actix", Box::new(|report| actix::run(bench, servers, report))));

@@ -26,8 +26,10 @@ pub mod handlers;
 pub mod http_load;
 pub mod machine;
 pub mod memory;
+pub mod network;
 pub mod ours;
 pub mod plot;
+pub mod progress;
 pub mod random;
 pub mod recorder;
 pub mod report;
@@ -39,6 +41,7 @@ pub mod server;
 pub mod settings;
 pub mod spread;
 pub mod table;
+pub mod timing;
 
 use std::time::Duration;
 

@@ -122,6 +122,11 @@ impl Rival {
         Self { way, wire, sha: sha.into(), max: MAX }
     }
 
+    /// How it decides.
+    pub const fn way(&self) -> Way {
+        self.way
+    }
+
     /// The same with another limit than [`MAX`].
     #[must_use]
     pub fn max(mut self, max: u64) -> Self {

@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use redis::IntoConnectionInfo;
+use redis::io::tcp::TcpSettings;
 use tempfile::TempDir;
 
 /// A running server; it ends with this value.
@@ -51,8 +53,19 @@ fn free_port() -> u16 {
 /// When the server does not answer.
 pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
-    let client = redis::Client::open(url).unwrap();
+    let client =
+        redis::Client::open(url.into_connection_info().unwrap().set_tcp_settings(tcp_settings())).unwrap();
     client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+}
+
+/// Sends each piece at once, as ours does: by default the client crate lets a second command wait for the reply to the first.
+pub fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+/// Where the server at this port of the machine is.
+pub fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}/")
 }
 
 /// Whether the server at this port answers.
@@ -99,7 +112,7 @@ impl Server {
 
     /// Where it is.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        url(self.port)
     }
 
     /// The port it listens on.

@@ -28,7 +28,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// At most five minutes on two cores.
+    /// At most seven minutes on two cores.
     pub const QUICK: Self = Self {
         form: "quick",
         is_thorough: false,
@@ -42,7 +42,7 @@ impl Settings {
         instructions: 20_000,
     };
 
-    /// About twenty minutes.
+    /// About 25 minutes.
     pub const FULL: Self = Self {
         form: "full",
         is_thorough: true,

@@ -93,7 +93,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         let measured = take_turns(bench.settings.goal_rounds.max(3) * 3, variants);
         report.table(&times(&measured));
         let ratio = medians(find(&measured, OURS), find(&measured, Way::Lean.name()));
-        report.goal(Goal::at_most(Row::LoneCheck, format!("p50 on {place}"), 1.25, " × lean", ratio));
+        report.goal(Goal::at_most(Row::LoneCheck, format!("p50 on {place}"), 1.5, " × lean", ratio));
         report.text(&format!(
             "What the scheduler did for a check of these rounds. *Hand-overs* and *preemptions* are context switches of this \
              process and of the server, *queued* is the time for which their threads could run and had no core, *idle cores* are \

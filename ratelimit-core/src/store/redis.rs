@@ -45,8 +45,8 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Requests that come while a
-///   call is in flight share the next calls.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. One call for each 100 µs of
+///   the round trip, at least one, goes at once; requests that come meanwhile share the next calls.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if a later one
 ///   is denied, the earlier ones are refunded. More units than the limit never pass, but until the refund another request
 ///   may be denied.

@@ -1,4 +1,4 @@
-//! Queues and batches: requests that come while a call is in flight go together into the next calls.
+//! Queues and batches: requests that come while as many calls are in flight as go at once go together into the next calls.
 //!
 //! One call decides many requests, in the order in which they were made and with one reading of the clock. Single calls would
 //! decide the same: the script decides each request after charging those before it. (A call whose script the server does not
@@ -8,6 +8,7 @@
 //! their keys here and some there while a slot moves. The calls go to the node in one pipeline.
 
 mod dispatch;
+mod distance;
 mod in_flight;
 mod inbox;
 mod pacing;
@@ -126,11 +127,12 @@ struct Context {
 /// Runs one queue until the connection's thread ends.
 async fn run_queue(context: Context, requests: InboxReader) {
     let interval = || context.round_trip.send_interval();
+    let at_once = || context.round_trip.calls_at_once();
     let send = |batch| {
         let parts = split_by_node(batch, &context.link).into_iter();
         parts.map(|(node, requests)| (requests.len(), dispatch(context.clone(), node, requests)))
     };
-    pacing::run(requests, interval, send).await;
+    pacing::run(requests, interval, at_once, send).await;
 }
 
 /// Splits a batch by the node that decides: one part on a single server. Keeps the order.
@@ -184,7 +186,7 @@ mod tests {
             record.lock().push(batch.iter().map(|request| request.deadline.since).collect());
             [(batch.len(), std::future::pending())]
         };
-        let queue = tokio::spawn(pacing::run(reader, || Duration::from_millis(1), send));
+        let queue = tokio::spawn(pacing::run(reader, || Duration::from_millis(1), || 1, send));
         tokio::time::sleep(Duration::from_secs(1)).await;
         queue.abort();
         std::mem::take(&mut calls.lock())

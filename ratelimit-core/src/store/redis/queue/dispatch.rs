@@ -19,6 +19,7 @@ use crate::algorithm::Operation;
 use crate::store::Deadline;
 use crate::store::redis::command::Command;
 use crate::store::redis::error::CallError;
+use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::CallLeases;
 use crate::store::redis::link::{CallProgress, Link, is_redirect};
 use crate::store::redis::protocol::{self, Batch, LimitArg, Request};
@@ -40,6 +41,34 @@ struct Call {
 struct RequestInFlight {
     deadline: Deadline,
     reply: Option<ReplySender>,
+}
+
+/// A round trip that has begun.
+#[derive(Clone)]
+struct RoundTrip {
+    start: Instant,
+    connection: Option<ConnectionId>,
+    estimate: Arc<RoundTripEstimate>,
+}
+
+impl RoundTrip {
+    /// Begins a round trip to a node, or to the single server.
+    fn begin(context: &Context, node: Option<NodeId>) -> Self {
+        let lanes = &context.link.lanes;
+        let connection = match node {
+            Some(node) => lanes.present(node.index()),
+            None if context.link.is_cluster() => None,
+            None => lanes.present(0),
+        };
+        Self { start: Instant::now(), connection, estimate: Arc::clone(&context.round_trip) }
+    }
+
+    /// Records that the reply has come.
+    fn end(&self, link: &Link) {
+        let time = self.start.elapsed();
+        self.estimate.record(self.connection, time);
+        link.record_round_trip(time);
+    }
 }
 
 impl Call {
@@ -114,9 +143,9 @@ impl Call {
 
 /// Sends the requests of one node, and each request its reply, or an error at its deadline.
 pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
+    let trip = RoundTrip::begin(&context, node);
     let Context { link, encoder, leases, round_trip } = &context;
-    let start = Instant::now();
-    drop_unwanted(&mut requests, start, round_trip.expected(link.deadline()));
+    drop_unwanted(&mut requests, trip.start, round_trip.expected(link.deadline()));
     if requests.is_empty() {
         return;
     }
@@ -133,7 +162,7 @@ pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut request
         return;
     }
     if let Some(node) = node {
-        calls = send_pipeline(link, node, calls, start, round_trip).await;
+        calls = send_pipeline(link, node, calls, &trip).await;
         for leases in calls.iter_mut().filter_map(|call| call.leases.as_mut()) {
             leases.reroute();
         }
@@ -143,12 +172,12 @@ pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut request
     if calls.len() == 1
         && let Some(call) = calls.pop()
     {
-        return send_alone(link, call, start, round_trip).await;
+        return send_alone(link, call, &trip).await;
     }
     let mut alone = JoinSet::new();
     for call in calls {
-        let (link, round_trip) = (Arc::clone(link), Arc::clone(round_trip));
-        alone.spawn(async move { send_alone(&link, call, start, &round_trip).await });
+        let (link, trip) = (Arc::clone(link), trip.clone());
+        alone.spawn(async move { send_alone(&link, call, &trip).await });
     }
     while alone.join_next().await.is_some() {}
 }
@@ -184,7 +213,7 @@ fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedReq
 }
 
 /// Sends a call over the connection for single commands, which follows redirects.
-async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &RoundTripEstimate) {
+async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
     let (range, progress) = (call.range, CallProgress::default());
     // The requests are borrowed while the command is in flight.
     let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
@@ -193,9 +222,9 @@ async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &Ro
     let result = loop {
         let Some(next) = call.next_deadline() else {
             // All requests hit their deadline. The end of the call still shows how the server is.
-            match timeout_at(start + link.deadline(), sending).await {
+            match timeout_at(trip.start + link.deadline(), sending).await {
                 Ok(Ok(reply)) => {
-                    record_round_trip(link, round_trip, start);
+                    trip.end(link);
                     call.finish(Ok(reply));
                 }
                 Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
@@ -211,20 +240,14 @@ async fn send_alone(link: &Link, mut call: Call, start: Instant, round_trip: &Ro
         call.expire(next);
     };
     if result.is_ok() {
-        record_round_trip(link, round_trip, start);
+        trip.end(link);
     }
     call.finish(result);
 }
 
 /// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
 /// not run: the node rejected them because their slot has moved or it does not know the script, or it has no connection.
-async fn send_pipeline(
-    link: &Link,
-    node: NodeId,
-    calls: Vec<Call>,
-    start: Instant,
-    round_trip: &RoundTripEstimate,
-) -> Vec<Call> {
+async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, trip: &RoundTrip) -> Vec<Call> {
     let Some(nodes) = &link.nodes else { return calls };
     let Some(mut connection) = nodes.connection(node) else { return calls };
     let mut sent = Vec::with_capacity(calls.len());
@@ -246,9 +269,9 @@ async fn send_pipeline(
     let mut is_recorded = false;
     let replies = loop {
         let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
-            match timeout_at(start + link.deadline(), sending).await {
+            match timeout_at(trip.start + link.deadline(), sending).await {
                 Ok(Ok(replies)) => {
-                    record_round_trip(link, round_trip, start);
+                    trip.end(link);
                     // All requests hit their deadline, but leases are still of use.
                     for (call, reply) in sent.into_iter().zip(replies) {
                         call.finish(reply.extract_error().map_err(|error| link.call_error(error)));
@@ -268,16 +291,9 @@ async fn send_pipeline(
         }
     };
     if replies.is_ok() {
-        record_round_trip(link, round_trip, start);
+        trip.end(link);
     }
     finish_pipeline(link, node, sent, replies, generation)
-}
-
-/// Records the time of a call that got its reply.
-fn record_round_trip(link: &Link, round_trip: &RoundTripEstimate, start: Instant) {
-    let time = start.elapsed();
-    round_trip.record(time);
-    link.record_round_trip(time);
 }
 
 /// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.

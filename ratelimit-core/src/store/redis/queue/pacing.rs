@@ -1,11 +1,10 @@
 //! Pacing: when the next call is sent, and how many requests it takes.
 //!
-//! * With no call in flight, requests are sent at once, also a single one.
-//! * Under load two calls alternate: the server decides one while this process handles the replies of the other. So a call is
-//!   sent beside those in flight when as many requests are queued as are in flight, and it takes half of all. Neither half
-//!   has fewer than [`MIN_OVERLAP`] requests.
-//! * A call is also sent when the requests would fill it, or when the last one was sent longer ago than the interval, so that
-//!   a long round trip has several calls in it.
+//! Requests are sent at once while fewer than k calls are in flight: k is one for each 100 µs of the round trip, so 1 for a server
+//! nearby, and falls to 1 when the server is busy ([`super::distance`]). Beyond that 2 k calls alternate, so that the server decides
+//! one while this process handles the replies of another: a call is sent when as many requests are queued as each of the other
+//! 2 k - 1 has on average, at least [`MIN_OVERLAP`], and it takes at most half of all. A call is also sent when the requests would
+//! fill it, or when the last one was sent longer ago than the interval.
 
 use std::future::poll_fn;
 use std::mem;
@@ -27,7 +26,7 @@ use super::round_trip::MIN_SEND_INTERVAL;
 /// that weighs more goes in a call of its own.
 const MAX_BATCH_WEIGHT: usize = 128;
 
-/// Fewest requests for a call beside another. The fixed part of a call takes the server as long as several requests, so fewer
+/// Fewest requests for a call beyond those that go at once. The fixed part of a call takes the server as long as several requests, so fewer
 /// than these wait for the reply to the call in flight.
 const MIN_OVERLAP: usize = 4;
 
@@ -35,11 +34,12 @@ const MIN_OVERLAP: usize = 4;
 /// deadline.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Sends the requests of an inbox for ever. `interval` is the time between two calls while one is in flight. `send` makes
-/// the calls of a batch, each with the number of its requests.
+/// Sends the requests of an inbox for ever. `at_once` is the number of calls that go at once, `interval` the time between two
+/// calls beyond these. `send` makes the calls of a batch, each with the number of its requests.
 pub(super) async fn run<Calls, Call>(
     mut inbox: InboxReader,
     interval: impl Fn() -> Duration,
+    at_once: impl Fn() -> usize,
     send: impl Fn(Vec<QueuedRequest>) -> Calls,
 ) where
     Calls: IntoIterator<Item = (usize, Call)>,
@@ -54,7 +54,8 @@ pub(super) async fn run<Calls, Call>(
         let fills_a_call = weight_of(&waiting) >= MAX_BATCH_WEIGHT;
         calls.reap();
         while !calls.is_empty() && !fills_a_call {
-            let enough = enough_beside(calls.requests());
+            let at_once = at_once();
+            let enough = if calls.calls() < at_once { 1 } else { enough_beside(calls.requests(), at_once) };
             if waiting.len() >= enough {
                 break;
             }
@@ -119,9 +120,10 @@ async fn lone<Call: Future<Output = ()>>(call: Call, inbox: &mut InboxReader) ->
     if has_ended.await { None } else { Some(call) }
 }
 
-/// The number of queued requests from which a call is sent beside those in flight.
-fn enough_beside(in_flight: usize) -> usize {
-    in_flight.clamp(MIN_OVERLAP, MAX_BATCH_WEIGHT)
+/// The number of queued requests from which a call is sent beside those in flight, if twice as many calls alternate as go
+/// at once.
+fn enough_beside(in_flight: usize, at_once: usize) -> usize {
+    (in_flight / (2 * at_once - 1)).clamp(MIN_OVERLAP, MAX_BATCH_WEIGHT)
 }
 
 /// The largest number of requests of the next call: half of all, if the rest is enough for a call of its own.
@@ -150,6 +152,7 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>, most: usize) -> Vec<QueuedReques
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use tokio::sync::oneshot;
@@ -169,10 +172,16 @@ mod tests {
         inbox: Inbox,
         /// The calls sent so far.
         calls: Arc<Mutex<Vec<SentCall>>>,
+        at_once: Arc<AtomicUsize>,
     }
 
     impl Queue {
+        /// Over a server nearby.
         fn start() -> Self {
+            Self::with_calls_at_once(1)
+        }
+
+        fn with_calls_at_once(at_once: usize) -> Self {
             let (inbox, reader) = inbox();
             let calls = Arc::new(Mutex::new(Vec::new()));
             let record = Arc::clone(&calls);
@@ -181,8 +190,10 @@ mod tests {
                 record.lock().unwrap().push((batch.len(), Some(end)));
                 [(batch.len(), async move { _ = ended.await })]
             };
-            tokio::spawn(run(reader, || INTERVAL, send));
-            Self { inbox, calls }
+            let at_once = Arc::new(AtomicUsize::new(at_once));
+            let limit = Arc::clone(&at_once);
+            tokio::spawn(run(reader, || INTERVAL, move || limit.load(Ordering::Relaxed), send));
+            Self { inbox, calls, at_once }
         }
 
         /// Queues this many checks, and lets the queue do what it does without time passing.
@@ -223,6 +234,58 @@ mod tests {
         queue.reply(1).await;
         queue.push(1).await;
         assert_eq!(queue.sizes(), [1, 7, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn over_a_network_several_calls_go_at_once_each_with_one_request() {
+        let queue = Queue::with_calls_at_once(3);
+        for sent in 1..=3 {
+            queue.push(1).await;
+            assert_eq!(queue.sizes(), vec![1; sent]);
+        }
+        queue.push(3).await;
+        assert_eq!(queue.sizes(), [1; 3], "three are too few beside three calls");
+        queue.reply(1).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3], "a call has ended");
+        queue.push(4).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4], "four are enough");
+        queue.push(1).await;
+        queue.reply(0).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4], "three calls are in flight");
+        queue.reply(2).await;
+        assert_eq!(queue.sizes(), [1, 1, 1, 3, 4, 1], "two were");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn over_a_network_twice_as_many_calls_alternate_as_go_at_once() {
+        let queue = Queue::with_calls_at_once(3);
+        queue.push(80).await;
+        assert_eq!(queue.sizes(), [40, 40]);
+        queue.push(1).await;
+        assert_eq!(queue.sizes(), [40, 40, 1], "the third call");
+        queue.push(15).await;
+        assert_eq!(queue.sizes(), [40, 40, 1], "a fifth of 81 is 16");
+        queue.push(1).await;
+        assert_eq!(queue.sizes(), [40, 40, 1, 16]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_for_others_as_soon_as_fewer_calls_go_at_once() {
+        let queue = Queue::with_calls_at_once(3);
+        for _ in 0..3 {
+            queue.push(1).await;
+        }
+        queue.at_once.store(1, Ordering::Relaxed);
+        queue.reply(0).await;
+        queue.push(1).await;
+        assert_eq!(queue.sizes(), [1; 3], "two calls are in flight, and one goes at once");
+        tokio::time::advance(INTERVAL).await;
+        settle().await;
+        assert_eq!(queue.sizes(), [1; 4], "after the interval");
+        queue.push(1).await;
+        queue.at_once.store(3, Ordering::Relaxed);
+        queue.reply(1).await;
+        assert_eq!(queue.sizes(), [1; 5]);
     }
 
     #[tokio::test(start_paused = true)]
