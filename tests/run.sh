@@ -55,10 +55,11 @@ format() {
   cargo fmt --all -- --check
 }
 
-# Which crate may depend on what.
+# Which crate may depend on what, and no circle among the files of a crate.
 dependencies() {
   only ratelimit-macros "proc-macro2 quote syn unicode-ident"
   never ratelimit-core "actix|http "
+  cargo run -q -p circles -- "${published[@]}"
 }
 
 lints() {
