@@ -5,6 +5,7 @@
 //! | [choosing] | which algorithm, with pictures of each |
 //! | [recipes] | log-ins, API keys, tokens, uploads, WebSockets and more, in at most 15 lines each |
 //! | [migrating] | what changes from five other rate limiters |
+//! | [comparison] | what other rate limiters do |
 //! | [reference](mod@self::reference) | arguments, settings of responses, middleware, stores, costs that are known late |
 //! | [operating] | shadow first, the operator's page, alerts, one customer's limit, a list before production |
 //! | [overrides] | other numbers for limits without a deploy |
@@ -28,6 +29,10 @@ pub mod recipes {
 
 pub mod migrating {
     #![doc = include_str!("guide/migrating.md")]
+}
+
+pub mod comparison {
+    #![doc = include_str!("guide/comparison.md")]
 }
 
 pub mod reference {

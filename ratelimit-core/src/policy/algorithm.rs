@@ -130,8 +130,7 @@ pub(crate) enum Parameter {
 /// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
     pub(crate) parameter: Parameter,
-    /// First byte of a state in Redis, and the letter in its key.
-    #[cfg(feature = "redis")]
+    /// First byte of a state as bytes, and the letter in its key.
     pub(crate) tag: u8,
     /// The number by which ARGV names the algorithm; its bit in a set of algorithms is `1 << (number - 1)`.
     #[cfg(feature = "redis")]
@@ -165,7 +164,6 @@ impl Algorithm {
         match self {
             Self::FixedWindow => &Spec {
                 parameter: Parameter::None,
-                #[cfg(feature = "redis")]
                 tag: b'f',
                 #[cfg(feature = "redis")]
                 number: 1,
@@ -174,7 +172,6 @@ impl Algorithm {
             },
             Self::SlidingWindowCounter => &Spec {
                 parameter: Parameter::SubWindows,
-                #[cfg(feature = "redis")]
                 tag: b'c',
                 #[cfg(feature = "redis")]
                 number: 2,
@@ -183,7 +180,6 @@ impl Algorithm {
             },
             Self::SlidingWindowLog => &Spec {
                 parameter: Parameter::None,
-                #[cfg(feature = "redis")]
                 tag: b'l',
                 #[cfg(feature = "redis")]
                 number: 3,
@@ -192,7 +188,6 @@ impl Algorithm {
             },
             Self::TokenBucket => &Spec {
                 parameter: Parameter::Burst,
-                #[cfg(feature = "redis")]
                 tag: b't',
                 #[cfg(feature = "redis")]
                 number: 4,

@@ -9,10 +9,11 @@ use crate::links::{Target, resolve};
 use crate::{generated, read};
 
 /// The pages that are modules, by file name without its ending.
-pub const PAGES: [&str; 12] = [
+pub const PAGES: [&str; 13] = [
     "choosing",
     "recipes",
     "migrating",
+    "comparison",
     "reference",
     "operating",
     "overrides",
