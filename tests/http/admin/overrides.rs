@@ -188,7 +188,7 @@ async fn a_reset_reaches_the_counts_of_every_row() {
 #[actix_web::test]
 async fn a_caller_with_a_row_of_its_own_is_shown_under_no_plan() {
     let limiter = overridden(
-        "[limit.'!over-plans'.plans]\npro = { max = 1000 }\n[limit.'!over-plans'.callers]\na = { max = 500 }",
+        "[limit.'!over-plans'.plans]\npro = { max = 1000 }\n[limit.'!over-plans'.callers]\n'text a' = { max = 500 }",
     );
     let app = app!(limiter, false);
     let own = looked(&app, "!over-plans", "a").await;
@@ -207,7 +207,7 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_a_row_of_its_own() 
     let clock = clock_at_start();
     // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
     let (other, limiter) = (server.limiter_at(&clock), RateLimiter::builder(server.store_at(&clock)));
-    let row = "[limit.'!over-plans'.callers]\na = { window = '2m' }";
+    let row = "[limit.'!over-plans'.callers]\n'text a' = { window = '2m' }";
     let limiter = limiter.overrides(row.parse().unwrap()).unwrap().build();
     let (other, app) = (app!(other, false), app!(limiter, false));
     let request = || answer::get("/plans").insert_header(("x-account", "a"));
