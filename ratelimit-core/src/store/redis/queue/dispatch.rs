@@ -393,6 +393,25 @@ mod tests {
         assert_eq!(sent, [since[0], since[2]]);
     }
 
+    #[tokio::test]
+    async fn a_request_whose_reply_would_come_too_late_is_not_sent() {
+        // Seconds since the request was made, of the 60 that it has, and seconds until the reply is expected.
+        for (elapsed, expected, is_sent) in [
+            (49, 10, true),
+            (50, 10, false),
+            // More than half of the time is left, and half of it.
+            (29, 3_600, true),
+            (30, 3_600, false),
+        ] {
+            let (mut requests, mut replies) = checks(1);
+            let start = requests[0].deadline.since + Duration::from_secs(elapsed);
+            drop_unwanted(&mut requests, start, Duration::from_secs(expected));
+            assert_eq!(requests.len(), usize::from(is_sent), "{elapsed} s, {expected} s");
+            let is_answered = matches!(replies[0].try_recv(), Ok(Err(CallError::Timeout(_))));
+            assert_eq!(is_answered, !is_sent, "{elapsed} s, {expected} s");
+        }
+    }
+
     #[test]
     fn a_pipeline_counts_once_per_slot_range() {
         let mut seen = RangeSet::default();
