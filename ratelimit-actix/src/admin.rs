@@ -51,9 +51,12 @@ use self::sampler::Sampler;
 /// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
 /// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple;
 /// `partition alice` for a policy that the application checks itself. An IPv6 address stands for its network by every
-/// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process. `was_counted` tells whether anything was counted. A reset reaches the counts by the numbers of the program and by
-/// those of overrides, in the store, so also those of other processes. Of numbers that are made at run time it reaches those that
-/// this process has decided by, at most 8 for each name.
+/// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process; `ipv6_prefix` of a count in JSON tells by how many bits it
+/// counts, and is `null` if there is one network only. `was_counted` tells whether anything was counted; it is also `true` if a reset
+/// forgot what could not be read.
+///
+/// A reset reaches the counts by the numbers of the program and by those of overrides, in the store, so also those of other
+/// processes. Of numbers that are made at run time it reaches those that this process has decided by, at most 8 for each name.
 ///
 /// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
 ///

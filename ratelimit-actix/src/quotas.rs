@@ -122,7 +122,8 @@ impl Quotas {
     /// are charged if the units fit, and do not lower their number.
     ///
     /// A response that does not [count](crate::rate_limit) under a limit of the handler gives back what was charged here as well,
-    /// unless the limit is settled. Each call takes one more round trip then. Limits of middleware count every response.
+    /// unless the limit is settled. The refund takes one round trip for each call of `charge`. Limits of middleware count every
+    /// response.
     ///
     /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///

@@ -330,9 +330,17 @@ impl GroupOutcome {
     ///
     /// The group is admitted if every limit admits it. It was decided without the store if an outcome [was](Outcome::is_degraded).
     pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        Self { at, ..Self::decided_apart(outcomes.into_iter().map(|outcome| outcome.decided_at(at))) }
+    }
+
+    /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several nodes. Each keeps its
+    /// own, and the latest is that of the group.
+    pub(crate) fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
-        let degraded = outcomes.iter().any(Outcome::is_degraded);
-        Self { degraded, ..Self::decided(at, outcomes.iter().all(Outcome::is_allowed), outcomes) }
+        let at = outcomes.iter().map(Outcome::at).max().unwrap_or_default();
+        let (allowed, degraded) =
+            (outcomes.iter().all(Outcome::is_allowed), outcomes.iter().any(Outcome::is_degraded));
+        Self { at, allowed, degraded, outcomes }
     }
 
     /// The outcome of a group that is known to be admitted or denied.

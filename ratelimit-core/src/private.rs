@@ -9,6 +9,12 @@ pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
 pub use crate::overrides::table::{EffectiveRow, LimitRows};
 pub use crate::policy::name::is_name_byte;
 pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};
+use crate::{GroupOutcome, Outcome};
+
+/// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
+pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
+    GroupOutcome::decided_apart(outcomes)
+}
 
 /// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
 #[cfg(feature = "stats")]

@@ -6,6 +6,7 @@ mod overrides;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ::redis::AsyncCommands;
 use actix_http::Request;
 use actix_web::dev::{Service, ServiceResponse};
 use actix_web::http::Method;
@@ -20,7 +21,8 @@ use ratelimit_actix::{
 use serde_json::Value;
 use tests::answer::{self, Answer, statuses};
 use tests::log::Log;
-use tests::{clock_at_start, send};
+use tests::store::watched;
+use tests::{clock_at_start, redis, send};
 use tracing::Level;
 
 /// The name sorts first, so that the limit is on the first page.
@@ -308,6 +310,98 @@ async fn an_ipv6_client_is_looked_at_and_reset_by_the_prefix_of_its_scope() {
 }
 
 #[actix_web::test]
+async fn a_reset_of_a_client_with_counts_by_several_prefixes_logs_each() {
+    const CLIENT: &str = "2001:db8:7:1234::1";
+    let prefix = |bits| RateLimitConfig::builder().ipv6_prefix(bits).build().unwrap();
+    let limiter = limiter();
+    let scope = |path: &str, bits| web::scope(path).app_data(prefix(bits)).service(networks);
+    let app = actix_web::test::init_service(
+        App::new()
+            .app_data(web::Data::new(limiter.clone()))
+            .service((scope("/48", 48), scope("/56", 56), scope("/64", 64)))
+            .service(web::scope("/_limits").service(admin(limiter, is_operator))),
+    )
+    .await;
+    for bits in [48, 64] {
+        let request = TestRequest::with_uri(&format!("/{bits}/networks"));
+        let request = request.peer_addr((CLIENT.parse::<IpAddr>().unwrap(), 1).into());
+        assert_eq!(send(&app, request).await.status, 200);
+    }
+    let mut digests = Vec::new();
+    for bits in [48, 64] {
+        let caller = format!("address {CLIENT}/{bits}");
+        let fields = [("limit", "!admin-networks"), ("caller", caller.as_str())];
+        let look: Value =
+            serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
+        digests.push(look["digest"].as_str().unwrap().to_owned());
+    }
+    let fields = [("limit", "!admin-networks"), ("caller", CLIENT)];
+    // The first reset finds both counts, the second none.
+    for (expected, was_counted) in [(2, true), (1, false)] {
+        let (log, _guard) = Log::of_thread();
+        assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+        let lines = log.at(Level::WARN);
+        assert_eq!(lines.len(), expected, "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains(&format!("was_counted={was_counted}"))), "{lines:?}");
+        let has_line = |digest: &String| lines.iter().any(|line| line.contains(digest));
+        assert!(!was_counted || digests.iter().all(has_line), "{lines:?} {digests:?}");
+    }
+}
+
+#[actix_web::test]
+async fn a_reset_forgets_a_value_that_cannot_be_read() {
+    #[rate_limit(max = 2, window = "1h", key = "!admin-closed", on_error = "deny")]
+    #[get("/closed")]
+    async fn closed() -> &'static str {
+        "closed"
+    }
+    #[rate_limit(max = 2, window = "1h", key = "!admin-local")]
+    #[get("/local")]
+    async fn local() -> &'static str {
+        "local"
+    }
+    let Some(server) = redis::server() else { return };
+    let limiter = server.limiter();
+    let app = actix_web::test::init_service(
+        App::new()
+            .app_data(web::Data::new(limiter.clone()))
+            .service((closed, local))
+            .service(web::scope("/_limits").service(admin(limiter, is_operator))),
+    )
+    .await;
+    let mut raw = server.raw().await;
+    for (path, name, status) in [("/closed", "!admin-closed", 503), ("/local", "!admin-local", 200)] {
+        assert_eq!(statuses(&app, path, 1).await, [200]);
+        let keys: Vec<String> = raw.keys("*").await.unwrap();
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        let _: () = raw.set(&keys[0], "not ours").await.unwrap();
+        assert_eq!(statuses(&app, path, 1).await, [status]);
+        let fields = [("limit", name), ("caller", "192.0.2.1")];
+        let answer = post(&app, "/_limits/reset.json", &fields).await;
+        let reset: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(
+            (answer.status, &reset["is_reset"], &reset["was_counted"]),
+            (200, &true.into(), &true.into()),
+            "{reset}"
+        );
+        assert_eq!(reset["counts"][0]["counted"]["is_degraded"], false, "{reset}");
+        assert_eq!(statuses(&app, path, 3).await, [200, 200, 429]);
+        let _: () = raw.del(&keys[0]).await.unwrap();
+    }
+}
+
+#[actix_web::test]
+async fn a_reset_is_sent_although_the_look_before_it_fails() {
+    let (limiter, watch) = watched();
+    let app = app!(limiter);
+    watch.fail(true);
+    let fields = [("limit", "!admin-orders"), ("caller", "192.0.2.1")];
+    let answer = post(&app, "/_limits/reset.json", &fields).await;
+    assert_eq!((answer.status, watch.resets()), (503, 1), "{}", answer.body);
+    assert!(answer.body.contains("some may be forgotten already"), "{}", answer.body);
+}
+
+#[actix_web::test]
 async fn a_look_and_a_reset_say_whether_anything_was_counted() {
     let limiter = limiter();
     let app = app!(limiter);
@@ -330,6 +424,8 @@ async fn a_look_and_a_reset_say_whether_anything_was_counted() {
             if was_counted {
                 assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
             }
+            let page = post(&app, "/_limits/look", &fields(caller)).await.body;
+            assert_eq!(page.contains("Nothing is counted for this caller now."), !was_counted, "{page}");
             let page = post(&app, "/_limits/reset", &fields(caller)).await.body;
             assert!(page.contains(text), "{algorithm}: {page}");
         }

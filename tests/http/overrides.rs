@@ -276,6 +276,9 @@ async fn a_row_without_a_kind_is_a_mistake_that_says_what_to_write() {
             assert!(error.contains(&expected) && !error.contains(&format!("{caller} ")), "{error}");
         }
     }
+    let empty = error("ov-plain", "");
+    assert!(empty.contains("a caller of limit `ov-plain`: expected a caller, such as `address"), "{empty}");
+    assert_eq!(error("ov-plain", "text "), "", "the empty text is a caller");
     assert!(error("ov-plain", "address acme-42").contains("expected an address after `address`"));
     assert!(
         error("ov-plain", "partition a").contains("`partition` is for policies that the application checks")

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::{Check, MAX_GROUP, Outcome, RateLimiter, StoreError};
+use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
 use super::counts::{counts_of, counts_to_reset, is_known};
@@ -56,7 +56,7 @@ pub(super) struct LookView {
     pub(super) caller: Option<String>,
     /// Whether the counts were forgotten just now.
     pub(super) is_reset: bool,
-    /// Whether anything is counted for the caller, or was before the reset.
+    /// Whether anything is counted for the caller, or was before the reset. Also `true` if a reset forgot what could not be read.
     pub(super) was_counted: bool,
     /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
     pub(super) counts: Vec<CountView>,
@@ -212,24 +212,27 @@ impl Subject {
     /// Forgets what is counted for the caller. Returns whether anything was; then only those readings are left.
     pub(super) async fn reset(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let result = self.reset_all(limiter).await;
-        let partition = self.readings.first().map(|reading| &reading.partition[..]).unwrap_or_default();
-        let (limit, caller) = (&*self.limit, limiter.stats().digest_of(partition).to_string());
-        // Warnings, because a reset changes what limits admit, and has to be found later.
-        match &result {
-            Ok(was_counted) => tracing::warn!(
-                limit,
-                caller,
-                was_counted,
-                help = "ratelimit_actix::guide::messages#caller-reset",
-                "an operator reset a caller"
-            ),
-            Err(error) => tracing::warn!(
-                limit,
-                caller,
-                %error,
-                help = "ratelimit_actix::guide::messages#caller-not-reset",
-                "an operator could not reset a caller"
-            ),
+        // Where nothing was counted, or is known to be forgotten, one reading stands for all.
+        let logged = if matches!(result, Ok(true)) { self.readings.len() } else { 1 };
+        for reading in self.readings.iter().take(logged) {
+            let (limit, caller) = (&*self.limit, limiter.stats().digest_of(&reading.partition).to_string());
+            // Warnings, because a reset changes what limits admit, and has to be found later.
+            match &result {
+                Ok(was_counted) => tracing::warn!(
+                    limit,
+                    caller,
+                    was_counted,
+                    help = "ratelimit_actix::guide::messages#caller-reset",
+                    "an operator reset a caller"
+                ),
+                Err(error) => tracing::warn!(
+                    limit,
+                    caller,
+                    %error,
+                    help = "ratelimit_actix::guide::messages#caller-not-reset",
+                    "an operator could not reset a caller"
+                ),
+            }
         }
         result
     }
@@ -244,8 +247,9 @@ impl Subject {
                 checks.map(|count| Check::new(&count.policy, &reading.partition).with_cost(0)).collect();
             let mut was_counted = false;
             for group in checks.chunks(MAX_GROUP) {
-                let before = limiter.peek_all(group).await.map_err(LookError::Reset)?;
-                was_counted |= before.outcomes().iter().any(|outcome| !outcome.reset_after().is_zero());
+                // Without an answer of the store something may be counted. A corrupt state has none until it is reset.
+                let before = limiter.peek_all(group).await;
+                was_counted |= !before.is_ok_and(|before| is_free(&before));
                 limiter.reset_all(group).await.map_err(LookError::Reset)?;
             }
             is_known |= !checks.is_empty();
@@ -284,6 +288,11 @@ impl Reading {
 /// Whether anything is counted.
 fn is_counted(counts: &[CountView]) -> bool {
     counts.iter().filter_map(|count| count.counted.as_ref()).any(|counted| counted.reset_after_us > 0)
+}
+
+/// Whether the store has told that nothing is counted.
+fn is_free(group: &GroupOutcome) -> bool {
+    !group.is_degraded() && group.outcomes().iter().all(|outcome| outcome.reset_after().is_zero())
 }
 
 impl CountedView {

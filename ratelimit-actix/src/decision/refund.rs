@@ -2,6 +2,7 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+use ratelimit_core::__private_0_1::decided_apart;
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
@@ -112,7 +113,40 @@ fn further_charges<'a>(
             Some((check.with_cost(outcome.cost()), outcome.clone()))
         });
         let (checks, outcomes): (SmallVec<[Check<'a>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
-        GroupOutcome::new(outcomes.first()?.at(), outcomes).reservation(&checks)
+        // Each refund is searched at the instant of its charge, which in a cluster is that of its node.
+        decided_apart(outcomes).reservation(&checks)
     };
     (1..number_of_charges).rev().filter_map(reservation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_core::{Decision, Policy, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_further_charge_is_refunded_at_the_instant_of_each_limit() {
+        let policies = ["a", "b"].map(|key| Policy::new(key, 10, Duration::from_secs(60)));
+        let checks = policies.each_ref().map(|policy| Check::new(policy, "caller"));
+        let outcome = |cost, at| {
+            let outcome = Outcome::new(10, Decision::Allowed).with_cost(cost);
+            GroupOutcome::new(Timestamp::from_micros(at), [outcome]).outcomes()[0].clone()
+        };
+        // Each limit is on another node: the first charge, and two of the handler.
+        let refunded = [
+            Some(ChargeOutcomes::from_iter([outcome(1, 10), outcome(2, 20), outcome(3, 30)])),
+            Some(ChargeOutcomes::from_iter([outcome(1, 15), outcome(2, 25), outcome(3, 29)])),
+        ];
+        let charges: Vec<Vec<(u64, u64)>> = further_charges(&checks, &refunded)
+            .iter()
+            .map(|reservation| {
+                let charges = reservation.charges();
+                charges.map(|charge| (charge.check().cost(), charge.at().as_micros())).collect()
+            })
+            .collect();
+        assert_eq!(charges, [[(3, 30), (3, 29)], [(2, 20), (2, 25)]]);
+    }
 }

@@ -25,17 +25,19 @@ pub struct DeclaredLimitsError {
 pub struct SharedCount {
     first: DeclaredLimit,
     second: DeclaredLimit,
-    rule: Rule,
+    rule: SharedCountRule,
 }
 
-/// What a count must not be shared by.
+/// Why two limits must not share a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
-    /// An enforced limit and a shadow limit: that one must not change what an enforced limit decides.
+#[non_exhaustive]
+pub enum SharedCountRule {
+    /// One is enforced and the other is a [shadow limit](Mode::Shadow), which must not change what an enforced limit decides.
     ShadowCountsApart,
-    /// Two limits of one handler, which would charge each request twice.
+    /// Both are of one handler, and would charge each request twice.
     OneChargePerRequest,
-    /// A limit that leases a token bucket and one that does not: its refunds would free units that are held.
+    /// One [leases](ratelimit_core::PolicyBuilder::lease) a token bucket and the other does not: its refunds would free units
+    /// that are held.
     LeasedByAll,
 }
 
@@ -56,6 +58,11 @@ impl SharedCount {
     pub const fn second(&self) -> &DeclaredLimit {
         &self.second
     }
+
+    /// Why they must not share a count.
+    pub const fn rule(&self) -> SharedCountRule {
+        self.rule
+    }
 }
 
 impl fmt::Debug for DeclaredLimitsError {
@@ -68,16 +75,16 @@ impl fmt::Display for SharedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, second, key) = (place(&self.first), place(&self.second), self.second.key());
         match self.rule {
-            Rule::ShadowCountsApart => write!(
+            SharedCountRule::ShadowCountsApart => write!(
                 f,
                 "the shadow limit of {second} has the count of the enforced limit of {first}; give it another key than `{key}`"
             ),
-            Rule::OneChargePerRequest => write!(
+            SharedCountRule::OneChargePerRequest => write!(
                 f,
                 "two limits of {second} both count in `{key}`, so a request is charged twice; remove one, or give it another key \
                  or window"
             ),
-            Rule::LeasedByAll => write!(
+            SharedCountRule::LeasedByAll => write!(
                 f,
                 "the limit of {second} has no lease, and that of {first} leases the same token bucket, whose units cannot be \
                  refunded; set `lease` for both, or give one another key than `{key}`"
@@ -103,7 +110,8 @@ fn lines(pairs: &[SharedCount]) -> String {
 ///   are written in the attribute; this function also compares policies by path and constants. It takes limits with another `by`
 ///   for different counts, and leaves out limits with `skip`, which may apply to different requests.
 /// * If one limit over a token bucket sets a [lease](ratelimit_core::PolicyBuilder::lease), every limit over that bucket has to.
-///   The refunds of the others would free units that are held.
+///   The refunds of the others would free units that are held. A bucket whose `max` is computed for each request is taken for
+///   another one.
 ///
 /// Call it at the start of the program or in a test.
 ///
@@ -122,15 +130,16 @@ fn lines(pairs: &[SharedCount]) -> String {
 pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
     let limits = declared_limits();
     let rules = [
-        (Rule::ShadowCountsApart, breaks_shadow_rule as fn(&_, &_) -> _),
-        (Rule::OneChargePerRequest, is_charged_by_both),
-        (Rule::LeasedByAll, breaks_lease_rule),
+        (SharedCountRule::ShadowCountsApart, breaks_shadow_rule as fn(&_, &_) -> _),
+        (SharedCountRule::OneChargePerRequest, is_charged_by_both),
+        (SharedCountRule::LeasedByAll, breaks_lease_rule),
     ];
     let mut pairs = Vec::new();
     for (rule, is_broken) in rules {
         for (index, second) in limits.iter().enumerate() {
             // The limits of a handler have an order.
-            let others = if rule == Rule::OneChargePerRequest { &limits[..index] } else { &limits[..] };
+            let others =
+                if rule == SharedCountRule::OneChargePerRequest { &limits[..index] } else { &limits[..] };
             let first = others.iter().find(|first| is_broken(first, second));
             pairs.extend(first.map(|first| SharedCount { first: *first, second: *second, rule }));
         }
@@ -144,9 +153,7 @@ fn breaks_shadow_rule(enforced: &DeclaredLimit, shadow: &DeclaredLimit) -> bool 
 
 /// With `skip`, two limits may apply to different requests. Shadow limits are compared with shadow limits only.
 fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
-    // A `max` that is computed for each request: the compiler has compared the code.
-    let is_unknown_bucket =
-        |limit: &DeclaredLimit| limit.max().is_none() && limit.algorithm() == Algorithm::TokenBucket;
+    // The compiler has compared the code of a computed `max`.
     first.is_of_handler_of(second)
         && first.mode() == second.mode()
         && first.by() == second.by()
@@ -158,7 +165,13 @@ fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
     leased.algorithm() == Algorithm::TokenBucket
         && leased.policy().lease().is_some()
         && other.policy().lease().is_none()
+        && !is_unknown_bucket(other)
         && counts_together(leased, other)
+}
+
+/// Whether the count depends on a `max` that is computed for each request.
+fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
+    limit.max().is_none() && limit.algorithm() == Algorithm::TokenBucket
 }
 
 fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
@@ -184,7 +197,7 @@ pub(crate) fn is_left_out(limit: &'static HandlerLimit) -> bool {
 fn is_among_left_out(limit: &'static HandlerLimit) -> bool {
     static LEFT_OUT: LazyLock<Vec<&'static HandlerLimit>> = LazyLock::new(|| {
         let Err(error) = check_declared_limits() else { return Vec::new() };
-        let left_out = error.pairs.iter().filter(|pair| pair.rule == Rule::ShadowCountsApart);
+        let left_out = error.pairs.iter().filter(|pair| pair.rule == SharedCountRule::ShadowCountsApart);
         let log = |pair: &SharedCount| {
             tracing::error!(
                 help = "ratelimit_actix::guide::messages#shadow-without-a-count-of-its-own",

@@ -1,4 +1,5 @@
-//! A limiter for each worker: made inside the closure of `HttpServer`, so that every worker admits a whole `max`.
+//! Warns of a limiter for each worker: one that is made inside the closure of `HttpServer`, so that every worker admits a whole
+//! `max`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

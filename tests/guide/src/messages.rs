@@ -43,11 +43,12 @@ pub fn errors() -> Vec<String> {
 }
 
 /// Sources that put errors together from parts: each of their texts is part of an error.
-pub const ASSEMBLED: [&str; 5] = [
+pub const ASSEMBLED: [&str; 6] = [
     "ratelimit-core/src/overrides",
     "ratelimit-core/src/policy/error.rs",
     "ratelimit-core/src/policy/unknown_value.rs",
     "ratelimit-core/src/policy/window/grammar.rs",
+    "ratelimit-actix/src/handler/shared_counts.rs",
     "ratelimit-actix/src/openapi/operations.rs",
 ];
 

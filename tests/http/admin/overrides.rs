@@ -257,7 +257,7 @@ async fn a_limit_whose_max_is_computed_is_counted_without_it() {
         "no state is known before a decision"
     );
     let page = post(&app, "/_limits/look", &[("limit", "!over-bucket"), ("caller", "192.0.2.1")]).await.body;
-    assert!(page.contains("Nothing was counted so far."), "{page}");
+    assert!(page.contains("Nothing is counted for this caller now."), "{page}");
     assert_eq!(statuses(&app, "/chosen", 3).await, [200; 3]);
     let count = &looked(&app, "!over-chosen", "192.0.2.1").await[0];
     assert_eq!((&count["max"], &count["counted"]["units"]), (&Value::Null, &Value::from(3)), "{count}");

@@ -100,7 +100,7 @@ pub(super) fn look(view: &LookView, subject: &Subject<'_>) -> Markup {
             @match (view.is_reset, view.was_counted) {
                 (true, true) => p role="status" { "What was counted for this caller is forgotten." },
                 (true, false) => p role="status" { "Nothing was counted for this caller, so nothing is forgotten." },
-                (false, false) => p { "Nothing was counted so far." },
+                (false, false) => p { "Nothing is counted for this caller now." },
                 (false, true) => {},
             }
             @for one in &view.counts { (count(one)) }
