@@ -56,10 +56,15 @@ pub(super) fn known_limits(given: &[KnownLimit]) -> Vec<KnownLimit> {
 const PARTITION: &str = "partition ";
 
 /// What a program without other kinds expects.
-pub(super) const EXPECTED: &str =
-    "expected `partition` before what `check` is given, such as `partition tenant-42`";
+const EXPECTED: &str = "expected `partition` before what `check` is given, such as `partition tenant-42`";
+
+/// What a program with other kinds expects as well, for a policy that the builder was given.
+const OR_PARTITION: &str = "`partition tenant-42` for a policy that the application checks itself";
 
 /// The partition of the caller that a row names, or what was expected.
+///
+/// A policy that the builder was given may be one of middleware, one that the application checks itself, or both. So it has rows of
+/// every kind.
 pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, String> {
     match caller.strip_prefix(PARTITION) {
         Some(_) if limit.encodes_callers => Err(
@@ -68,14 +73,15 @@ pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, Str
         ),
         Some(partition) => Ok(partition.into()),
         None => {
-            let mut found = Err(EXPECTED.to_owned());
+            let mut expected = EXPECTED.to_owned();
             for crate_ in inventory::iter::<DeclaredLimits> {
-                found = (crate_.caller)(caller);
-                if found.is_ok() {
-                    break;
+                match (crate_.caller)(caller) {
+                    Ok(partition) => return Ok(partition),
+                    Err(error) if limit.encodes_callers => expected = error,
+                    Err(error) => expected = format!("{error}; {OR_PARTITION}"),
                 }
             }
-            found
+            Err(expected)
         }
     }
 }

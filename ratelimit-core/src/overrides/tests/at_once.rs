@@ -6,7 +6,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::overrides::known::{DeclaredLimits, EXPECTED};
+use crate::overrides::known::DeclaredLimits;
 
 /// How long a test waits for what happens at once, before it fails.
 const LONG: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ inventory::submit! { DeclaredLimits { limits: Vec::new, caller } }
 
 /// Callers of the kind `gate`.
 fn caller(text: &str) -> Result<Vec<u8>, String> {
-    let Some(name) = text.strip_prefix("gate ") else { return Err(EXPECTED.to_owned()) };
+    let Some(name) = text.strip_prefix("gate ") else { return Err("expected `gate`".to_owned()) };
     let gate = {
         let mut gates = GATES.lock();
         gates.iter().position(|(gate, _)| *gate == name).map(|at| gates.swap_remove(at).1)

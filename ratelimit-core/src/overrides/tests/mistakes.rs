@@ -73,7 +73,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         ("[limit.shop]\nmax =", "line 2: expected TOML"),
         (
             "[limit.shop.callers]\nsecret = {}",
-            "line 2: a caller of limit `shop`: expected `partition` before what `check` is given",
+            "line 2: a caller of limit `shop`: expected `gate`; `partition tenant-42` for a policy that the application checks itself",
         ),
     ] {
         let error = error_of(text);
