@@ -33,6 +33,12 @@ impl KnownLimit {
             encodes_callers: false,
         }
     }
+
+    /// Whether overrides make the same rows and the same mistakes of both.
+    pub(super) fn has_rows_of(&self, other: &Self) -> bool {
+        let numbers = |limit: &Self| (limit.cost, limit.computes_max, limit.has_plan, limit.encodes_callers);
+        self.policy == other.policy && numbers(self) == numbers(other)
+    }
 }
 
 /// A crate that declares limits.
