@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{OverridesError, Problems};
 use super::file;
 use super::in_force::Field;
+use super::lines::Lines;
 use super::row::{Override, Switch};
 use super::set::{LimitOverride, Overrides};
 use crate::policy::suggest::{list, nearest};
@@ -72,20 +73,6 @@ fn one_line(text: &str) -> String {
 
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
-
-/// Where the lines of a text end.
-struct Lines(Vec<usize>);
-
-impl Lines {
-    fn of(text: &str) -> Self {
-        Self(text.match_indices('\n').map(|(end, _)| end).collect())
-    }
-
-    /// The line of a place in the text, from 1 on.
-    fn at(&self, place: usize) -> usize {
-        1 + self.0.partition_point(|end| *end < place)
-    }
-}
 
 struct Reader {
     lines: Lines,

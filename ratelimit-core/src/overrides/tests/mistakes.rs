@@ -135,7 +135,6 @@ fn after_100_mistakes_no_further_ones_are_looked_for() {
     }
 }
 
-/// With work that grows with the square of the length, this takes minutes.
 #[test]
 fn a_file_of_the_largest_size_is_read_with_the_line_of_each_row() {
     let rows: Vec<String> =
