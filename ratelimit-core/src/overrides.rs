@@ -6,6 +6,7 @@ mod error;
 mod file;
 mod in_force;
 pub(crate) mod known;
+mod lines;
 mod read;
 mod row;
 mod set;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use smallvec::SmallVec;
 
-use super::error::{Problem, is_enough};
+use super::error::Problems;
 use super::known::{KnownLimit, partition};
 use super::row::Override;
 use super::set::{LimitOverride, Overrides};
@@ -17,14 +17,18 @@ pub(super) fn check(
     overrides: &Overrides,
     known: &[KnownLimit],
     owner: u64,
-) -> Result<OverrideTable, Vec<Problem>> {
+) -> Result<OverrideTable, Problems> {
     let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
     for limit in known {
-        by_name.entry(limit.policy.name()).or_default().push(limit);
+        let limits = by_name.entry(limit.policy.name()).or_default();
+        // Handlers that share a policy by its path: one stands for all.
+        if !limits.iter().any(|other| other.has_rows_of(limit)) {
+            limits.push(limit);
+        }
     }
-    let mut checker = Checker { problems: Vec::new(), table: OverrideTable::new(owner) };
+    let mut checker = Checker { problems: Problems::default(), table: OverrideTable::new(owner) };
     for (name, given) in &overrides.limits {
-        if checker.has_enough() {
+        if checker.problems.is_enough() {
             break;
         }
         match by_name.get(name.as_str()) {
@@ -35,7 +39,7 @@ pub(super) fn check(
     if checker.problems.is_empty() {
         checker.shadows(overrides, known);
     }
-    if checker.problems.is_empty() { Ok(checker.table) } else { Err(checker.problems) }
+    checker.problems.or(checker.table)
 }
 
 /// A name that no limit has.
@@ -52,17 +56,13 @@ fn unknown<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Stri
 }
 
 struct Checker {
-    problems: Vec<Problem>,
+    problems: Problems,
     table: OverrideTable,
 }
 
 impl Checker {
     fn problem(&mut self, row: &Override, text: impl Into<String>) {
-        self.problems.push(Problem::new(row.line, text));
-    }
-
-    fn has_enough(&self) -> bool {
-        is_enough(&self.problems)
+        self.problems.push(row.line, text);
     }
 
     /// Checks the overrides of one name against each limit of that name.
@@ -72,6 +72,9 @@ impl Checker {
             self.problem(given.plans.values().next().unwrap_or(&given.row), text);
         }
         for limit in limits {
+            if self.problems.is_enough() {
+                return;
+            }
             let of = format!("limit `{name}`");
             let mut rows = match LimitRows::new(&limit.policy, given.row, given.callers.len()) {
                 Ok(rows) => rows,
@@ -83,7 +86,7 @@ impl Checker {
             self.fits(limit, rows.limit(), &given.row, &of);
             let mut policies = SharedPolicies::new(&limit.policy);
             for (plan, row) in &given.plans {
-                if self.has_enough() {
+                if self.problems.is_enough() {
                     return;
                 }
                 let of = format!("plan `{plan}` of limit `{name}`");
@@ -94,7 +97,7 @@ impl Checker {
             }
             let of = format!("a caller of limit `{name}`");
             for (caller, row) in &given.callers {
-                if self.has_enough() {
+                if self.problems.is_enough() {
                     return;
                 }
                 let partition = match partition(caller, limit) {
@@ -156,6 +159,9 @@ impl Checker {
             }
         }
         for [enforced, shadow] in counts.into_values() {
+            if self.problems.is_enough() {
+                return;
+            }
             let mut pairs = enforced.iter().flat_map(|one| shadow.iter().map(move |other| (*one, *other)));
             if let Some((enforced, shadow)) = pairs.find(|(enforced, shadow)| enforced != shadow)
                 && let Some(given) = overrides.limits.get(shadow).or_else(|| overrides.limits.get(enforced))

@@ -10,7 +10,7 @@ const MAX_PROBLEMS: usize = 100;
 
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
 ///
-/// After 100 mistakes no further ones are looked for, so that a large file with a mistake in every row is rejected soon.
+/// After 100 different mistakes no further ones are looked for, so that a large file with a mistake in every row is rejected soon.
 ///
 /// The text is one line. It has names of limits and plans as they were given, and no name of the table `callers`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +32,13 @@ impl fmt::Debug for OverridesError {
 /// One mistake in overrides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub(super) line: Option<usize>,
-    pub(super) text: String,
+    line: Option<usize>,
+    text: String,
 }
 
 impl Problem {
     /// A text on one line: names in a file may have control characters, which are escaped.
-    pub(super) fn new(line: Option<usize>, text: impl Into<String>) -> Self {
+    fn new(line: Option<usize>, text: impl Into<String>) -> Self {
         let mut text: String = text.into();
         if text.contains(char::is_control) {
             let escaped =
@@ -68,22 +68,46 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Whether no further problems are looked for.
-pub(super) fn is_enough(problems: &[Problem]) -> bool {
-    problems.len() >= MAX_PROBLEMS
+/// The problems of one source while they are looked for. Each is there once, however many limits of a name repeat it.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(super) fn push(&mut self, line: Option<usize>, text: impl Into<String>) {
+        let problem = Problem::new(line, text);
+        if !self.0.contains(&problem) {
+            self.0.push(problem);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether no further problems are looked for.
+    pub(super) fn is_enough(&self) -> bool {
+        self.0.len() >= MAX_PROBLEMS
+    }
+
+    /// What was found if there are no problems.
+    pub(super) fn or<T>(self, found: T) -> Result<T, Self> {
+        if self.is_empty() { Ok(found) } else { Err(self) }
+    }
 }
 
 impl OverridesError {
     /// Mistakes in the order of their lines.
-    pub(super) fn new(source_name: &str, mut problems: Vec<Problem>) -> Self {
-        let may_have_more = is_enough(&problems);
+    pub(super) fn new(source_name: &str, problems: Problems) -> Self {
+        let may_have_more = problems.is_enough();
+        let Problems(mut problems) = problems;
         problems.sort_by_key(|problem| problem.line);
-        problems.dedup();
         Self { source_name: source_name.to_owned(), problems, may_have_more }
     }
 
     pub(super) fn one(source_name: &str, text: impl Into<String>) -> Self {
-        Self::new(source_name, vec![Problem::new(None, text)])
+        let mut problems = Problems::default();
+        problems.push(None, text);
+        Self::new(source_name, problems)
     }
 
     /// The mistakes, up to about 100, in the order of their lines.

@@ -33,6 +33,12 @@ impl KnownLimit {
             encodes_callers: false,
         }
     }
+
+    /// Whether overrides make the same rows and the same mistakes of both.
+    pub(super) fn has_rows_of(&self, other: &Self) -> bool {
+        let numbers = |limit: &Self| (limit.cost, limit.computes_max, limit.has_plan, limit.encodes_callers);
+        self.policy == other.policy && numbers(self) == numbers(other)
+    }
 }
 
 /// A crate that declares limits.
@@ -56,10 +62,15 @@ pub(super) fn known_limits(given: &[KnownLimit]) -> Vec<KnownLimit> {
 const PARTITION: &str = "partition ";
 
 /// What a program without other kinds expects.
-pub(super) const EXPECTED: &str =
-    "expected `partition` before what `check` is given, such as `partition tenant-42`";
+const EXPECTED: &str = "expected `partition` before what `check` is given, such as `partition tenant-42`";
+
+/// What a program with other kinds expects as well, for a policy that the builder was given.
+const OR_PARTITION: &str = "`partition tenant-42` for a policy that the application checks itself";
 
 /// The partition of the caller that a row names, or what was expected.
+///
+/// A policy that the builder was given may be one of middleware, one that the application checks itself, or both. So it has rows of
+/// every kind.
 pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, String> {
     match caller.strip_prefix(PARTITION) {
         Some(_) if limit.encodes_callers => Err(
@@ -68,14 +79,15 @@ pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, Str
         ),
         Some(partition) => Ok(partition.into()),
         None => {
-            let mut found = Err(EXPECTED.to_owned());
+            let mut expected = EXPECTED.to_owned();
             for crate_ in inventory::iter::<DeclaredLimits> {
-                found = (crate_.caller)(caller);
-                if found.is_ok() {
-                    break;
+                match (crate_.caller)(caller) {
+                    Ok(partition) => return Ok(partition),
+                    Err(error) if limit.encodes_callers => expected = error,
+                    Err(error) => expected = format!("{error}; {OR_PARTITION}"),
                 }
             }
-            found
+            Err(expected)
         }
     }
 }

@@ -7,9 +7,10 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{OverridesError, Problem, is_enough};
+use super::error::{OverridesError, Problems};
 use super::file;
 use super::in_force::Field;
+use super::lines::Lines;
 use super::row::{Override, Switch};
 use super::set::{LimitOverride, Overrides};
 use crate::policy::suggest::{list, nearest};
@@ -52,18 +53,18 @@ impl FromStr for Overrides {
 }
 
 /// The limits of a text.
-fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Vec<Problem>> {
-    let mut reader = Reader { lines: Lines::of(text), problems: Vec::new() };
+fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Problems> {
+    let mut reader = Reader { lines: Lines::of(text), problems: Problems::default() };
     let limits = match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref()),
         Err(error) => {
             let line = error.span().map(|span| reader.lines.at(span.start));
             // Without the lines of the source, which may have the name of a caller.
-            reader.problems.push(Problem::new(line, format!("expected TOML: {}", one_line(error.message()))));
+            reader.problems.push(line, format!("expected TOML: {}", one_line(error.message())));
             BTreeMap::new()
         }
     };
-    if reader.problems.is_empty() { Ok(limits) } else { Err(reader.problems) }
+    reader.problems.or(limits)
 }
 
 fn one_line(text: &str) -> String {
@@ -73,29 +74,15 @@ fn one_line(text: &str) -> String {
 type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
-/// Where the lines of a text end.
-struct Lines(Vec<usize>);
-
-impl Lines {
-    fn of(text: &str) -> Self {
-        Self(text.match_indices('\n').map(|(end, _)| end).collect())
-    }
-
-    /// The line of a place in the text, from 1 on.
-    fn at(&self, place: usize) -> usize {
-        1 + self.0.partition_point(|end| *end < place)
-    }
-}
-
 struct Reader {
     lines: Lines,
-    problems: Vec<Problem>,
+    problems: Problems,
 }
 
 impl Reader {
     fn problem<T>(&mut self, place: &Spanned<T>, text: impl Into<String>) {
         let line = self.lines.at(place.span().start);
-        self.problems.push(Problem::new(Some(line), text));
+        self.problems.push(Some(line), text);
     }
 
     /// The entries of a table in the order of the text, until there are enough problems.
@@ -107,7 +94,7 @@ impl Reader {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in entries {
-            if is_enough(&self.problems) {
+            if self.problems.is_enough() {
                 return;
             }
             read(self, key, value);

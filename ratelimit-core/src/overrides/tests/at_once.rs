@@ -1,12 +1,13 @@
 //! Overrides that are put in force while others are, or while something else looks.
 
+use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use parking_lot::Mutex;
 
 use super::*;
-use crate::overrides::known::{DeclaredLimits, EXPECTED};
+use crate::overrides::known::DeclaredLimits;
 
 /// How long a test waits for what happens at once, before it fails.
 const LONG: Duration = Duration::from_secs(10);
@@ -19,11 +20,17 @@ struct Gate {
 
 static GATES: Mutex<Vec<(&str, Gate)>> = Mutex::new(Vec::new());
 
+thread_local! {
+    /// How many rows of callers this thread has read.
+    pub(super) static CALLERS_READ: Cell<usize> = const { Cell::new(0) };
+}
+
 inventory::submit! { DeclaredLimits { limits: Vec::new, caller } }
 
 /// Callers of the kind `gate`.
 fn caller(text: &str) -> Result<Vec<u8>, String> {
-    let Some(name) = text.strip_prefix("gate ") else { return Err(EXPECTED.to_owned()) };
+    CALLERS_READ.set(CALLERS_READ.get() + 1);
+    let Some(name) = text.strip_prefix("gate ") else { return Err("expected `gate`".to_owned()) };
     let gate = {
         let mut gates = GATES.lock();
         gates.iter().position(|(gate, _)| *gate == name).map(|at| gates.swap_remove(at).1)

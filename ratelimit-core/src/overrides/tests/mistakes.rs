@@ -1,5 +1,6 @@
 //! Mistakes in overrides: each is found, with its line and what was expected.
 
+use super::at_once::CALLERS_READ;
 use super::*;
 use crate::overrides::check::check;
 use crate::overrides::{Override, Problem, file};
@@ -73,7 +74,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         ("[limit.shop]\nmax =", "line 2: expected TOML"),
         (
             "[limit.shop.callers]\nsecret = {}",
-            "line 2: a caller of limit `shop`: expected `partition` before what `check` is given",
+            "line 2: a caller of limit `shop`: expected `gate`; `partition tenant-42` for a policy that the application checks itself",
         ),
     ] {
         let error = error_of(text);
@@ -134,7 +135,6 @@ fn after_100_mistakes_no_further_ones_are_looked_for() {
     }
 }
 
-/// With work that grows with the square of the length, this takes minutes.
 #[test]
 fn a_file_of_the_largest_size_is_read_with_the_line_of_each_row() {
     let rows: Vec<String> =
@@ -144,6 +144,37 @@ fn a_file_of_the_largest_size_is_read_with_the_line_of_each_row() {
     assert!((4_000_000..=usize::try_from(file::MAX_FILE_LEN).unwrap()).contains(&text.len()));
     let error = text.parse::<Overrides>().unwrap_err();
     assert_eq!(error.problems().iter().map(Problem::line).collect::<Vec<_>>(), [Some(111_002)]);
+}
+
+/// Limits of different handlers with one policy, and one with another cost.
+fn shared_by_handlers() -> Vec<KnownLimit> {
+    let handler =
+        |line| KnownLimit { place: Some(format!("shop::h{line} (src/shop.rs:{line})")), ..declared(&SHOP) };
+    let dearer = KnownLimit { cost: Some(4), ..declared(&SHOP) };
+    (0..50).map(handler).chain([dearer, declared(&LOGIN)]).collect()
+}
+
+#[test]
+fn mistakes_that_limits_of_one_name_repeat_count_once() {
+    let rows = |rows: std::ops::Range<usize>| -> String {
+        rows.map(|row| format!("'acct{row}' = {{}}\n")).collect()
+    };
+    let text = format!("[limit.login.callers]\n{}[limit.shop.callers]\n{}", rows(0..30), rows(30..99));
+    assert_eq!(problems(&text, &shared_by_handlers()).len(), 99);
+    // `login` is checked before `shop`, and `shop` before `zoo`.
+    let text = format!("[limit.shop.callers]\n{}[limit.zoo]\n", rows(0..60));
+    let error = check(&parsed(&text), &shared_by_handlers(), 0).unwrap_err();
+    let error = OverridesError::new("", error);
+    assert_eq!(error.problems().len(), 61);
+    assert!(error.to_string().ends_with("; and 53 more"), "{error}");
+}
+
+#[test]
+fn the_rows_of_a_policy_that_many_handlers_share_are_made_once_for_each_cost() {
+    let read = CALLERS_READ.get();
+    let text = "[limit.shop.callers]\n'gate a' = {}\n'gate b' = {}";
+    assert_eq!(problems(text, &shared_by_handlers()), [""; 0]);
+    assert_eq!(CALLERS_READ.get() - read, 2 * 2);
 }
 
 fn problems(overrides: &str, known: &[KnownLimit]) -> Vec<String> {
@@ -217,7 +248,8 @@ fn a_shadow_limit_must_not_share_a_count_with_an_enforced_one() {
     assert_eq!(problems(both, &known), [""; 0]);
     // By code, without lines.
     let overrides = Overrides::new().limit("other", Override::new().mode(Mode::Shadow));
-    assert_eq!(check(&overrides, &known, 0).unwrap_err()[0].line(), None);
+    let error = OverridesError::new("", check(&overrides, &known, 0).unwrap_err());
+    assert_eq!(error.problems()[0].line(), None);
 }
 
 #[test]

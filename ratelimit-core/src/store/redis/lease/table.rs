@@ -1,6 +1,7 @@
 //! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
 
 mod ends;
+mod leased_buckets;
 mod refunds;
 mod shard;
 
@@ -8,9 +9,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use self::leased_buckets::LeasedBuckets;
 use self::shard::{Entry, Shard, Slot};
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
 use super::count_name::{LeaseTarget, Origin};
@@ -52,8 +54,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    /// The state ids of token buckets that were asked for under a limit with a lease.
-    leased_buckets: RwLock<Vec<u64>>,
+    leased_buckets: LeasedBuckets,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
@@ -96,7 +97,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            leased_buckets: RwLock::default(),
+            leased_buckets: LeasedBuckets::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),

@@ -1,4 +1,4 @@
-//! Refunds: those that go into a lease, and those that nothing may be given back for.
+//! Refunds while leases are on: into a lease, to the server, or without effect.
 
 use super::Leases;
 use crate::check::Check;
@@ -25,11 +25,10 @@ impl Leases {
         is_back.unwrap_or(false)
     }
 
-    /// Notes that a limit leases a token bucket.
+    /// Notes a request under a limit that may hold leases.
     pub(in crate::store::redis::lease) fn note_bucket(&self, policy: &Policy) {
-        let id = policy.state_id();
-        if policy.is_leased_bucket() && !self.leased_buckets.read().contains(&id) {
-            self.leased_buckets.write().push(id);
+        if policy.is_leased_bucket() {
+            self.leased_buckets.note(policy.state_id());
         }
     }
 
@@ -38,8 +37,7 @@ impl Leases {
     /// another limit of this process over such a bucket, whose units would be admitted twice.
     pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
         let policy = check.policy();
-        let is_leased =
-            || policy.is_leased_bucket() || self.leased_buckets.read().contains(&policy.state_id());
+        let is_leased = || policy.is_leased_bucket() || self.leased_buckets.may_have(policy.state_id());
         accepts_refunds(policy) || !is_leased()
     }
 }
