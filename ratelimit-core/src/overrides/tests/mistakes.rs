@@ -157,7 +157,7 @@ fn shared_by_handlers() -> Vec<KnownLimit> {
 #[test]
 fn mistakes_that_limits_of_one_name_repeat_count_once() {
     let rows = |rows: std::ops::Range<usize>| -> String {
-        rows.map(|row| format!("'acct{row}' = {{}}\n")).collect()
+        rows.map(|row| format!("'acct{row}' = {{}}\n")).collect::<Vec<_>>().concat()
     };
     let text = format!("[limit.login.callers]\n{}[limit.shop.callers]\n{}", rows(0..30), rows(30..99));
     assert_eq!(problems(&text, &shared_by_handlers()).len(), 99);
