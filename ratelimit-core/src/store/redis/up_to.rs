@@ -7,8 +7,8 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 
-/// Most attempts of one call. Each is a peek and a check of as many units as are left; it fails if other requests are charged
-/// between them.
+/// Most attempts of one call. Each is a peek and a check of as many units as are left, the last one of one unit; it fails if other
+/// requests are charged between them.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or fewer if other requests
@@ -27,8 +27,10 @@ pub(super) async fn check<'a, F: Future<Output = Result<GroupOutcome, StoreError
         let sharing = |check: &Check<'_>| group.iter().filter(|other| other.shares_count_with(check)).count();
         let fitting = enforced.map(|(check, outcome)| outcome.remaining() / sharing(check).max(1) as u64);
         let fitting = fitting.min().unwrap_or(most).clamp(most.min(1), most);
+        // The last denial has to be that of one unit.
+        let fitting = if attempt == MAX_ATTEMPTS { most.min(1) } else { fitting };
         let outcome = decide(with_cost(fitting), Operation::Check).await?;
-        if outcome.is_allowed() || fitting <= 1 || attempt == MAX_ATTEMPTS {
+        if outcome.is_allowed() || fitting <= 1 {
             return Ok(outcome);
         }
         (most, attempt) = (fitting - 1, attempt + 1);
@@ -65,7 +67,7 @@ mod tests {
         };
         let outcome = check(&[Check::new(&policy, "caller").with_cost(9)], decide).await.unwrap();
         assert!(!outcome.is_allowed());
-        assert_eq!(*tried.lock(), [7, 6, 5, 4]);
+        assert_eq!(*tried.lock(), [7, 6, 5, 1]);
     }
 
     #[tokio::test]

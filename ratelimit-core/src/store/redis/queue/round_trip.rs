@@ -44,10 +44,16 @@ impl RoundTripEstimate {
         self.0.lock().distance.calls_at_once()
     }
 
-    /// Records the time of a call. With another connection than before, the distance is measured anew.
+    /// Records the time of a call. With another connection than before, the distance is measured anew. A late call of an earlier
+    /// connection to the same server says nothing about the distance.
     pub(super) fn record(&self, connection: Option<ConnectionId>, time: Duration) {
         let mut state = self.0.lock();
         state.last = time;
+        let is_earlier =
+            |id: ConnectionId, now: ConnectionId| id.lane == now.lane && id.generation < now.generation;
+        if connection.zip(state.connection).is_some_and(|(id, now)| is_earlier(id, now)) {
+            return;
+        }
         if state.connection != connection {
             (state.connection, state.distance) = (connection, Distance::default());
         }
@@ -84,6 +90,15 @@ mod tests {
             twice(Some(connection(2, 0)), NEAR);
             assert_eq!(estimate.calls_at_once(), 5, "{case}, and back");
         }
+    }
+
+    #[test]
+    fn a_late_call_of_an_earlier_connection_leaves_the_distance() {
+        let estimate = RoundTripEstimate::default();
+        (0..2).for_each(|_| estimate.record(Some(connection(0, 2)), NEAR));
+        estimate.record(Some(connection(0, 1)), 10 * NEAR);
+        assert_eq!(estimate.calls_at_once(), 5);
+        assert_eq!(estimate.expected(Duration::from_secs(1)), 10 * NEAR, "the last call all the same");
     }
 
     #[test]
