@@ -51,8 +51,8 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("Several processes, one server");
     report.text(
         "As many stores as processes would have, each with its own connection and thread, at a round trip of 0.5 ms; the checks \
-         of a row are of all of them together. *Redis ns* is the server's processor time for a decision. The server's time that \
-         nobody needs goes to calls of fewer requests, which wait for nothing; as load grows it goes back to larger ones.",
+         of a row are of all of them together. *Redis ns* is the server's processor time for a decision. The server's spare \
+         time goes to calls of fewer requests, which wait for nothing; as load grows it goes back to larger ones.",
     );
     let mut table = Table::new([
         "processes",
