@@ -129,11 +129,10 @@ async fn decide_in_store<S: Store>(
     let stopwatch = crate::metrics::Stopwatch::start();
     let answer = store.decide(group, call.operation, Deadline::after(call.limit)).await;
     let answer = validated(answer, group);
-    if answer.is_ok() {
+    // A look may be answered without the server, which then may still be out.
+    if answer.is_ok() && call.operation.charges() {
         #[cfg(feature = "metrics")]
-        if call.operation.charges() {
-            stopwatch.decided();
-        }
+        stopwatch.decided();
         call.fallback.record_reply();
     }
     call.finish(store, group, answer)

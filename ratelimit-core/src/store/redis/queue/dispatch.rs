@@ -14,12 +14,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Context;
 use super::request::{QueuedRequest, ReplySender, first_key, send_reply};
-use super::round_trip::RoundTripEstimate;
+use super::round_trip::{RoundTripEstimate, Route};
 use crate::algorithm::Operation;
 use crate::store::Deadline;
 use crate::store::redis::command::Command;
 use crate::store::redis::error::CallError;
-use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::CallLeases;
 use crate::store::redis::link::{CallProgress, Link, is_redirect};
 use crate::store::redis::protocol::{self, Batch, LimitArg, Request};
@@ -47,26 +46,23 @@ struct RequestInFlight {
 #[derive(Clone)]
 struct RoundTrip {
     start: Instant,
-    connection: Option<ConnectionId>,
+    /// `None` for a call to a cluster that may follow redirects.
+    route: Option<Route>,
     estimate: Arc<RoundTripEstimate>,
 }
 
 impl RoundTrip {
-    /// Begins a round trip to a node, or to the single server.
-    fn begin(context: &Context, node: Option<NodeId>) -> Self {
-        let lanes = &context.link.lanes;
-        let connection = match node {
-            Some(node) => lanes.present(node.index()),
-            None if context.link.is_cluster() => None,
-            None => lanes.present(0),
-        };
-        Self { start: Instant::now(), connection, estimate: Arc::clone(&context.round_trip) }
+    fn begin(context: &Context) -> Self {
+        let link = &context.link;
+        let route = (!link.is_cluster()).then(|| Route { node: 0, connection: link.present_generation() });
+        Self { start: Instant::now(), route, estimate: Arc::clone(&context.round_trip) }
     }
 
     /// Records that the reply has come.
     fn end(&self, link: &Link) {
-        let time = self.start.elapsed();
-        self.estimate.record(self.connection, time);
+        let now = Instant::now();
+        let time = now.duration_since(self.start);
+        self.estimate.record(self.route, time, now);
         link.record_round_trip(time);
     }
 }
@@ -143,7 +139,7 @@ impl Call {
 
 /// Sends the requests of one node, and each request its reply, or an error at its deadline.
 pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
-    let trip = RoundTrip::begin(&context, node);
+    let trip = RoundTrip::begin(&context);
     let Context { link, encoder, leases, round_trip } = &context;
     drop_unwanted(&mut requests, trip.start, round_trip.expected(link.deadline()));
     if requests.is_empty() {
@@ -162,7 +158,7 @@ pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut request
         return;
     }
     if let Some(node) = node {
-        calls = send_pipeline(link, node, calls, &trip).await;
+        calls = send_pipeline(link, node, calls, trip.clone()).await;
         for leases in calls.iter_mut().filter_map(|call| call.leases.as_mut()) {
             leases.reroute();
         }
@@ -247,9 +243,10 @@ async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
 
 /// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
 /// not run: the node rejected them because their slot has moved or it does not know the script, or it has no connection.
-async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, trip: &RoundTrip) -> Vec<Call> {
+async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, mut trip: RoundTrip) -> Vec<Call> {
     let Some(nodes) = &link.nodes else { return calls };
     let Some(mut connection) = nodes.connection(node) else { return calls };
+    trip.route = Some(Route { node: node.index(), connection: connection.number() });
     let mut sent = Vec::with_capacity(calls.len());
     let mut pipeline = Pipeline::with_capacity(calls.len());
     for call in calls {

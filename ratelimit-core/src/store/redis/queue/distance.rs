@@ -1,5 +1,9 @@
 //! The distance to a server, seen in round trips, and how many calls may go to it at once.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 /// Round-trip time of one call that goes at once, in microseconds: a server on the same machine replies sooner than two of
 /// them take.
 const MICROS_PER_CALL: u64 = 100;
@@ -21,36 +25,61 @@ const TOLERANCE_MICROS: u64 = 150;
 /// The power of the inflation by which the number of calls falls.
 const POWER: u32 = 8;
 
+/// Number of calls in a row that no shorter time may exceed, to be taken for the shortest: the shortest of single calls would fall
+/// for ever on a network whose times vary.
+const CALLS_IN_RUN: u64 = 8;
+
+/// The shortest round trip rises by this part in each minute, so that a longer route is noticed on the same connection: one of
+/// 1.5 times the length within half an hour. It rises no faster, since a server that is saturated for an hour is not farther away.
+const RISE_PER_MINUTE: u64 = 64;
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// Distance to the server of one connection, in microseconds.
-///
-/// The shortest round trip is one that two calls in a row have not exceeded, so that a single wrong time is not taken for it. It
-/// is never forgotten, since the queue of a server that is saturated for long would be taken for the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distance {
-    /// Of the last call; 0 before the first.
-    last: u64,
+    /// The shortest time that [`CALLS_IN_RUN`] calls in a row have not exceeded; in the first run, two in a row.
     shortest: u64,
     /// Mean of the last calls, times [`CALLS_IN_MEAN`].
     mean: u64,
+    /// Of the last call.
+    last: u64,
+    /// Calls of the present run, and the longest of them.
+    run: (u64, u64),
+    is_first_run: bool,
+    /// When the shortest time last rose. `None` before the first call.
+    risen: Option<Instant>,
 }
 
 impl Distance {
-    /// Adds the time of a call that got its reply. A time of 0 is no measurement, but a clock that was set back.
-    pub(super) fn add(&mut self, micros: u64) {
+    /// Adds the time of a call whose reply came at `now`. A time of 0 is no measurement, but a clock that was set back.
+    pub(super) fn add(&mut self, micros: u64, now: Instant) {
         // Far more than any deadline, and products of it fit.
         let time = micros.min(1 << 40);
         if time == 0 {
             return;
         }
-        let last = std::mem::replace(&mut self.last, time);
-        if last == 0 {
+        let Some(risen) = self.risen else {
             // The first call is left out: it may find a server that is loading, or that does not know the script.
+            (self.risen, self.last, self.is_first_run) = (Some(now), time, true);
             return;
-        }
+        };
+        let last = std::mem::replace(&mut self.last, time);
         if self.shortest == 0 {
             (self.shortest, self.mean) = (time, CALLS_IN_MEAN * time);
         }
-        self.shortest = self.shortest.min(time.max(last));
+        if self.is_first_run {
+            self.shortest = self.shortest.min(time.max(last));
+        }
+        self.run = (self.run.0 + 1, self.run.1.max(time));
+        if self.run.0 == CALLS_IN_RUN {
+            let (_, longest) = std::mem::take(&mut self.run);
+            self.is_first_run = false;
+            if now.duration_since(risen) >= MINUTE {
+                self.shortest += self.shortest / RISE_PER_MINUTE;
+                self.risen = Some(now);
+            }
+            self.shortest = self.shortest.min(longest);
+        }
         let most = MAX_INFLATION * self.shortest;
         let mean = self.mean - self.mean / CALLS_IN_MEAN + time.min(most);
         self.mean = mean.min(CALLS_IN_MEAN * most);
@@ -72,17 +101,46 @@ impl Distance {
 mod tests {
     use super::*;
 
+    /// A distance, and the time of its last reply. Replies come every millisecond.
+    #[derive(Clone, Copy, Debug)]
+    struct Measured(Distance, Instant);
+
+    impl Measured {
+        fn add(&mut self, time: u64) {
+            self.1 += Duration::from_millis(1);
+            self.0.add(time, self.1);
+        }
+
+        fn calls_at_once(&self) -> usize {
+            self.0.calls_at_once()
+        }
+    }
+
     /// The distance after these round trips, in microseconds.
-    fn after(times: impl IntoIterator<Item = u64>) -> Distance {
-        let mut distance = Distance::default();
+    fn after(times: impl IntoIterator<Item = u64>) -> Measured {
+        let mut distance = Measured(Distance::default(), Instant::now());
         times.into_iter().for_each(|time| distance.add(time));
         distance
     }
 
     /// The number of calls that go at once after 100 more of this time.
-    fn settled(mut distance: Distance, time: u64) -> usize {
+    fn settled(mut distance: Measured, time: u64) -> usize {
         (0..100).for_each(|_| distance.add(time));
         distance.calls_at_once()
+    }
+
+    /// Times around `mean` whose standard deviation is this part of it, in percent: sums of twelve equal numbers of one sequence.
+    fn random_times(mean: u64, percent: u64) -> impl Iterator<Item = u64> {
+        let mut state = 1_u64;
+        let mut below_1000 = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) % 1_000
+        };
+        std::iter::repeat_with(move || {
+            // The sum has a mean of 6000, and a standard deviation of 1000.
+            let deviations = (0..12).map(|_| below_1000()).sum::<u64>();
+            (mean * (100_000 + percent * deviations)).saturating_sub(mean * percent * 6_000) / 100_000 + 1
+        })
     }
 
     #[test]
@@ -117,8 +175,29 @@ mod tests {
 
     #[test]
     fn a_server_that_stays_saturated_is_not_taken_for_a_distant_one() {
-        let hour = after([500; 2].into_iter().chain(std::iter::repeat_n(5_000, 1_000_000)));
+        let hour = after([500; 20].into_iter().chain(std::iter::repeat_n(5_000, 3_600_000)));
         assert_eq!(hour.calls_at_once(), 1);
+    }
+
+    #[test]
+    fn a_longer_route_on_the_same_connection_is_noticed_within_half_an_hour() {
+        let mut distance = after([2_000; 20]);
+        assert!(settled(distance, 3_000) < 4);
+        (0..30 * 60 * 1_000).for_each(|_| distance.add(3_000));
+        assert_eq!(distance.calls_at_once(), 16);
+    }
+
+    #[test]
+    fn a_million_calls_on_a_network_whose_times_vary_keep_the_number() {
+        for (mean, percent, fewest) in [(500, 15, 4), (2_000, 15, 14), (20_000, 15, 14), (2_000, 5, 16)] {
+            let mut distance = after([mean; 2]);
+            let (mut all, calls) = (0, 1_000_000);
+            for time in random_times(mean, percent).take(calls) {
+                distance.add(time);
+                all += distance.calls_at_once();
+            }
+            assert!(all / calls >= fewest, "{mean} µs: {} of {fewest}, {distance:?}", all / calls);
+        }
     }
 
     #[test]
@@ -150,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_was_there_from_the_start_is_noticed_by_two_calls_without_it() {
-        let queue = after([1_500; 100].into_iter().chain([500, 500]).chain([1_500; 100]));
+    fn a_queue_that_was_there_from_the_start_is_noticed_by_a_run_without_it() {
+        let queue = after([1_500; 97].into_iter().chain([500; 8]).chain([1_500; 100]));
         assert_eq!(queue.calls_at_once(), 1);
     }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::distance::Distance;
 use crate::clock::micros;
-use crate::store::redis::lanes::ConnectionId;
 
 /// Minimum time between two calls while as many are in flight as go at once. A server nearby has replied by then; with a
 /// longer round trip, several calls are in flight.
@@ -15,6 +15,15 @@ pub(super) const MIN_SEND_INTERVAL: Duration = Duration::from_millis(1);
 /// Calls over which one round trip is spread while few requests are queued.
 const CALLS_PER_ROUND_TRIP: u32 = 16;
 
+/// The connection of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The master of a cluster; 0 for a single server.
+    pub(super) node: usize,
+    /// Number of the connection to it; it rises with each.
+    pub(super) connection: u64,
+}
+
 /// The round trips of the calls that got a reply.
 #[derive(Default)]
 pub(super) struct RoundTripEstimate(Mutex<State>);
@@ -22,9 +31,9 @@ pub(super) struct RoundTripEstimate(Mutex<State>);
 #[derive(Default)]
 struct State {
     last: Duration,
-    /// The connection of the last call. `None` for a master without a lane.
-    connection: Option<ConnectionId>,
-    /// To the server of this connection.
+    /// Of the last call; `None` before the first.
+    route: Option<Route>,
+    /// To the server of this route.
     distance: Distance,
 }
 
@@ -44,20 +53,20 @@ impl RoundTripEstimate {
         self.0.lock().distance.calls_at_once()
     }
 
-    /// Records the time of a call. With another connection than before, the distance is measured anew. A late call of an earlier
-    /// connection to the same server says nothing about the distance.
-    pub(super) fn record(&self, connection: Option<ConnectionId>, time: Duration) {
+    /// Records the time of a call whose reply came at `now`. With another connection than before, the distance is measured anew. A
+    /// late call of an earlier connection to the same server says nothing about the distance, nor does one without a route, which
+    /// may have followed redirects.
+    pub(super) fn record(&self, route: Option<Route>, time: Duration, now: Instant) {
         let mut state = self.0.lock();
         state.last = time;
-        let is_earlier =
-            |id: ConnectionId, now: ConnectionId| id.lane == now.lane && id.generation < now.generation;
-        if connection.zip(state.connection).is_some_and(|(id, now)| is_earlier(id, now)) {
+        let Some(route) = route else { return };
+        if state.route.is_some_and(|last| last.node == route.node && last.connection > route.connection) {
             return;
         }
-        if state.connection != connection {
-            (state.connection, state.distance) = (connection, Distance::default());
+        if state.route != Some(route) {
+            (state.route, state.distance) = (Some(route), Distance::default());
         }
-        state.distance.add(micros(time));
+        state.distance.add(micros(time), now);
     }
 }
 
@@ -65,29 +74,30 @@ impl RoundTripEstimate {
 mod tests {
     use super::*;
 
-    const fn connection(lane: u16, generation: u64) -> ConnectionId {
-        ConnectionId { lane, generation }
+    const fn route(node: usize, connection: u64) -> Route {
+        Route { node, connection }
     }
 
     const NEAR: Duration = Duration::from_micros(500);
 
+    impl RoundTripEstimate {
+        fn record_times(&self, times: usize, route: Route, time: Duration) {
+            (0..times).for_each(|_| self.record(Some(route), time, Instant::now()));
+        }
+    }
+
     #[test]
     fn the_distance_is_forgotten_with_the_connection() {
-        for (case, next) in [
-            ("a server took over", Some(connection(0, 2))),
-            ("another node took over", Some(connection(1, 1))),
-            ("a master without a lane", None),
-        ] {
+        for (case, next) in [("a server took over", route(0, 2)), ("another node took over", route(1, 1))] {
             let estimate = RoundTripEstimate::default();
-            let twice = |connection, time| (0..2).for_each(|_| estimate.record(connection, time));
-            twice(Some(connection(0, 1)), NEAR);
+            estimate.record_times(2, route(0, 1), NEAR);
             assert_eq!(estimate.calls_at_once(), 5);
             // Ten times farther away: without another connection this is a busy server.
-            (0..100).for_each(|_| estimate.record(Some(connection(0, 1)), 10 * NEAR));
+            estimate.record_times(100, route(0, 1), 10 * NEAR);
             assert_eq!(estimate.calls_at_once(), 1);
-            twice(next, 10 * NEAR);
+            estimate.record_times(2, next, 10 * NEAR);
             assert_eq!(estimate.calls_at_once(), 16, "{case}");
-            twice(Some(connection(2, 0)), NEAR);
+            estimate.record_times(2, route(2, 0), NEAR);
             assert_eq!(estimate.calls_at_once(), 5, "{case}, and back");
         }
     }
@@ -95,8 +105,17 @@ mod tests {
     #[test]
     fn a_late_call_of_an_earlier_connection_leaves_the_distance() {
         let estimate = RoundTripEstimate::default();
-        (0..2).for_each(|_| estimate.record(Some(connection(0, 2)), NEAR));
-        estimate.record(Some(connection(0, 1)), 10 * NEAR);
+        estimate.record_times(2, route(0, 2), NEAR);
+        estimate.record_times(1, route(0, 1), 10 * NEAR);
+        assert_eq!(estimate.calls_at_once(), 5);
+        assert_eq!(estimate.expected(Duration::from_secs(1)), 10 * NEAR, "the last call all the same");
+    }
+
+    #[test]
+    fn calls_that_may_have_followed_redirects_leave_the_distance() {
+        let estimate = RoundTripEstimate::default();
+        estimate.record_times(2, route(0, 1), NEAR);
+        (0..100).for_each(|_| estimate.record(None, 10 * NEAR, Instant::now()));
         assert_eq!(estimate.calls_at_once(), 5);
         assert_eq!(estimate.expected(Duration::from_secs(1)), 10 * NEAR, "the last call all the same");
     }
@@ -105,11 +124,11 @@ mod tests {
     fn a_round_trip_is_expected_to_take_as_long_as_the_last() {
         let estimate = RoundTripEstimate::default();
         assert_eq!(estimate.expected(Duration::from_secs(1)), Duration::ZERO);
-        estimate.record(Some(connection(0, 1)), NEAR);
+        estimate.record_times(1, route(0, 1), NEAR);
         assert_eq!(estimate.expected(Duration::from_secs(1)), NEAR);
         assert_eq!(estimate.expected(NEAR), NEAR / 2, "at most half the deadline");
         assert_eq!(estimate.send_interval(), MIN_SEND_INTERVAL);
-        estimate.record(Some(connection(0, 1)), 64 * MIN_SEND_INTERVAL);
+        estimate.record_times(1, route(0, 1), 64 * MIN_SEND_INTERVAL);
         assert_eq!(estimate.send_interval(), 4 * MIN_SEND_INTERVAL);
     }
 }

@@ -68,6 +68,13 @@ pub(in crate::store::redis) struct NodeConnection {
     connection: MultiplexedConnection,
 }
 
+impl NodeConnection {
+    /// Number of attempts to connect to the master until this one.
+    pub(in crate::store::redis) const fn number(&self) -> u64 {
+        self.attempt
+    }
+}
+
 impl Nodes {
     pub(super) fn new(
         connect_to: Box<ConnectTo>,
