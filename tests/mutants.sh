@@ -50,7 +50,7 @@ automatic() {
   done
   # shellcheck disable=SC2086 # lists of words
   (cd "$tree" && cargo mutants --in-place --no-shuffle --all-features --package "$package" "${files[@]}" "${iterate[@]}" \
-    -C=--config=profile.dev.package.ratelimit-core.opt-level=0 --output "$out" --timeout 120 --build-timeout 900 $5 -- $6) ||
+    -C=--config=profile.test.package.ratelimit-core.opt-level=0 --output "$out" --timeout 120 --build-timeout 900 $5 -- $6) ||
     case $? in 2 | 3) ;; *) exit 1 ;; esac # 2: some survived; 3: some took too long
   awk 'FNR == 1 { file = FILENAME; sub(/.*\//, "", file) } { count[file]++ }
     END { printf "caught %d, timeout %d, unviable %d, survived %d\n", count["caught.txt"] + count["previously_caught.txt"],

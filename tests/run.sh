@@ -81,7 +81,7 @@ features() {
 
 # As docs.rs builds it, with the guide; and the facade as everyone else does.
 documentation() {
-  cargo run -q -p guide -- pages
+  cargo run -q --profile test -p guide -- pages
   RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --workspace --no-deps --all-features
   RUSTDOCFLAGS="-D warnings" cargo doc -p ratelimit-actix --no-deps --all-features
 }

@@ -194,7 +194,8 @@ impl Section {
             other => panic!("nothing starts {other}"),
         };
         let command = self.blocks("sh")[0].trim();
-        let variables = command.strip_suffix(&format!("cargo run --example {}", self.name)).unwrap();
+        let (variables, rest) = command.split_once(&format!("cargo run --example {}", self.name)).unwrap();
+        assert!(rest.is_empty() || rest.starts_with(" --features "), "{command}");
         (binary, variables.split_whitespace().map(|pair| pair.split_once('=').unwrap()).collect())
     }
 
