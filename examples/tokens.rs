@@ -75,7 +75,7 @@ async fn serve() -> settings::Outcome {
     let address = settings::address()?;
     let limiter = RateLimiter::in_memory();
     // Fields that report both limits.
-    let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build()?;
+    let config = RateLimitConfig::builder().headers(HeaderStyle::Draft11).build()?;
     let server = HttpServer::new(move || {
         let app = App::new().app_data(web::Data::new(limiter.clone())).app_data(config.clone());
         app.service((chat, complete))

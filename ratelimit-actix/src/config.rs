@@ -247,7 +247,8 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Sets the header fields that report quotas: several styles at once, or none. The default is [`HeaderStyle::LegacyUnix`].
+    /// Sets the header fields that report quotas: `HeaderStyle::Draft11`, several styles in an array, or none with `[]`. The default
+    /// is [`HeaderStyle::LegacyUnix`].
     ///
     /// `Retry-After` is independent of this: a response with 429 or 503 has it, unless the request can never pass.
     pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {

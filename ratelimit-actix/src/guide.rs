@@ -13,6 +13,7 @@
 //! | [who_is_the_client] | which address counts, behind proxies and with IPv6 |
 //! | [when_redis_fails] | what happens in every fault of Redis, and its set-up |
 //! | [leases] | hot callers without round trips |
+//! | [without_http] | workers and job queues, with the core alone |
 //! | [accuracy] | how often the cheaper algorithms decide otherwise |
 //! | [attribute] | what a handler becomes, and the likeliest mistakes |
 //!
@@ -61,6 +62,10 @@ pub mod when_redis_fails {
 
 pub mod leases {
     #![doc = include_str!("guide/leases.md")]
+}
+
+pub mod without_http {
+    #![doc = include_str!("guide/without_http.md")]
 }
 
 pub mod accuracy {

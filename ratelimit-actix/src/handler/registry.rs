@@ -186,7 +186,11 @@ impl fmt::Display for DeclaredLimit {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        write!(f, " per {:?} by {}, {:?}, key {}", self.window(), text.by, self.algorithm(), self.key())?;
+        write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?;
+        if self.name() != self.key() {
+            write!(f, ", name {}", self.name())?;
+        }
+        write!(f, ", key {}", self.key())?;
         match self.cost() {
             Some(1) => {}
             Some(cost) => write!(f, ", cost {cost}")?,

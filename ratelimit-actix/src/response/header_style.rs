@@ -23,3 +23,13 @@ pub enum HeaderStyle {
     /// draft and not a standard, and may change again.
     Draft11,
 }
+
+/// One style, where several may be given: `headers(HeaderStyle::Draft11)`.
+impl IntoIterator for HeaderStyle {
+    type Item = Self;
+    type IntoIter = std::iter::Once<Self>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self)
+    }
+}

@@ -224,7 +224,9 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
         }
         (Some(word @ ("ip" | "global")), _) => format!("`{word}` takes no arguments: write `by = {word}`"),
         (Some("with"), _) => {
-            "a function needs no `with` here: write its path, such as `by = caller`".to_owned()
+            "a function of `&HttpRequest` needs no `with` here: write its path, such as `by = caller`; for one over \
+             extractors write a closure, such as `by = |user: User| caller(user)`"
+                .to_owned()
         }
         (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
             Some(meant @ ("path" | "header")) => {

@@ -5,6 +5,7 @@ use quote::ToTokens;
 use syn::{Expr, Lit};
 
 use crate::parse::args::table::ARGUMENTS;
+use crate::parse::window::grammar;
 use crate::suggest::{list, nearest};
 
 /// The argument for which `word` is an alias or another spelling.
@@ -34,10 +35,13 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(value) = value else { return None };
     match (name, &value.lit) {
         ("window" | "block", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
+        ("window" | "block", Lit::Str(text)) => match grammar::parse(&text.value()) {
+            Ok(_) => Some(text.to_token_stream().to_string()),
+            Err(fault) => fault.meant.map(|meant| format!("\"{meant}\"")),
+        },
         ("max" | "burst" | "cost" | "sub_windows", Lit::Int(_))
         | (
-            "window" | "block" | "lease" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count"
-            | "mode",
+            "lease" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count" | "mode",
             Lit::Str(_),
         ) => Some(value.lit.to_token_stream().to_string()),
         // Elsewhere it is a switch.

@@ -9,7 +9,7 @@ use crate::links::{Target, resolve};
 use crate::{generated, read};
 
 /// The pages that are modules, by file name without its ending.
-pub const PAGES: [&str; 13] = [
+pub const PAGES: [&str; 14] = [
     "choosing",
     "recipes",
     "migrating",
@@ -21,6 +21,7 @@ pub const PAGES: [&str; 13] = [
     "who-is-the-client",
     "when-redis-fails",
     "leases",
+    "without-http",
     "accuracy",
     "attribute",
 ];

@@ -28,7 +28,7 @@ pub(super) fn section(view: &CallersView, show_callers: bool) -> Markup {
                             th scope="col" { "Caller" }
                             th scope="col" { "Limit" }
                             th scope="col" { "Denied" }
-                            th scope="col" { "Of others, at most" }
+                            th scope="col" { "Others' among these, at most" }
                             th scope="col" { "One caller" }
                         } }
                         tbody { @for caller in &view.callers { tr {

@@ -109,8 +109,12 @@ fn split(text: &str) -> impl Iterator<Item = Term<'_>> {
 
 /// The window that was probably meant.
 fn repair(text: &str) -> Option<String> {
-    let text: String =
+    let mut text: String =
         text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect::<String>().to_lowercase();
+    if text.starts_with(char::is_alphabetic) {
+        // "minute" is one.
+        text.insert(0, '1');
+    }
     let mut lengths = Vec::new();
     let mut whole = None;
     for Term { digits, unit } in split(&text) {

@@ -52,9 +52,9 @@ async fn both_admit_five() {
     use actix_extensible_rate_limit::backend::memory::InMemoryBackend;
     let backend = InMemoryBackend::builder().with_gc_interval(None).build();
     let theirs = actix_web::App::new().configure(|app| theirs::services(app, &backend));
-    assert_eq!(super::passing(&actix_web::test::init_service(theirs).await).await, 5);
+    assert_eq!(super::passing(&actix_web::test::init_service(theirs).await, "/").await, 5);
     let ours = actix_web::App::new().app_data(tests::store::fresh()).configure(ours::services);
-    assert_eq!(super::passing(&actix_web::test::init_service(ours).await).await, 5);
+    assert_eq!(super::passing(&actix_web::test::init_service(ours).await, "/").await, 5);
 }
 
 /// `rollback_server_errors` gives back what answers from 500 on took, and nothing else.

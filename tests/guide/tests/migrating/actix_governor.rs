@@ -1,45 +1,93 @@
-//! From actix-governor: a period for each request and a burst.
+//! From actix-governor: one limit for a whole app, with a period for each request and a burst.
 
 mod theirs {
     // theirs
     use actix_governor::{Governor, GovernorConfigBuilder};
     use actix_web::web;
 
-    /// A burst of 5, then one request in 2 s. Register it with `App::configure`.
+    /// A burst of 5, then one request in 2 s, over all routes together. Register it with `App::configure`.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         let config = GovernorConfigBuilder::default().seconds_per_request(2).burst_size(5).finish();
         let config = config.expect("neither number is zero");
-        app.service(web::scope("").wrap(Governor::new(&config)).route("/", web::get().to(index)));
+        app.service(
+            web::scope("")
+                .wrap(Governor::new(&config))
+                .route("/", web::get().to(index))
+                .route("/about", web::get().to(about)),
+        );
     }
 
     async fn index() -> &'static str {
         "hello"
+    }
+
+    async fn about() -> &'static str {
+        "about"
     }
     // end
 }
 
 mod ours {
     // ours
-    use actix_web::{get, web};
-    use ratelimit_actix::rate_limit;
+    use std::time::Duration;
 
-    /// A burst of 5, then one request in 2 s. Register it with `App::configure`.
+    use actix_web::web;
+    use ratelimit_actix::{Algorithm, Limit, Policy, RateLimitMiddleware};
+
+    static APP: Policy = Policy::builder("app")
+        .max(1)
+        .window(Duration::from_secs(2))
+        .algorithm(Algorithm::TokenBucket)
+        .burst(5)
+        .build();
+
+    /// A burst of 5, then one request in 2 s, over all routes together. Register it with `App::configure`.
     pub(super) fn services(app: &mut web::ServiceConfig) {
-        app.service(index);
+        app.service(
+            web::scope("")
+                .wrap(RateLimitMiddleware::new(Limit::new(&APP)))
+                .route("/", web::get().to(index))
+                .route("/about", web::get().to(about)),
+        );
     }
 
+    async fn index() -> &'static str {
+        "hello"
+    }
+
+    async fn about() -> &'static str {
+        "about"
+    }
+    // end
+}
+
+mod handler {
+    // handler
+    use actix_web::get;
+    use ratelimit_actix::rate_limit;
+
+    /// A burst of 5, then one request in 2 s, for this route alone.
     #[rate_limit(max = 1, window = "2s", algorithm = "token_bucket", burst = 5)]
     #[get("/")]
-    async fn index() -> &'static str {
+    pub(super) async fn index() -> &'static str {
         "hello"
     }
     // end
 }
 
 #[actix_web::test]
-async fn both_admit_the_same_burst() {
+async fn both_admit_the_same_burst_over_all_routes() {
     let theirs = actix_web::test::init_service(actix_web::App::new().configure(theirs::services)).await;
-    assert_eq!(super::passing(&theirs).await, 5);
+    assert_eq!(super::passing(&theirs, "/").await, 5);
+    assert_eq!(super::passing(&theirs, "/about").await, 0);
     let ours = actix_web::App::new().app_data(tests::store::fresh()).configure(ours::services);
-    assert_eq!(super::passing(&actix_web::test::init_service(ours).await).await, 5);
+    let ours = actix_web::test::init_service(ours).await;
+    assert_eq!(super::passing(&ours, "/").await, 5);
+    assert_eq!(super::passing(&ours, "/about").await, 0);
+}
+
+#[actix_web::test]
+async fn an_attribute_limits_one_route() {
+    let app = actix_web::App::new().app_data(tests::store::fresh()).service(handler::index);
+    assert_eq!(super::passing(&actix_web::test::init_service(app).await, "/").await, 5);
 }

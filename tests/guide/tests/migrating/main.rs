@@ -17,15 +17,16 @@ mod tower_governor;
 use actix_web::dev::{Service, ServiceResponse};
 use actix_web::{Error, body::MessageBody};
 
-/// How many of 20 requests of one client pass.
+/// How many of 20 requests of one client to a path pass.
 async fn passing<B: MessageBody>(
     app: &impl Service<actix_http::Request, Response = ServiceResponse<B>, Error = Error>,
+    path: &str,
 ) -> usize {
     let mut passed = 0;
     for _ in 0..20 {
         // Middleware of others may report a denial as an error.
         passed += usize::from(
-            app.call(tests::answer::get("/").to_request()).await.is_ok_and(|answer| answer.status() == 200),
+            app.call(tests::answer::get(path).to_request()).await.is_ok_and(|answer| answer.status() == 200),
         );
     }
     passed
