@@ -1,12 +1,7 @@
 //! The operator's scope: a page and JSON about every limit of this process.
 
-mod counts;
-mod in_force;
 mod look;
 mod page;
-mod row;
-#[cfg_attr(not(feature = "overrides"), path = "admin/rows/absent.rs")]
-mod rows;
 mod sampler;
 mod token;
 mod view;
@@ -42,7 +37,7 @@ use self::sampler::Sampler;
 /// | `GET /` | the page: every limit, the store, the callers that were denied most |
 /// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
 /// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
-/// | `GET /store.json` | the state of the store: connection, circuit breaker, round trips, denial cache, leases |
+/// | `GET /store.json` | the state of the store: kind, readiness, and the fields of [`StoreStatus`](ratelimit_core::store::StoreStatus) |
 /// | `GET /callers.json` | the 100 callers that were denied most |
 /// | `GET /token` | the token that the next two want, as text |
 /// | `POST /look`, `POST /look.json` | what is left to one caller under one limit; charges nothing |
@@ -237,7 +232,7 @@ impl State {
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
             Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
-            Endpoint::Overrides => json(StatusCode::OK, &rows::overview(limiter)),
+            Endpoint::Overrides => json(StatusCode::OK, &limiter.overrides_status()),
             Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
             Endpoint::Callers => {
                 json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
@@ -258,7 +253,7 @@ impl State {
         let Admin { limiter, show_callers, .. } = &self.admin;
         page::overview(&page::Overview {
             limits: &view::limits(limiter, *show_callers),
-            overrides: rows::overview(limiter).as_ref(),
+            overrides: limiter.overrides_status().as_ref(),
             page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
             store: &view::store(limiter),
             callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),

@@ -1,11 +1,9 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
 pub use crate::limiter::alone::{CountsAlone, limiter_id};
-#[cfg(feature = "overrides")]
-pub use crate::overrides::current::{OverridesGuard, Snapshot};
+pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
-#[cfg(feature = "overrides")]
 pub use crate::overrides::table::{EffectiveRow, LimitRows};
 pub use crate::policy::name::is_name_byte;
 pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};

@@ -10,11 +10,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
+use ratelimit_core::overrides::OverridesStatus;
 use ratelimit_core::policy::Window;
 
 pub(super) use self::callers::Subject;
 use super::look::{LookError, LookView};
-use super::row::OverridesView;
 use super::view::{CallersView, LimitView, StoreView};
 
 /// Number of limits on one page, so that it stays below 50 KiB.
@@ -29,7 +29,7 @@ pub(super) struct Overview<'a> {
     /// The number of this page, from 1.
     pub(super) page: usize,
     /// `None` if there have not been any.
-    pub(super) overrides: Option<&'a OverridesView>,
+    pub(super) overrides: Option<&'a OverridesStatus>,
     pub(super) store: &'a StoreView,
     pub(super) callers: &'a CallersView,
     pub(super) show_callers: bool,

@@ -3,30 +3,37 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
+use ratelimit_core::stats::{BARS, Bar};
 
-use crate::admin::view::{BarView, LimitView};
+use crate::admin::view::LimitView;
 
 /// Width and height of the picture, in its own units.
 const SIZE: (usize, u64) = (60, 24);
 
+/// What a column or the whole picture counts.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    admitted: u64,
+    /// Admitted and denied.
+    all: u64,
+}
+
 /// Draws the last ten minutes, the present on the right.
 pub(super) fn picture(limit: &LimitView) -> Markup {
-    let per_column = ratelimit_core::stats::BARS / SIZE.0;
+    let per_column = BARS / SIZE.0;
     // From the present back, so that each column but the last is full.
-    let columns: Vec<BarView> =
-        limit.recent.rchunks(per_column).map(|bars| bars.iter().fold(BarView::default(), add)).collect();
-    let denied = |column: &BarView| column.denied + column.would_deny;
-    let highest = columns.iter().map(|column| column.admitted + denied(column)).max().unwrap_or_default();
-    let sum = columns.iter().fold(BarView::default(), add);
+    let columns: Vec<Column> = limit.recent.rchunks(per_column).map(Column::of).collect();
+    let highest = columns.iter().map(|column| column.all).max().unwrap_or_default();
+    let sum = Column::of(&limit.recent);
     // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
-    let whole = |column: &BarView| height(column.admitted + denied(column), highest);
-    let admitted = |column: &BarView| {
-        let free = u64::from(denied(column) > 0);
+    let whole = |column: &Column| height(column.all, highest);
+    let admitted = |column: &Column| {
+        let free = u64::from(column.all > column.admitted);
         height(column.admitted, highest).min(whole(column).saturating_sub(free))
     };
     let outline =
-        |height: &dyn Fn(&BarView) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
-    let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, denied(&sum));
+        |height: &dyn Fn(&Column) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
+    let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, sum.all - sum.admitted);
     let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
     html! {
         svg viewBox=(view_box) width="120" height="24" preserveAspectRatio="none" role="img" {
@@ -39,12 +46,12 @@ pub(super) fn picture(limit: &LimitView) -> Markup {
     }
 }
 
-fn add(sum: BarView, bar: &BarView) -> BarView {
-    BarView {
-        admitted: sum.admitted + bar.admitted,
-        denied: sum.denied + bar.denied,
-        passed: sum.passed + bar.passed,
-        would_deny: sum.would_deny + bar.would_deny,
+impl Column {
+    fn of(bars: &[Bar]) -> Self {
+        bars.iter().fold(Self::default(), |Self { admitted, all }, bar| Self {
+            admitted: admitted + bar.admitted,
+            all: all + bar.admitted + bar.denied + bar.would_deny,
+        })
     }
 }
 
@@ -69,12 +76,14 @@ fn outline(heights: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn limit(recent: Vec<BarView>) -> LimitView {
+    fn limit(recent: Vec<Bar>) -> LimitView {
         LimitView { recent, ..LimitView::new("k") }
     }
 
-    fn bar(admitted: u64, denied: u64) -> BarView {
-        BarView { admitted, denied, ..BarView::default() }
+    fn bar(admitted: u64, denied: u64) -> Bar {
+        let mut bar = Bar::default();
+        (bar.admitted, bar.denied) = (admitted, denied);
+        bar
     }
 
     #[test]
@@ -101,11 +110,10 @@ mod tests {
 
     #[test]
     fn a_picture_is_small_whatever_it_shows() {
-        let busy =
-            (0..ratelimit_core::stats::BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
+        let busy = (0..BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
         let drawn = picture(&limit(busy.collect())).into_string();
         assert!(drawn.len() < 1_000, "{}", drawn.len());
-        let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); ratelimit_core::stats::BARS];
+        let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); BARS];
         let drawn = picture(&limit(full)).into_string();
         assert!(drawn.contains(r#"class="denied" d="M0 24V0h60V24z""#), "{drawn}");
     }
