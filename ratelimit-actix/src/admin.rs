@@ -106,13 +106,13 @@ impl HttpServiceFactory for Admin {
     fn register(self, config: &mut AppService) {
         let sampler = Sampler::start(&self.limiter);
         let state = Rc::new(State { admin: self, _sampler: sampler });
-        for endpoint in Endpoint::ALL {
+        for (path, endpoint) in Endpoint::ALL {
             let state = Rc::clone(&state);
             let serve = move |req: HttpRequest, payload: web::Payload| {
                 let state = Rc::clone(&state);
                 async move { state.serve(endpoint, &req, payload.into_inner()).await }
             };
-            web::resource(endpoint.path()).to(serve).register(config);
+            web::resource(path).to(serve).register(config);
         }
     }
 }
@@ -144,39 +144,21 @@ enum Endpoint {
 }
 
 impl Endpoint {
-    const ALL: [Self; 13] = [
-        Self::Scope,
-        Self::Page,
-        Self::Style,
-        Self::Script,
-        Self::Limits,
-        Self::Overrides,
-        Self::Store,
-        Self::Callers,
-        Self::Token,
-        Self::Look,
-        Self::LookJson,
-        Self::Reset,
-        Self::ResetJson,
+    const ALL: [(&str, Self); 13] = [
+        ("", Self::Scope),
+        ("/", Self::Page),
+        ("/style.css", Self::Style),
+        ("/live.js", Self::Script),
+        ("/limits.json", Self::Limits),
+        ("/overrides.json", Self::Overrides),
+        ("/store.json", Self::Store),
+        ("/callers.json", Self::Callers),
+        ("/token", Self::Token),
+        ("/look", Self::Look),
+        ("/look.json", Self::LookJson),
+        ("/reset", Self::Reset),
+        ("/reset.json", Self::ResetJson),
     ];
-
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Scope => "",
-            Self::Page => "/",
-            Self::Style => "/style.css",
-            Self::Script => "/live.js",
-            Self::Limits => "/limits.json",
-            Self::Overrides => "/overrides.json",
-            Self::Store => "/store.json",
-            Self::Callers => "/callers.json",
-            Self::Token => "/token",
-            Self::Look => "/look",
-            Self::LookJson => "/look.json",
-            Self::Reset => "/reset",
-            Self::ResetJson => "/reset.json",
-        }
-    }
 
     /// Whether the request names a caller, in a form.
     const fn takes_form(self) -> bool {
@@ -251,14 +233,8 @@ impl State {
 
     fn page(&self, req: &HttpRequest) -> Markup {
         let Admin { limiter, show_callers, .. } = &self.admin;
-        page::overview(&page::Overview {
-            limits: &view::limits(limiter, *show_callers),
-            overrides: limiter.overrides_status().as_ref(),
-            page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
-            store: &view::store(limiter),
-            callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),
-            show_callers: *show_callers,
-        })
+        let page = web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page);
+        page::overview(limiter, page, *show_callers)
     }
 
     async fn caller_page(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {

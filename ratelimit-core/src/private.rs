@@ -13,9 +13,3 @@ use crate::{GroupOutcome, Outcome};
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
 }
-
-/// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
-#[cfg(feature = "stats")]
-pub fn largest(policy: &crate::policy::Policy) -> crate::policy::Policy {
-    policy.largest()
-}

@@ -2,7 +2,6 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::largest;
 use ratelimit_core::overrides::Origin;
 use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
@@ -220,7 +219,7 @@ impl Subject {
             } else {
                 let policy = count.in_force.policy();
                 // Without a `max` the largest one, so that a peek counts exactly.
-                let policy = if count.has_max() { policy.clone() } else { largest(policy) };
+                let policy = if numbers.max.is_some() { policy.clone() } else { policy.largest() };
                 let outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
                 Some(CountedView::new(&outcome, &numbers))
             };

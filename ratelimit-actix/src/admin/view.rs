@@ -27,7 +27,7 @@ pub(super) struct LimitView {
     pub(super) totals: Totals,
     /// Bars of `bar_seconds`, the last of them not ended.
     pub(super) recent: Vec<Bar>,
-    bar_seconds: u64,
+    pub(super) bar_seconds: u64,
 }
 
 /// A limit of the program, with what is in force for it.
@@ -130,11 +130,13 @@ pub(super) struct StoreView {
 pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView> {
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
     for declared in declared_limits() {
-        let numbers = LimitNumbers::declared(&declared, limiter, show_callers);
+        let is_computed = declared.max().is_none();
+        let numbers = LimitNumbers::new(declared.policy(), is_computed, limiter, show_callers);
+        let numbers = LimitNumbers { source: "attribute", place: Some(Place::of(&declared)), ..numbers };
         view_of(&mut views, declared.name()).numbers.push(numbers);
     }
     for policy in limiter.given_policies() {
-        let numbers = LimitNumbers::policy(&policy, limiter, show_callers);
+        let numbers = LimitNumbers::new(&policy, false, limiter, show_callers);
         view_of(&mut views, policy.name()).numbers.push(numbers);
     }
     for stats in limiter.stats().limits() {
@@ -143,7 +145,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
-            let numbers = |policy| LimitNumbers::policy(policy, limiter, show_callers);
+            let numbers = |policy| LimitNumbers::new(policy, false, limiter, show_callers);
             view.numbers = stats.policies().iter().map(numbers).collect();
         }
     }
@@ -162,26 +164,7 @@ impl LimitView {
 }
 
 impl LimitNumbers {
-    /// The numbers of a limit that an attribute declares.
-    fn declared(limit: &DeclaredLimit, limiter: &RateLimiter, show_callers: bool) -> Self {
-        let place = Place {
-            handler: limit.handler(),
-            module: limit.module(),
-            file: limit.file(),
-            line: limit.line(),
-            by: limit.by(),
-            count: limit.count(),
-            cost: limit.cost(),
-        };
-        let numbers = Self::new(limit.policy(), limit.max().is_none(), limiter, show_callers);
-        Self { source: "attribute", place: Some(place), ..numbers }
-    }
-
     /// The numbers of a limit without an attribute.
-    fn policy(policy: &Policy, limiter: &RateLimiter, show_callers: bool) -> Self {
-        Self::new(policy, false, limiter, show_callers)
-    }
-
     fn new(policy: &Policy, is_computed: bool, limiter: &RateLimiter, show_callers: bool) -> Self {
         let numbers = |row: &InForce<'_>| Numbers::of(row, is_computed, limiter.is_shadow());
         let in_force = numbers(&limiter.in_force(policy));
@@ -197,6 +180,20 @@ impl LimitNumbers {
         });
         let rows = rows.collect();
         Self { source: "policy", in_force, program, rows, plan_rows, caller_rows, place: None }
+    }
+}
+
+impl Place {
+    fn of(limit: &DeclaredLimit) -> Self {
+        Self {
+            handler: limit.handler(),
+            module: limit.module(),
+            file: limit.file(),
+            line: limit.line(),
+            by: limit.by(),
+            count: limit.count(),
+            cost: limit.cost(),
+        }
     }
 }
 

@@ -99,16 +99,17 @@ pub(crate) struct Count {
     pub(crate) may_decide: bool,
 }
 
-#[cfg(feature = "admin")]
 impl Count {
-    /// Whether `max` means something.
-    pub(crate) fn has_max(&self) -> bool {
-        has_max(&self.in_force, self.is_computed)
+    /// The count by numbers that are in force.
+    fn of(in_force: InForce<'_>) -> Self {
+        let in_force = in_force.into_owned();
+        Self { in_force, plan: None, is_computed: false, is_undeclared: false, may_decide: true }
     }
 
     /// Whether both have the same numbers, wherever they come from.
+    #[cfg(feature = "admin")]
     pub(crate) fn has_numbers_of(&self, other: &Self) -> bool {
-        let numbers = |count: &Self| (count.has_max(), count.in_force.is_off());
+        let numbers = |count: &Self| (has_max(&count.in_force, count.is_computed), count.in_force.is_off());
         self.in_force.policy() == other.in_force.policy() && numbers(self) == numbers(other)
     }
 }
@@ -165,21 +166,22 @@ impl Counts<'_> {
     fn add_limit(&mut self, policy: &Policy, is_computed: bool) {
         let now = self.limiter.in_force_for(policy, None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;
-        self.add(now, None, is_computed, true);
+        self.add(Count { is_computed, ..Count::of(now) });
         let overrides = self.limiter.overrides_guard();
         for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
-            self.add(row.in_force(), Some(name.to_owned()), is_computed, !has_own_row);
+            let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
+            self.add(Count { plan, is_computed, may_decide, ..Count::of(row.in_force()) });
         }
         for earlier in [self.limiter.in_force(policy), policy.into()] {
-            self.add(earlier, None, is_computed, false);
+            self.add(Count { is_computed, may_decide: false, ..Count::of(earlier) });
         }
     }
 
-    fn add(&mut self, in_force: InForce<'_>, plan: Option<String>, is_computed: bool, may_decide: bool) {
-        let in_force = in_force.into_owned();
+    fn add(&mut self, count: Count) {
         // The state of a bucket depends on `max`: only earlier decisions tell it.
-        if has_max(&in_force, is_computed) || in_force.policy().algorithm() != Algorithm::TokenBucket {
-            self.found.push(Count { in_force, plan, is_computed, is_undeclared: false, may_decide });
+        let is_bucket = count.in_force.policy().algorithm() == Algorithm::TokenBucket;
+        if !is_bucket || has_max(&count.in_force, count.is_computed) {
+            self.found.push(count);
         }
     }
 
@@ -191,14 +193,7 @@ impl Counts<'_> {
         let limits = self.limiter.stats().limits();
         let decided = limits.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
         for policy in decided.filter(|policy| is_of(policy) && !known.contains(&count_id(policy))) {
-            let in_force = InForce::from(policy).into_owned();
-            self.found.push(Count {
-                in_force,
-                plan: None,
-                is_computed: false,
-                is_undeclared: true,
-                may_decide: true,
-            });
+            self.found.push(Count { is_undeclared: true, ..Count::of(policy.into()) });
         }
     }
 }

@@ -89,7 +89,6 @@ pub struct OverridesStatus {
 #[derive(Clone, Debug)]
 pub struct InForce<'p> {
     pub(super) numbers: Numbers<'p>,
-    pub(super) is_off: bool,
     /// The row that applies.
     pub(super) origin: Origin,
     /// That row, and the overrides of the limit.
@@ -106,7 +105,7 @@ impl<'p> From<&'p Policy> for InForce<'p> {
     /// The numbers of the program, without overrides.
     fn from(policy: &'p Policy) -> Self {
         let rows = [Override::new(); 2];
-        Self { numbers: Numbers::Program(policy), is_off: false, origin: Origin::Program, rows }
+        Self { numbers: Numbers::Program(policy), origin: Origin::Program, rows }
     }
 }
 
@@ -133,8 +132,9 @@ impl InForce<'_> {
     }
 
     /// Whether the limit is off. The caller then checks nothing.
-    pub const fn is_off(&self) -> bool {
-        self.is_off
+    pub fn is_off(&self) -> bool {
+        let [row, limit] = &self.rows;
+        row.over(limit).is_off()
     }
 
     /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set

@@ -93,7 +93,6 @@ impl EffectiveRow {
     pub fn in_force<'p>(&self) -> InForce<'p> {
         InForce {
             numbers: Numbers::Owned(Arc::clone(&self.policy)),
-            is_off: self.is_off(),
             origin: self.origin,
             rows: [self.row, *self.limit],
         }

@@ -10,30 +10,23 @@ use crate::admin::view::LimitView;
 /// Width and height of the picture, in its own units.
 const SIZE: (usize, u64) = (60, 24);
 
-/// What a column or the whole picture counts.
-#[derive(Clone, Copy, Default)]
-struct Column {
-    admitted: u64,
-    /// Admitted and denied.
-    all: u64,
-}
-
 /// Draws the last ten minutes, the present on the right.
 pub(super) fn picture(limit: &LimitView) -> Markup {
     let per_column = BARS / SIZE.0;
     // From the present back, so that each column but the last is full.
-    let columns: Vec<Column> = limit.recent.rchunks(per_column).map(Column::of).collect();
-    let highest = columns.iter().map(|column| column.all).max().unwrap_or_default();
-    let sum = Column::of(&limit.recent);
+    let columns: Vec<_> = limit.recent.rchunks(per_column).map(sum).collect();
+    let highest = columns.iter().map(|(_, all)| *all).max().unwrap_or_default();
+    let (admitted_in_all, all) = sum(&limit.recent);
     // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
-    let whole = |column: &Column| height(column.all, highest);
-    let admitted = |column: &Column| {
-        let free = u64::from(column.all > column.admitted);
-        height(column.admitted, highest).min(whole(column).saturating_sub(free))
+    let whole = |(_, all): (u64, u64)| height(all, highest);
+    let admitted = |(admitted, all): (u64, u64)| {
+        let free = u64::from(all > admitted);
+        height(admitted, highest).min(height(all, highest).saturating_sub(free))
     };
-    let outline =
-        |height: &dyn Fn(&Column) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
-    let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, sum.all - sum.admitted);
+    let outline = |height: &dyn Fn((u64, u64)) -> u64| {
+        outline(&columns.iter().rev().copied().map(height).collect::<Vec<_>>())
+    };
+    let label = format!("last ten minutes: {admitted_in_all} admitted, {} denied", all - admitted_in_all);
     let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
     html! {
         svg viewBox=(view_box) width="120" height="24" preserveAspectRatio="none" role="img" {
@@ -46,13 +39,11 @@ pub(super) fn picture(limit: &LimitView) -> Markup {
     }
 }
 
-impl Column {
-    fn of(bars: &[Bar]) -> Self {
-        bars.iter().fold(Self::default(), |Self { admitted, all }, bar| Self {
-            admitted: admitted + bar.admitted,
-            all: all + bar.admitted + bar.denied + bar.would_deny,
-        })
-    }
+/// Requests that were admitted, and those together with the denied ones.
+fn sum(bars: &[Bar]) -> (u64, u64) {
+    bars.iter().fold((0, 0), |(admitted, all), bar| {
+        (admitted + bar.admitted, all + bar.admitted + bar.denied + bar.would_deny)
+    })
 }
 
 /// The height of a bar: at least 1 if there is anything.
