@@ -210,7 +210,11 @@ impl State {
         let Admin { limiter, show_callers, .. } = &self.admin;
         match endpoint {
             Endpoint::Scope => to_page(req),
-            Endpoint::Page => html(StatusCode::OK, self.page(req)),
+            Endpoint::Page => {
+                let query = web::Query::<PageQuery>::from_query(req.query_string());
+                let page = query.map_or(1, |query| query.page);
+                html(StatusCode::OK, page::overview(limiter, page, *show_callers))
+            }
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
             Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
@@ -229,12 +233,6 @@ impl State {
                 Err(error) => json_error(&error),
             },
         }
-    }
-
-    fn page(&self, req: &HttpRequest) -> Markup {
-        let Admin { limiter, show_callers, .. } = &self.admin;
-        let page = web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page);
-        page::overview(limiter, page, *show_callers)
     }
 
     async fn caller_page(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {

@@ -26,7 +26,8 @@ mod row;
 mod set;
 #[cfg_attr(not(feature = "overrides"), allow(dead_code, reason = "only overrides have rows"))]
 pub(crate) mod table;
-#[cfg(all(test, feature = "overrides"))]
+#[cfg(test)]
+#[cfg(feature = "overrides")]
 mod tests;
 #[cfg(feature = "overrides")]
 mod watch;

@@ -285,6 +285,7 @@ impl Policy {
     /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are refilled within
     /// [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid within `MAX_WINDOW` as well.
     #[doc(hidden)]
+    #[must_use]
     pub fn largest(&self) -> Self {
         let (max, burst) = if self.algorithm.has_burst() {
             let refilled = MAX_WINDOW.as_micros() * u128::from(self.max) / u128::from(self.window_us);

@@ -223,10 +223,9 @@ impl Subject {
                 let outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
                 Some(CountedView::new(&outcome, &numbers))
             };
-            let Count { in_force, plan, is_undeclared, .. } = count;
-            let origin =
-                if is_undeclared { NumbersFrom::Decision } else { NumbersFrom::Now(in_force.origin()) };
-            let ipv6_prefix = reading.ipv6_prefix;
+            let now = NumbersFrom::Now(count.in_force.origin());
+            let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
+            let (plan, ipv6_prefix) = (count.plan, reading.ipv6_prefix);
             counts.push(CountView { origin, plan, ipv6_prefix, numbers, counted });
         }
         Ok(counts)

@@ -153,7 +153,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
 }
 
 fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mut LimitView {
-    views.entry(name.to_owned()).or_insert_with_key(|name| LimitView::new(name))
+    views.entry(name.to_owned()).or_insert_with(|| LimitView::new(name))
 }
 
 impl LimitView {

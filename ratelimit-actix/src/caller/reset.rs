@@ -77,8 +77,13 @@ async fn reset(
 ) -> Result<(), StoreError> {
     let caller = caller.into_caller();
     let Some(partition) = caller.partition() else { return Ok(()) };
-    let counts = counts_of_limit(limiter, partition, policy, is_computed);
-    let checks: Vec<_> = distinct(&counts).map(|policy| Check::new(policy, partition)).collect();
+    let mut counts = Counts { limiter, partition, found: Vec::new() };
+    counts.add_limit(policy, is_computed);
+    #[cfg(feature = "admin")]
+    counts.add_decided(policy.name(), |decided| {
+        decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
+    });
+    let checks: Vec<_> = distinct(&counts.found).map(|policy| Check::new(policy, partition)).collect();
     for group in checks.chunks(MAX_GROUP) {
         limiter.reset_all(group).await?;
     }
@@ -125,22 +130,6 @@ pub(crate) fn distinct(counts: &[Count]) -> impl Iterator<Item = &Policy> {
     counts.iter().map(|count| count.in_force.policy()).filter(move |policy| known.insert(count_id(policy)))
 }
 
-/// The counts that a caller may have under one limit.
-fn counts_of_limit(
-    limiter: &RateLimiter,
-    partition: &[u8],
-    policy: &Policy,
-    is_computed: bool,
-) -> Vec<Count> {
-    let mut counts = Counts { limiter, partition, found: Vec::new() };
-    counts.add_limit(policy, is_computed);
-    #[cfg(feature = "admin")]
-    counts.add_decided(policy.name(), |decided| {
-        decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
-    });
-    counts.found
-}
-
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.
 #[cfg(feature = "admin")]
 pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<Count> {
@@ -155,6 +144,7 @@ pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str
     counts.found
 }
 
+/// The counts that a caller may have, while they are listed.
 struct Counts<'a> {
     limiter: &'a RateLimiter,
     partition: &'a [u8],

@@ -1,5 +1,7 @@
 //! What requests see of overrides without the feature `overrides`: none, and the compiler knows it.
 
+#![allow(clippy::unused_self, reason = "as with the feature")]
+
 use super::table::LimitRows;
 use crate::policy::Policy;
 
@@ -11,7 +13,6 @@ pub(crate) struct Current;
 #[derive(Debug)]
 pub struct OverridesGuard;
 
-#[allow(clippy::unused_self, reason = "as with the feature")]
 impl OverridesGuard {
     /// `None`.
     #[inline]
@@ -20,7 +21,6 @@ impl OverridesGuard {
     }
 }
 
-#[allow(clippy::unused_self, reason = "as with the feature")]
 impl Current {
     pub(crate) const fn guard(&self) -> OverridesGuard {
         OverridesGuard
