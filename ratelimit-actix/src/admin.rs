@@ -1,12 +1,7 @@
 //! The operator's scope: a page and JSON about every limit of this process.
 
-mod counts;
-mod in_force;
 mod look;
 mod page;
-mod row;
-#[cfg_attr(not(feature = "overrides"), path = "admin/rows/absent.rs")]
-mod rows;
 mod sampler;
 mod token;
 mod view;
@@ -42,7 +37,7 @@ use self::sampler::Sampler;
 /// | `GET /` | the page: every limit, the store, the callers that were denied most |
 /// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
 /// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
-/// | `GET /store.json` | the state of the store: connection, circuit breaker, round trips, denial cache, leases |
+/// | `GET /store.json` | the state of the store: kind, readiness, and the fields of [`StoreStatus`](ratelimit_core::store::StoreStatus) |
 /// | `GET /callers.json` | the 100 callers that were denied most |
 /// | `GET /token` | the token that the next two want, as text |
 /// | `POST /look`, `POST /look.json` | what is left to one caller under one limit; charges nothing |
@@ -111,13 +106,13 @@ impl HttpServiceFactory for Admin {
     fn register(self, config: &mut AppService) {
         let sampler = Sampler::start(&self.limiter);
         let state = Rc::new(State { admin: self, _sampler: sampler });
-        for endpoint in Endpoint::ALL {
+        for (path, endpoint) in Endpoint::ALL {
             let state = Rc::clone(&state);
             let serve = move |req: HttpRequest, payload: web::Payload| {
                 let state = Rc::clone(&state);
                 async move { state.serve(endpoint, &req, payload.into_inner()).await }
             };
-            web::resource(endpoint.path()).to(serve).register(config);
+            web::resource(path).to(serve).register(config);
         }
     }
 }
@@ -149,39 +144,21 @@ enum Endpoint {
 }
 
 impl Endpoint {
-    const ALL: [Self; 13] = [
-        Self::Scope,
-        Self::Page,
-        Self::Style,
-        Self::Script,
-        Self::Limits,
-        Self::Overrides,
-        Self::Store,
-        Self::Callers,
-        Self::Token,
-        Self::Look,
-        Self::LookJson,
-        Self::Reset,
-        Self::ResetJson,
+    const ALL: [(&str, Self); 13] = [
+        ("", Self::Scope),
+        ("/", Self::Page),
+        ("/style.css", Self::Style),
+        ("/live.js", Self::Script),
+        ("/limits.json", Self::Limits),
+        ("/overrides.json", Self::Overrides),
+        ("/store.json", Self::Store),
+        ("/callers.json", Self::Callers),
+        ("/token", Self::Token),
+        ("/look", Self::Look),
+        ("/look.json", Self::LookJson),
+        ("/reset", Self::Reset),
+        ("/reset.json", Self::ResetJson),
     ];
-
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Scope => "",
-            Self::Page => "/",
-            Self::Style => "/style.css",
-            Self::Script => "/live.js",
-            Self::Limits => "/limits.json",
-            Self::Overrides => "/overrides.json",
-            Self::Store => "/store.json",
-            Self::Callers => "/callers.json",
-            Self::Token => "/token",
-            Self::Look => "/look",
-            Self::LookJson => "/look.json",
-            Self::Reset => "/reset",
-            Self::ResetJson => "/reset.json",
-        }
-    }
 
     /// Whether the request names a caller, in a form.
     const fn takes_form(self) -> bool {
@@ -233,11 +210,15 @@ impl State {
         let Admin { limiter, show_callers, .. } = &self.admin;
         match endpoint {
             Endpoint::Scope => to_page(req),
-            Endpoint::Page => html(StatusCode::OK, self.page(req)),
+            Endpoint::Page => {
+                let query = web::Query::<PageQuery>::from_query(req.query_string());
+                let page = query.map_or(1, |query| query.page);
+                html(StatusCode::OK, page::overview(limiter, page, *show_callers))
+            }
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
             Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
-            Endpoint::Overrides => json(StatusCode::OK, &rows::overview(limiter)),
+            Endpoint::Overrides => json(StatusCode::OK, &limiter.overrides_status()),
             Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
             Endpoint::Callers => {
                 json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
@@ -252,18 +233,6 @@ impl State {
                 Err(error) => json_error(&error),
             },
         }
-    }
-
-    fn page(&self, req: &HttpRequest) -> Markup {
-        let Admin { limiter, show_callers, .. } = &self.admin;
-        page::overview(&page::Overview {
-            limits: &view::limits(limiter, *show_callers),
-            overrides: rows::overview(limiter).as_ref(),
-            page: web::Query::<PageQuery>::from_query(req.query_string()).map_or(1, |query| query.page),
-            store: &view::store(limiter),
-            callers: &view::callers(limiter, page::CALLERS_ON_PAGE, *show_callers),
-            show_callers: *show_callers,
-        })
     }
 
     async fn caller_page(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {

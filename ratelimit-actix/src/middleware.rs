@@ -24,7 +24,7 @@ use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
 use crate::handler::shared_counts::assert_own_count;
-use crate::overrides::{EffectiveRow, LimitRows, RequestOverrides, expect_pins, is_lenient};
+use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};
 
@@ -183,7 +183,7 @@ impl Settings {
             return Admission::NOT_COUNTED;
         }
         let limiter = nearest_limiter::nearest(req);
-        let overrides = RequestOverrides::pin(req, limiter);
+        let overrides = limiter.overrides_guard();
         let mut callers = SmallVec::new();
         for limit in &self.limits {
             match applied(limit, overrides.limit(limit.policy()), req, config) {
@@ -260,7 +260,6 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        expect_pins();
         let settings = Rc::new(self.0.clone_for_worker());
         ready(Ok(RateLimitMiddlewareService { settings, service: Rc::new(service) }))
     }

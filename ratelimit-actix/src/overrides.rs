@@ -1,12 +1,10 @@
-//! The overrides of a request: one version for all its limits. Without the feature `overrides` there are none.
+//! Overrides in requests: plans, and what the core needs to know of attributes.
 
 #[cfg(feature = "overrides")]
 mod declared;
 pub(crate) mod plan;
-#[cfg_attr(not(feature = "overrides"), path = "overrides/absent.rs")]
-mod request;
 
-pub(crate) use self::request::{EffectiveRow, LimitRows, RequestOverrides, expect_pins};
+pub(crate) use ratelimit_core::__private_0_1::{EffectiveRow, LimitRows};
 
 /// Whether a limit rejects no request for which its caller is not known: a shadow limit, or one that is off.
 #[inline]

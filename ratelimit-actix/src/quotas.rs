@@ -20,7 +20,6 @@ use smallvec::SmallVec;
 use self::left_out::LeftOut;
 pub(crate) use self::left_out::{note_not_counted, note_skipped};
 pub use self::limit_charge::LimitCharge;
-#[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) use self::policy_ref::count_id;
 pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef, share_count};
 pub use self::quota::Quota;

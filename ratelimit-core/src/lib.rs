@@ -40,7 +40,7 @@
 //! | `redis` | yes | `RedisStore` and `RateLimiter::redis` |
 //! | `redis-tls` | no | URLs with TLS, such as `rediss://`, and `RedisStoreBuilder::root_certificate_pem` |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
-//! | `stats` | no | [`RateLimiter::stats`] and [`RateLimiter::store_status`]: what each limit decided, who was denied most, how the store is |
+//! | `stats` | no | [`RateLimiter::stats`] and [`RateLimiter::store_status`]: what each limit decided, who was denied most, how the store is; `Serialize` for these numbers |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
@@ -60,7 +60,6 @@ mod log_limit;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod outcome;
-#[cfg(feature = "overrides")]
 pub mod overrides;
 pub mod policy;
 mod report;
@@ -74,8 +73,9 @@ pub use clock::Timestamp;
 pub use error::{Cause, StoreError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 pub use outcome::{Decision, GroupOutcome, Outcome};
+pub use overrides::InForce;
 #[cfg(feature = "overrides")]
-pub use overrides::{InForce, Overrides, OverridesError};
+pub use overrides::{Overrides, OverridesError};
 pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
 pub use reservation::{Charge, OwnedReservation, Reservation};
 pub use store::memory::MemoryStore;

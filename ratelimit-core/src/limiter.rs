@@ -4,6 +4,7 @@ pub(crate) mod alone;
 mod backend;
 mod builder;
 mod global;
+mod in_force;
 #[cfg(feature = "overrides")]
 mod overridden;
 mod reset;
@@ -62,7 +63,6 @@ struct Inner {
     report: Report,
     /// Whether every limit is a shadow limit.
     shadow: bool,
-    #[cfg(feature = "overrides")]
     overrides: Arc<crate::overrides::Current>,
 }
 

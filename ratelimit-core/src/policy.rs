@@ -284,7 +284,9 @@ impl Policy {
     ///
     /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are refilled within
     /// [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid within `MAX_WINDOW` as well.
-    pub(crate) fn largest(&self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn largest(&self) -> Self {
         let (max, burst) = if self.algorithm.has_burst() {
             let refilled = MAX_WINDOW.as_micros() * u128::from(self.max) / u128::from(self.window_us);
             (self.max, u64::try_from(refilled).unwrap_or(u64::MAX).min(MAX_UNITS))

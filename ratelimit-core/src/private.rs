@@ -1,11 +1,9 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
 pub use crate::limiter::alone::{CountsAlone, limiter_id};
-#[cfg(feature = "overrides")]
-pub use crate::overrides::current::{OverridesGuard, Snapshot};
+pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
-#[cfg(feature = "overrides")]
 pub use crate::overrides::table::{EffectiveRow, LimitRows};
 pub use crate::policy::name::is_name_byte;
 pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};
@@ -14,10 +12,4 @@ use crate::{GroupOutcome, Outcome};
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
-}
-
-/// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
-#[cfg(feature = "stats")]
-pub fn largest(policy: &crate::policy::Policy) -> crate::policy::Policy {
-    policy.largest()
 }

@@ -581,9 +581,33 @@ async fn the_store_in_memory_has_callers_and_no_connection() {
     statuses(&app, "/orders", 1).await;
     let store = get_json(&app, "/_limits/store.json").await;
     assert_eq!((&store["kind"], &store["is_ready"]), (&Value::from("memory"), &Value::from(true)));
-    assert_eq!((&store["callers"], &store["redis"]), (&Value::from(1), &Value::Null));
+    assert_eq!((&store["callers"], &store["connection"]), (&Value::from(1), &Value::Null));
+    assert_eq!((&store["is_out"], &store["fallback_callers"]), (&Value::from(false), &Value::from(0)));
     let head = send(&app, operator("/_limits/store.json").method(Method::HEAD)).await;
     assert_eq!(head.status, 200);
     let page = send(&app, operator("/_limits/").insert_header((ACCEPT, "text/html"))).await.body;
     assert!(page.contains("<dt>Kind</dt><dd>memory</dd>"), "{page}");
+}
+
+#[actix_web::test]
+async fn the_connection_of_a_store_has_its_figures_and_their_units() {
+    let Some(server) = redis::server() else { return };
+    let limiter = server.limiter();
+    let app = app!(limiter);
+    assert_eq!(statuses(&app, "/orders", 1).await, [200]);
+    let store = get_json(&app, "/_limits/store.json").await;
+    assert_eq!((&store["kind"], &store["callers"]), (&Value::from("redis"), &Value::Null));
+    let connection = &store["connection"];
+    let is_one = |value: &Value| *value == Value::from(1);
+    assert!(is_one(&connection["connections"]) && is_one(&connection["slot_ranges"]), "{store}");
+    assert_eq!(connection["open_slot_ranges"], serde_json::json!([]));
+    assert!(connection["deadline_us"].as_u64() > Some(0), "{store}");
+    for name in ["count", "sum", "p50", "p99", "max"] {
+        assert!(connection["round_trip_us"][name].as_u64() > Some(0), "{name}: {store}");
+        assert!(is_one(&connection["batch"][name]), "{name}: {store}");
+    }
+    for name in ["callers", "held", "leased", "used", "returned", "expired"] {
+        assert_eq!(connection["leases"][name], 0, "{name}: {store}");
+    }
+    assert_eq!((&connection["cached_denials"], &connection["denial_cache_hits"]), (&0.into(), &0.into()));
 }

@@ -1,20 +1,18 @@
 //! One caller under one limit: what is left, and forgetting it.
 
-use std::collections::HashSet;
-
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+use ratelimit_core::overrides::Origin;
 use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::counts::{counts_of, counts_to_reset, is_known};
-use super::in_force::{Numbers, micros};
-use super::row::Origin;
+use super::view::{Numbers, micros};
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
+use crate::caller::reset::{Count, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
-use crate::quotas::count_id;
+use crate::handler::registry::declared_limits;
 
 /// Largest number of rows that are shown for one caller.
 const MAX_COUNTS: usize = 20;
@@ -65,8 +63,7 @@ pub(super) struct LookView {
 /// The count of a caller by one row. Times are in microseconds.
 #[derive(Debug, Serialize)]
 pub(super) struct CountView {
-    /// Where the numbers come from.
-    pub(super) origin: Origin,
+    pub(super) origin: NumbersFrom,
     /// The plan for whose requests they are.
     pub(super) plan: Option<String>,
     /// By how many bits the address of the caller is counted here, if the process has several prefixes for it. Of prefixes that
@@ -76,6 +73,16 @@ pub(super) struct CountView {
     pub(super) numbers: Numbers,
     /// `None` for a limit that is off.
     pub(super) counted: Option<CountedView>,
+}
+
+/// Where numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum NumbersFrom {
+    /// An earlier decision, by numbers that nothing declares: they were made at run time, or overrides had them.
+    Decision,
+    #[serde(untagged)]
+    Now(Origin),
 }
 
 /// What is counted, and what is left. Times are in microseconds.
@@ -148,7 +155,10 @@ impl Subject {
     /// Finds the limit and the caller.
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
         let (digest, limit) = (fields.digest(), fields.limit());
-        if !is_known(limit, limiter) {
+        let is_known = declared_limits().iter().any(|known| known.name() == limit)
+            || limiter.given_policies().iter().any(|known| known.name() == limit)
+            || limiter.stats().limits().iter().any(|known| known.name() == limit);
+        if !is_known {
             return Err(LookError::UnknownLimit);
         }
         let one = |partition| vec![Reading { partition, ipv6_prefix: None }];
@@ -192,19 +202,31 @@ impl Subject {
     }
 
     async fn counts(&self, reading: &Reading, limiter: &RateLimiter) -> Result<Vec<CountView>, LookError> {
-        let mut counts = Vec::new();
-        for count in counts_of(&self.limit, &reading.partition, limiter).into_iter().take(MAX_COUNTS) {
-            let numbers = Numbers::of(&count.row, count.is_computed, limiter.is_shadow());
-            let counted = if count.row.is_off {
+        let mut shown: Vec<Count> = Vec::new();
+        for count in counts_of_name(limiter, &reading.partition, &self.limit) {
+            if count.may_decide
+                && shown.len() < MAX_COUNTS
+                && !shown.iter().any(|other| other.has_numbers_of(&count))
+            {
+                shown.push(count);
+            }
+        }
+        let mut counts = Vec::with_capacity(shown.len());
+        for count in shown {
+            let numbers = Numbers::of(&count.in_force, count.is_computed, limiter.is_shadow());
+            let counted = if count.in_force.is_off() {
                 None
             } else {
-                let outcome =
-                    limiter.peek(&count.policy, &reading.partition).await.map_err(LookError::Look)?;
+                let policy = count.in_force.policy();
+                // Without a `max` the largest one, so that a peek counts exactly.
+                let policy = if numbers.max.is_some() { policy.clone() } else { policy.largest() };
+                let outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
                 Some(CountedView::new(&outcome, &numbers))
             };
-            let plan = count.row.name.filter(|_| count.row.origin == Origin::Plan);
-            let ipv6_prefix = reading.ipv6_prefix;
-            counts.push(CountView { origin: count.row.origin, plan, ipv6_prefix, numbers, counted });
+            let now = NumbersFrom::Now(count.in_force.origin());
+            let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
+            let (plan, ipv6_prefix) = (count.plan, reading.ipv6_prefix);
+            counts.push(CountView { origin, plan, ipv6_prefix, numbers, counted });
         }
         Ok(counts)
     }
@@ -240,11 +262,10 @@ impl Subject {
     async fn reset_all(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let (mut is_known, mut counted) = (false, Vec::new());
         for reading in &self.readings {
-            let mut done = HashSet::new();
-            let counts = counts_to_reset(&self.limit, &reading.partition, limiter);
-            let checks = counts.iter().filter(|count| done.insert(count_id(&count.policy)));
+            let partition = &reading.partition;
+            let counts = counts_of_name(limiter, partition, &self.limit);
             let checks: Vec<Check<'_>> =
-                checks.map(|count| Check::new(&count.policy, &reading.partition).with_cost(0)).collect();
+                distinct(&counts).map(|policy| Check::new(policy, partition).with_cost(0)).collect();
             let mut was_counted = false;
             for group in checks.chunks(MAX_GROUP) {
                 // Without an answer of the store something may be counted. A corrupt state has none until it is reset.

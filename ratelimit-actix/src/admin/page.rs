@@ -10,43 +10,32 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, html};
+use ratelimit_core::RateLimiter;
 use ratelimit_core::policy::Window;
 
 pub(super) use self::callers::Subject;
 use super::look::{LookError, LookView};
-use super::row::OverridesView;
-use super::view::{CallersView, LimitView, StoreView};
+use super::view;
 
 /// Number of limits on one page, so that it stays below 50 KiB.
-pub(super) const LIMITS_PER_PAGE: usize = 15;
+const LIMITS_PER_PAGE: usize = 15;
 
 /// Number of callers on the page.
-pub(super) const CALLERS_ON_PAGE: usize = 20;
+const CALLERS_ON_PAGE: usize = 20;
 
-/// What the page shows.
-pub(super) struct Overview<'a> {
-    pub(super) limits: &'a [LimitView],
-    /// The number of this page, from 1.
-    pub(super) page: usize,
-    /// `None` if there have not been any.
-    pub(super) overrides: Option<&'a OverridesView>,
-    pub(super) store: &'a StoreView,
-    pub(super) callers: &'a CallersView,
-    pub(super) show_callers: bool,
-}
-
-/// The page with every limit.
-pub(super) fn overview(view: &Overview<'_>) -> Markup {
-    let pages = view.limits.len().div_ceil(LIMITS_PER_PAGE).max(1);
-    let page = view.page.clamp(1, pages);
-    let shown = view.limits.chunks(LIMITS_PER_PAGE).nth(page - 1).unwrap_or_default();
+/// The page with every limit. `page` counts from 1.
+pub(super) fn overview(limiter: &RateLimiter, page: usize, show_callers: bool) -> Markup {
+    let (limits, store) = (view::limits(limiter, show_callers), view::store(limiter));
+    let pages = limits.len().div_ceil(LIMITS_PER_PAGE).max(1);
+    let page = page.clamp(1, pages);
+    let shown = limits.chunks(LIMITS_PER_PAGE).nth(page - 1).unwrap_or_default();
     document(&html! {
-        p id="process" data-live { "This process has counted for " (time(Duration::from_secs(view.store.uptime))) "." }
+        p id="process" data-live { "This process has counted for " (time(Duration::from_secs(store.uptime))) "." }
         p { button id="pause" type="button" hidden { "Pause" } }
-        (limits::section(shown, view.limits.len(), page, pages))
-        @if let Some(overrides) = view.overrides { (overrides::section(overrides)) }
-        (store::section(view.store))
-        (callers::section(view.callers, view.show_callers))
+        (limits::section(shown, limits.len(), page, pages))
+        @if let Some(overrides) = limiter.overrides_status() { (overrides::section(&overrides)) }
+        (store::section(&store))
+        (callers::section(&view::callers(limiter, CALLERS_ON_PAGE, show_callers), show_callers))
         (callers::form(shown))
     })
 }

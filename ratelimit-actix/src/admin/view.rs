@@ -1,16 +1,21 @@
-//! What the page and the JSON show: every limit, the store, and the callers that were denied most.
+//! What the page and the JSON show: every limit with the numbers in force, the store, and the callers that were denied most.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use ratelimit_core::RateLimiter;
-use ratelimit_core::stats::{BAR_SECONDS, Bar, LimitStats, Totals};
-use ratelimit_core::store::{ConnectionStatus, StoreStatus};
+use ratelimit_core::overrides::{Field, InForce, Origin};
+use ratelimit_core::stats::{BAR_SECONDS, Bar, Totals};
+use ratelimit_core::store::StoreStatus;
+use ratelimit_core::{Mode, Policy, RateLimiter};
 use serde::Serialize;
 
-use super::in_force::{LimitNumbers, micros};
-use super::rows;
 use crate::caller::notation::notation;
-use crate::handler::registry::declared_limits;
+use crate::caller::reset::has_max;
+use crate::handler::registry::{DeclaredLimit, declared_limits};
+use crate::overrides::LimitRows;
+
+/// Largest number of rows of plans and callers that JSON has of one limit.
+const MAX_ROWS: usize = 100;
 
 /// The limits with one name.
 #[derive(Clone, Debug, Serialize)]
@@ -18,25 +23,73 @@ pub(super) struct LimitView {
     pub(super) name: String,
     /// The numbers of each policy or attribute with this name.
     pub(super) numbers: Vec<LimitNumbers>,
-    pub(super) admitted: u64,
-    pub(super) denied: u64,
-    /// Requests that passed this limit, and that another one denied.
-    pub(super) passed: u64,
-    pub(super) would_deny: u64,
-    pub(super) near_limit: u64,
-    pub(super) degraded: u64,
+    #[serde(flatten)]
+    pub(super) totals: Totals,
     /// Bars of `bar_seconds`, the last of them not ended.
-    pub(super) recent: Vec<BarView>,
+    pub(super) recent: Vec<Bar>,
     pub(super) bar_seconds: u64,
 }
 
-/// Decisions in one bar.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct BarView {
-    pub(super) admitted: u64,
-    pub(super) denied: u64,
-    pub(super) passed: u64,
-    pub(super) would_deny: u64,
+/// A limit of the program, with what is in force for it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LimitNumbers {
+    /// What of the program has the limit: an `attribute`, with its arguments or the policy that it names, or a `policy` of middleware
+    /// or other code.
+    pub(super) source: &'static str,
+    /// For callers without a row of their own.
+    #[serde(flatten)]
+    pub(super) in_force: Numbers,
+    /// What the program has, if overrides replace any of it.
+    pub(super) program: Option<Numbers>,
+    /// Rows of plans, and those of callers if the application shows callers.
+    pub(super) rows: Vec<RowView>,
+    /// Numbers of all rows of plans, and of callers.
+    pub(super) plan_rows: usize,
+    pub(super) caller_rows: usize,
+    /// `None` for a limit without an attribute.
+    pub(super) place: Option<Place>,
+}
+
+/// The numbers of one row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Numbers {
+    /// `None` if it is computed for each request.
+    pub(super) max: Option<u64>,
+    /// Length of the window, in microseconds.
+    pub(super) window_us: u64,
+    /// Units that a full token bucket holds, if they differ from `max`.
+    pub(super) burst: Option<u64>,
+    /// Time for which the first denial blocks a caller, in microseconds.
+    pub(super) block_us: Option<u64>,
+    pub(super) algorithm: &'static str,
+    /// `enforce`, `shadow` or `off`.
+    pub(super) mode: &'static str,
+    pub(super) on_error: &'static str,
+    pub(super) key: String,
+    /// The numbers that are those of overrides, and of which row.
+    pub(super) overridden: BTreeMap<&'static str, Origin>,
+}
+
+/// The row of a plan or a caller.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct RowView {
+    pub(super) origin: Origin,
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) numbers: Numbers,
+}
+
+/// The attribute in the source.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Place {
+    pub(super) handler: &'static str,
+    module: &'static str,
+    pub(super) file: &'static str,
+    pub(super) line: u32,
+    pub(super) by: &'static str,
+    count: &'static str,
+    /// `None` if it is computed for each request.
+    cost: Option<u64>,
 }
 
 /// A caller that was denied often.
@@ -66,36 +119,10 @@ pub(super) struct CallersView {
 pub(super) struct StoreView {
     pub(super) kind: &'static str,
     pub(super) is_ready: bool,
-    pub(super) is_out: bool,
     /// Seconds since the limiter was built.
     pub(super) uptime: u64,
-    pub(super) callers: Option<usize>,
-    pub(super) fallback_callers: usize,
-    pub(super) redis: Option<RedisView>,
-}
-
-/// The state of a connection to Redis. Times are in microseconds.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct RedisView {
-    pub(super) connections: u64,
-    pub(super) deadline_us: u64,
-    pub(super) slot_ranges: usize,
-    pub(super) open_slot_ranges: Vec<usize>,
-    pub(super) calls: u64,
-    pub(super) round_trip_p50_us: u64,
-    pub(super) round_trip_p99_us: u64,
-    pub(super) round_trip_max_us: u64,
-    pub(super) batch_mean: f64,
-    pub(super) batch_p99: u64,
-    pub(super) batch_max: u64,
-    pub(super) cached_denials: usize,
-    pub(super) denial_cache_hits: u64,
-    pub(super) lease_callers: usize,
-    pub(super) lease_held: u64,
-    pub(super) leased: u64,
-    pub(super) lease_used: u64,
-    pub(super) lease_returned: u64,
-    pub(super) lease_expired: u64,
+    #[serde(flatten)]
+    pub(super) status: StoreStatus,
 }
 
 /// Every limit: those that are declared by attributes, those that overrides may name, and those that were decided, in the order of
@@ -103,53 +130,95 @@ pub(super) struct RedisView {
 pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView> {
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
     for declared in declared_limits() {
-        let view = views.entry(declared.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
-        view.numbers.push(LimitNumbers::declared(&declared, limiter, show_callers));
+        let is_computed = declared.max().is_none();
+        let numbers = LimitNumbers::new(declared.policy(), is_computed, limiter, show_callers);
+        let numbers = LimitNumbers { source: "attribute", place: Some(Place::of(&declared)), ..numbers };
+        view_of(&mut views, declared.name()).numbers.push(numbers);
     }
-    for policy in rows::given_policies(limiter) {
-        let view = views.entry(policy.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
-        view.numbers.push(LimitNumbers::policy(&policy, limiter, show_callers));
+    for policy in limiter.given_policies() {
+        let numbers = LimitNumbers::new(&policy, false, limiter, show_callers);
+        view_of(&mut views, policy.name()).numbers.push(numbers);
     }
     for stats in limiter.stats().limits() {
-        let view = views.entry(stats.name().to_owned()).or_insert_with_key(|name| LimitView::new(name));
-        view.count(&stats);
+        let view = view_of(&mut views, stats.name());
+        view.totals = stats.totals();
+        view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
-            let numbers = |policy| LimitNumbers::policy(policy, limiter, show_callers);
+            let numbers = |policy| LimitNumbers::new(policy, false, limiter, show_callers);
             view.numbers = stats.policies().iter().map(numbers).collect();
         }
     }
     views.into_values().collect()
 }
 
+fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mut LimitView {
+    views.entry(name.to_owned()).or_insert_with(|| LimitView::new(name))
+}
+
 impl LimitView {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            numbers: Vec::new(),
-            admitted: 0,
-            denied: 0,
-            passed: 0,
-            would_deny: 0,
-            near_limit: 0,
-            degraded: 0,
-            recent: Vec::new(),
-            bar_seconds: BAR_SECONDS,
-        }
-    }
-
-    fn count(&mut self, stats: &LimitStats) {
-        let Totals { admitted, denied, passed, would_deny, near_limit, degraded, .. } = stats.totals();
-        (self.admitted, self.denied, self.passed, self.would_deny) = (admitted, denied, passed, would_deny);
-        (self.near_limit, self.degraded) = (near_limit, degraded);
-        self.recent = stats.recent().iter().map(BarView::from).collect();
+        let (numbers, recent) = (Vec::new(), Vec::new());
+        Self { name: name.to_owned(), numbers, totals: Totals::default(), recent, bar_seconds: BAR_SECONDS }
     }
 }
 
-impl From<&Bar> for BarView {
-    fn from(bar: &Bar) -> Self {
-        let Bar { admitted, denied, passed, would_deny, .. } = *bar;
-        Self { admitted, denied, passed, would_deny }
+impl LimitNumbers {
+    /// The numbers of a limit without an attribute.
+    fn new(policy: &Policy, is_computed: bool, limiter: &RateLimiter, show_callers: bool) -> Self {
+        let numbers = |row: &InForce<'_>| Numbers::of(row, is_computed, limiter.is_shadow());
+        let in_force = numbers(&limiter.in_force(policy));
+        let program = (!in_force.overridden.is_empty()).then(|| numbers(&policy.into()));
+        let overrides = limiter.overrides_guard();
+        let limit = overrides.limit(policy);
+        let (plan_rows, caller_rows) = limit.map_or((0, 0), LimitRows::row_counts);
+        let shown = if show_callers { MAX_ROWS } else { MAX_ROWS.min(plan_rows) };
+        let rows = limit.into_iter().flat_map(LimitRows::named_rows).take(shown);
+        let rows = rows.map(|(name, row)| {
+            let row = row.in_force();
+            RowView { origin: row.origin(), name: name.to_owned(), numbers: numbers(&row) }
+        });
+        let rows = rows.collect();
+        Self { source: "policy", in_force, program, rows, plan_rows, caller_rows, place: None }
+    }
+}
+
+impl Place {
+    fn of(limit: &DeclaredLimit) -> Self {
+        Self {
+            handler: limit.handler(),
+            module: limit.module(),
+            file: limit.file(),
+            line: limit.line(),
+            by: limit.by(),
+            count: limit.count(),
+            cost: limit.cost(),
+        }
+    }
+}
+
+impl Numbers {
+    /// The numbers of a row. A limiter in shadow mode enforces none.
+    pub(super) fn of(in_force: &InForce<'_>, is_computed: bool, is_shadow: bool) -> Self {
+        let policy = in_force.policy();
+        let has_max = has_max(in_force, is_computed);
+        let mode = match (in_force.is_off(), is_shadow) {
+            (true, _) => "off",
+            (false, true) => Mode::Shadow.as_str(),
+            (false, false) => policy.mode().as_str(),
+        };
+        let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
+        Self {
+            max: has_max.then(|| policy.max()),
+            window_us: micros(policy.window()),
+            burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
+            block_us: policy.block().map(micros),
+            algorithm: policy.algorithm().as_str(),
+            mode,
+            on_error: policy.on_error().as_str(),
+            key: policy.key().to_owned(),
+            overridden: overridden.filter(|(_, origin)| *origin != Origin::Program).collect(),
+        }
     }
 }
 
@@ -168,43 +237,15 @@ pub(super) fn callers(limiter: &RateLimiter, max: usize, show_callers: bool) -> 
 
 /// The state of the store.
 pub(super) fn store(limiter: &RateLimiter) -> StoreView {
-    let StoreStatus { callers, connection, fallback_callers, is_out, .. } = limiter.store_status();
     StoreView {
         kind: limiter.store_kind(),
         is_ready: limiter.is_ready(),
-        is_out,
         uptime: limiter.stats().uptime().as_secs(),
-        callers,
-        fallback_callers,
-        redis: connection.as_ref().map(RedisView::from),
+        status: limiter.store_status(),
     }
 }
 
-impl From<&ConnectionStatus> for RedisView {
-    fn from(status: &ConnectionStatus) -> Self {
-        let (round_trip, batch, leases) = (status.round_trip_us, status.batch, status.leases);
-        #[allow(clippy::cast_precision_loss, reason = "a mean for people, with one decimal")]
-        let batch_mean = if batch.count == 0 { 0.0 } else { batch.sum as f64 / batch.count as f64 };
-        Self {
-            connections: status.connections,
-            deadline_us: micros(status.deadline),
-            slot_ranges: status.slot_ranges,
-            open_slot_ranges: status.open_slot_ranges.clone(),
-            calls: round_trip.count,
-            round_trip_p50_us: round_trip.p50,
-            round_trip_p99_us: round_trip.p99,
-            round_trip_max_us: round_trip.max,
-            batch_mean: (batch_mean * 10.0).round() / 10.0,
-            batch_p99: batch.p99,
-            batch_max: batch.max,
-            cached_denials: status.cached_denials,
-            denial_cache_hits: status.denial_cache_hits,
-            lease_callers: leases.callers,
-            lease_held: leases.held,
-            leased: leases.leased,
-            lease_used: leases.used,
-            lease_returned: leases.returned,
-            lease_expired: leases.expired,
-        }
-    }
+/// Whole microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

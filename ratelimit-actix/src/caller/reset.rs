@@ -1,16 +1,26 @@
-//! Resets one caller of a limit, for code of the application.
+//! Resets one caller of a limit, and lists the counts that a caller may have: for code of the application, and the operator's page.
 
-use ratelimit_core::{Policy, RateLimiter, StoreError};
+use std::collections::HashSet;
+
+use ratelimit_core::__private_0_1::LimitRows;
+use ratelimit_core::overrides::{Field, InForce, Origin};
+#[cfg(feature = "admin")]
+use ratelimit_core::stats::LimitStats;
+use ratelimit_core::{Algorithm, Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
 use crate::handler::registry::DeclaredLimit;
+#[cfg(feature = "admin")]
+use crate::handler::registry::declared_limits;
+use crate::quotas::count_id;
 
 impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
     ///
     /// `caller` is what `by` of the limit returns. All counts that the caller may have are reset: those by the numbers of the
-    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller. The state of a
-    /// token bucket whose `max` is computed for each request is not reset.
+    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller. Of numbers that
+    /// are made at run time, such as a token bucket whose `max` is computed, it reaches those that this process has decided by, at
+    /// most 8 for each name, with the feature `admin`; and none without it.
     ///
     /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial for up to 1 s, the TTL
     /// of the denial cache, and may use units of leases that they hold. Nothing happens without a caller, such as `None`.
@@ -42,7 +52,7 @@ impl DeclaredLimit {
         limiter: &RateLimiter,
         caller: impl IntoCaller,
     ) -> Result<(), StoreError> {
-        reset_caller(limiter, self.policy(), caller).await
+        reset(limiter, self.policy(), self.max().is_none(), caller).await
     }
 }
 
@@ -56,37 +66,124 @@ pub async fn reset_caller(
     policy: &Policy,
     caller: impl IntoCaller,
 ) -> Result<(), StoreError> {
+    reset(limiter, policy, false, caller).await
+}
+
+async fn reset(
+    limiter: &RateLimiter,
+    policy: &Policy,
+    is_computed: bool,
+    caller: impl IntoCaller,
+) -> Result<(), StoreError> {
     let caller = caller.into_caller();
     let Some(partition) = caller.partition() else { return Ok(()) };
-    limiter.reset(policy, partition).await?;
-    #[cfg(feature = "overrides")]
-    for policies in overridden(limiter, policy, partition).chunks(ratelimit_core::MAX_GROUP) {
-        let group: Vec<_> =
-            policies.iter().map(|policy| ratelimit_core::Check::new(policy, partition)).collect();
-        limiter.reset_all(&group).await?;
+    let mut counts = Counts { limiter, partition, found: Vec::new() };
+    counts.add_limit(policy, is_computed);
+    #[cfg(feature = "admin")]
+    counts.add_decided(policy.name(), |decided| {
+        decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
+    });
+    let checks: Vec<_> = distinct(&counts.found).map(|policy| Check::new(policy, partition)).collect();
+    for group in checks.chunks(MAX_GROUP) {
+        limiter.reset_all(group).await?;
     }
     Ok(())
 }
 
-/// The policies of the rows that may apply to a caller. Each stands for another count.
-#[cfg(feature = "overrides")]
-fn overridden(limiter: &RateLimiter, policy: &Policy, partition: &[u8]) -> Vec<Policy> {
-    use std::collections::HashSet;
+/// A count that a caller may have, and the numbers by which it is judged.
+#[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "a reset needs the policies only"))]
+pub(crate) struct Count {
+    pub(crate) in_force: InForce<'static>,
+    /// The plan for whose requests the numbers are.
+    pub(crate) plan: Option<String>,
+    /// Whether the program computes `max` for each request.
+    pub(crate) is_computed: bool,
+    /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time, or overrides had them.
+    pub(crate) is_undeclared: bool,
+    /// Whether it may decide about the caller now. Otherwise it may have done so before other overrides were in force.
+    pub(crate) may_decide: bool,
+}
 
-    use ratelimit_core::InForce;
+impl Count {
+    /// The count by numbers that are in force.
+    fn of(in_force: InForce<'_>) -> Self {
+        let in_force = in_force.into_owned();
+        Self { in_force, plan: None, is_computed: false, is_undeclared: false, may_decide: true }
+    }
 
-    use crate::quotas::count_id;
+    /// Whether both have the same numbers, wherever they come from.
+    #[cfg(feature = "admin")]
+    pub(crate) fn has_numbers_of(&self, other: &Self) -> bool {
+        let numbers = |count: &Self| (has_max(&count.in_force, count.is_computed), count.in_force.is_off());
+        self.in_force.policy() == other.in_force.policy() && numbers(self) == numbers(other)
+    }
+}
 
-    let rows = [limiter.in_force(policy), limiter.in_force_for(policy, None, partition)];
-    let guard = limiter.overrides_guard();
-    let limit = guard.as_ref().and_then(|guard| guard.limit(policy));
-    // Rows of plans come first, and there may be thousands of other callers.
-    let plans = limit.map(|limit| limit.named_rows(limit.row_counts().0)).unwrap_or_default();
-    let mut known = HashSet::from([count_id(policy)]);
-    let is_new = |row: &InForce<'_>| known.insert(count_id(row.policy()));
-    rows.into_iter()
-        .chain(plans.into_iter().map(|(_, row)| row))
-        .filter(is_new)
-        .map(|row| row.policy().clone())
-        .collect()
+/// Whether `max` means something. `is_computed` says that the program computes it for each request.
+pub(crate) fn has_max(in_force: &InForce<'_>, is_computed: bool) -> bool {
+    !is_computed || in_force.origin_of(Field::Max) != Origin::Program
+}
+
+/// The policies of counts, one of those that count together.
+pub(crate) fn distinct(counts: &[Count]) -> impl Iterator<Item = &Policy> {
+    let mut known = HashSet::new();
+    counts.iter().map(|count| count.in_force.policy()).filter(move |policy| known.insert(count_id(policy)))
+}
+
+/// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.
+#[cfg(feature = "admin")]
+pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<Count> {
+    let mut counts = Counts { limiter, partition, found: Vec::new() };
+    for limit in declared_limits().iter().filter(|limit| limit.name() == name) {
+        counts.add_limit(limit.policy(), limit.max().is_none());
+    }
+    for policy in limiter.given_policies().iter().filter(|policy| policy.name() == name) {
+        counts.add_limit(policy, false);
+    }
+    counts.add_decided(name, |_| true);
+    counts.found
+}
+
+/// The counts that a caller may have, while they are listed.
+struct Counts<'a> {
+    limiter: &'a RateLimiter,
+    partition: &'a [u8],
+    found: Vec<Count>,
+}
+
+impl Counts<'_> {
+    /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may have been in force before.
+    fn add_limit(&mut self, policy: &Policy, is_computed: bool) {
+        let now = self.limiter.in_force_for(policy, None, self.partition);
+        let has_own_row = now.origin() == Origin::Caller;
+        self.add(Count { is_computed, ..Count::of(now) });
+        let overrides = self.limiter.overrides_guard();
+        for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
+            let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
+            self.add(Count { plan, is_computed, may_decide, ..Count::of(row.in_force()) });
+        }
+        for earlier in [self.limiter.in_force(policy), policy.into()] {
+            self.add(Count { is_computed, may_decide: false, ..Count::of(earlier) });
+        }
+    }
+
+    fn add(&mut self, count: Count) {
+        // The state of a bucket depends on `max`: only earlier decisions tell it.
+        let is_bucket = count.in_force.policy().algorithm() == Algorithm::TokenBucket;
+        if !is_bucket || has_max(&count.in_force, count.is_computed) {
+            self.found.push(count);
+        }
+    }
+
+    /// Adds the counts by numbers of earlier decisions about limits with this name.
+    #[cfg(feature = "admin")]
+    fn add_decided(&mut self, name: &str, is_of: impl Fn(&Policy) -> bool) {
+        let now = self.found.iter().filter(|count| count.may_decide);
+        let known: HashSet<_> = now.map(|count| count_id(count.in_force.policy())).collect();
+        let limits = self.limiter.stats().limits();
+        let decided = limits.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
+        for policy in decided.filter(|policy| is_of(policy) && !known.contains(&count_id(policy))) {
+            self.found.push(Count { is_undeclared: true, ..Count::of(policy.into()) });
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::decision::refund::{Charge, EffectiveLimit};
 use crate::decision::respond::reject;
 use crate::decision::{Admission, RequestChecks, denied, is_counted, is_in_shadow};
 use crate::overrides::plan::Plan;
-use crate::overrides::{EffectiveRow, LimitRows, RequestOverrides, is_lenient};
+use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
 use crate::quotas::nearest_limiter;
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 use crate::response::Rejection;
@@ -35,7 +35,6 @@ pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
     limits: SmallVec<[DynamicLimit; 2]>,
-    overrides: RequestOverrides,
 }
 
 struct DynamicLimit {
@@ -56,7 +55,7 @@ impl DynamicLimits {
         if skipped {
             note_not_counted(&req);
         }
-        let overrides = RequestOverrides::for_waiting(&req, HandlerLimit::nearest_limiter(&req, limits));
+        let overrides = HandlerLimit::nearest_limiter(&req, limits).overrides_guard();
         let is_off =
             |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRows::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
@@ -68,7 +67,7 @@ impl DynamicLimits {
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
-        Self { limits, req, payload: payload.into_inner(), overrides }
+        Self { limits, req, payload: payload.into_inner() }
     }
 
     /// Whether the limit at this position is not skipped.
@@ -103,7 +102,8 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        let rows = self.overrides.limit(limit.policy());
+        let overrides = nearest_limiter::nearest(&self.req).overrides_guard();
+        let rows = overrides.limit(limit.policy());
         *skipped = is_lenient(rows, limit.is_shadow()) || is_in_shadow(&self.req);
         (!*skipped).then_some(response)
     }
@@ -144,9 +144,9 @@ impl DynamicLimits {
     ///
     /// The response to a rejected request.
     pub async fn admit(self) -> Result<AdmittedRequest, HttpResponse> {
-        let Self { req, payload, limits, overrides } = self;
+        let Self { req, payload, limits } = self;
         let config = RateLimitConfig::nearest(&req);
-        match decide(&req, config, limits, &overrides).result().await {
+        match decide(&req, config, limits).result().await {
             Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
             Err(rejection) => Err(Box::pin(reject(&req, payload, rejection, config)).await),
         }
@@ -157,8 +157,9 @@ fn decide<'r>(
     req: &'r HttpRequest,
     config: &'r RateLimitConfig,
     limits: SmallVec<[DynamicLimit; 2]>,
-    overrides: &RequestOverrides,
 ) -> Admission<'r> {
+    let limiter = nearest_limiter::nearest(req);
+    let overrides = limiter.overrides_guard();
     let mut effective: SmallVec<[EffectiveLimit; 2]> = SmallVec::new();
     for DynamicLimit { limit, skipped, caller, max, cost, plan } in limits {
         let named = limit.named_policy();
@@ -197,7 +198,7 @@ fn decide<'r>(
         };
         effective.push(EffectiveLimit { policy, count: limit.counted(), caller, cost });
     }
-    Admission::decide(req, config, nearest_limiter::nearest(req), EffectiveLimits(effective))
+    Admission::decide(req, config, limiter, EffectiveLimits(effective))
 }
 
 /// The policy for one request. `None` if its `max` admits no request.

@@ -18,7 +18,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
-use crate::overrides::{LimitRows, RequestOverrides, is_lenient};
+use crate::overrides::{LimitRows, is_lenient};
 use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// A request that all limits of its handler admit.
@@ -174,7 +174,7 @@ impl StaticLimits {
             note_not_counted(req);
             return Ok(Self(callers));
         }
-        let overrides = RequestOverrides::newest(req, limiter);
+        let overrides = limiter.overrides_guard();
         for limit in limits {
             let rows = overrides.limit(limit.policy());
             let applied =

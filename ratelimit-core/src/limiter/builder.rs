@@ -21,7 +21,6 @@ pub struct RateLimiterBuilder {
     shadow: bool,
     #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
-    #[cfg(feature = "overrides")]
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
@@ -84,14 +83,8 @@ impl RateLimiterBuilder {
             #[cfg(any(feature = "metrics", feature = "stats"))]
             self.near_limit_ratio,
         );
-        let inner = Inner {
-            store: self.store,
-            fallback,
-            report,
-            shadow: self.shadow,
-            #[cfg(feature = "overrides")]
-            overrides: self.overrides,
-        };
+        let inner =
+            Inner { store: self.store, fallback, report, shadow: self.shadow, overrides: self.overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }
 }
@@ -139,7 +132,6 @@ impl RateLimiter {
             shadow: false,
             #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio: 0.1,
-            #[cfg(feature = "overrides")]
             overrides: Arc::default(),
         }
     }

@@ -13,11 +13,7 @@ use crate::policy::suggest::nearest;
 use crate::policy::{Mode, Policy};
 
 /// The table for requests, or the mistakes.
-pub(super) fn check(
-    overrides: &Overrides,
-    known: &[KnownLimit],
-    owner: u64,
-) -> Result<OverrideTable, Problems> {
+pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<OverrideTable, Problems> {
     let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
     for limit in known {
         let limits = by_name.entry(limit.policy.name()).or_default();
@@ -26,7 +22,7 @@ pub(super) fn check(
             limits.push(limit);
         }
     }
-    let mut checker = Checker { problems: Problems::default(), table: OverrideTable::new(owner) };
+    let mut checker = Checker { problems: Problems::default(), table: OverrideTable::default() };
     for (name, given) in &overrides.limits {
         if checker.problems.is_enough() {
             break;

@@ -2,26 +2,26 @@
 
 use std::borrow::Borrow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::{Mutex, RwLock};
 
 use super::check::check;
 use super::error::OverridesError;
+#[cfg(feature = "stats")]
+use super::in_force::OverridesStatus;
 use super::known::{KnownLimit, known_limits};
 use super::set::Overrides;
 use super::table::{LimitRows, OverrideTable};
 use crate::policy::Policy;
 
 /// The overrides in force of one limiter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Current {
     /// Whether there have been overrides. A request reads nothing else if there have not. Stays set.
     is_set: AtomicBool,
     table: ArcSwapOption<OverrideTable>,
-    /// Tells limiters apart.
-    id: u64,
     /// Policies that were given to the builder.
     policies: RwLock<Vec<KnownLimit>>,
     /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in force, but not while they
@@ -31,33 +31,15 @@ pub(crate) struct Current {
     rejected: Mutex<Option<Arc<OverridesError>>>,
 }
 
-/// The overrides in force, while a request looks its limits up.
+/// The overrides in force, while one group looks its limits up. `None` if there have not been any.
 #[derive(Debug)]
-pub struct OverridesGuard(Guard<Option<Arc<OverrideTable>>>);
+pub struct OverridesGuard(Option<Guard<Option<Arc<OverrideTable>>>>);
 
 impl OverridesGuard {
     /// The overrides of a policy of the program.
     #[inline]
     pub fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
-        self.0.as_ref()?.limit(policy)
-    }
-}
-
-/// The overrides of one version, for one request.
-#[derive(Clone, Debug)]
-pub struct Snapshot(Arc<OverrideTable>);
-
-impl Default for Current {
-    fn default() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self {
-            is_set: AtomicBool::new(false),
-            table: ArcSwapOption::empty(),
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            policies: RwLock::default(),
-            watch: Mutex::default(),
-            rejected: Mutex::default(),
-        }
+        self.0.as_ref()?.as_ref()?.limit(policy)
     }
 }
 
@@ -108,7 +90,7 @@ impl Current {
         let known = known_limits(&self.policies.read());
         let source = overrides.source_name();
         let mut table =
-            check(overrides, &known, self.id).map_err(|problems| OverridesError::new(&source, problems))?;
+            check(overrides, &known).map_err(|problems| OverridesError::new(&source, problems))?;
         table.source = source;
         Ok(table)
     }
@@ -149,48 +131,27 @@ impl Current {
         self.table.load().as_ref().is_some_and(|table| !table.is_empty())
     }
 
-    /// Whether there have been overrides. One relaxed load.
+    /// The overrides in force, without touching a reference count. Not to be kept while a request waits. One relaxed load if there
+    /// have not been any.
     #[inline]
-    fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Relaxed)
+    pub(crate) fn guard(&self) -> OverridesGuard {
+        let is_set = self.is_set.load(Ordering::Relaxed);
+        OverridesGuard(if is_set { Some(self.table.load()) } else { None })
     }
 
-    /// The overrides in force, without touching a reference count. Not to be kept while a request waits.
-    #[inline]
-    pub(crate) fn guard(&self) -> Option<OverridesGuard> {
-        if self.is_set() { Some(OverridesGuard(self.table.load())) } else { None }
-    }
-
-    /// The overrides in force, for as long as the request needs them.
-    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
-        if self.is_set() { self.table.load_full().map(Snapshot) } else { None }
+    /// The overrides as a whole. `None` if there have not been any.
+    #[cfg(feature = "stats")]
+    pub(crate) fn status(&self) -> Option<OverridesStatus> {
+        let table = self.table.load();
+        let table = table.as_ref()?;
+        let (limits, rows) = table.size();
+        let rejected = self.rejected().map(|error| error.to_string());
+        Some(OverridesStatus { source: table.source.clone(), limits, rows, rejected })
     }
 
     /// The policies that were given to the builder.
     #[cfg(feature = "stats")]
     pub(crate) fn given_policies(&self) -> Vec<Policy> {
         self.policies.read().iter().map(|known| known.policy.clone()).collect()
-    }
-
-    pub(crate) const fn id(&self) -> u64 {
-        self.id
-    }
-}
-
-impl Snapshot {
-    /// The overrides of a policy of the program.
-    #[inline]
-    pub fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
-        self.0.limit(policy)
-    }
-
-    /// What messages call these overrides, and how many policies and rows they have.
-    pub fn summary(&self) -> (&str, (usize, usize)) {
-        (self.0.source(), self.0.size())
-    }
-
-    /// The limiter whose overrides these are.
-    pub(crate) fn owner(&self) -> u64 {
-        self.0.owner
     }
 }

@@ -7,6 +7,7 @@ use crate::policy::Policy;
 
 /// Where numbers come from; of two that apply, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "stats", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Origin {
     /// The program: an attribute or a policy.
@@ -54,11 +55,6 @@ impl Field {
         }
     }
 
-    /// The field of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|field| field.as_str() == name).copied()
-    }
-
     /// Whether a row sets it.
     pub(super) fn is_in(self, row: &Override) -> bool {
         match self {
@@ -72,6 +68,20 @@ impl Field {
     }
 }
 
+/// The overrides of a limiter as a whole.
+#[cfg(feature = "stats")]
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct OverridesStatus {
+    /// What messages call them: the name of their file.
+    pub source: String,
+    /// Number of limits with overrides.
+    pub limits: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Why the newest contents of the file are not in force. `None` if they are.
+    pub rejected: Option<String>,
+}
+
 /// The numbers that are in force for a limit, and where they come from.
 ///
 /// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request is checked,
@@ -79,7 +89,6 @@ impl Field {
 #[derive(Clone, Debug)]
 pub struct InForce<'p> {
     pub(super) numbers: Numbers<'p>,
-    pub(super) is_off: bool,
     /// The row that applies.
     pub(super) origin: Origin,
     /// That row, and the overrides of the limit.
@@ -89,14 +98,26 @@ pub struct InForce<'p> {
 #[derive(Clone, Debug)]
 pub(super) enum Numbers<'p> {
     Program(&'p Policy),
-    Overridden(Arc<Policy>),
+    Owned(Arc<Policy>),
 }
 
-impl<'p> InForce<'p> {
-    /// Without overrides.
-    pub(crate) const fn program(policy: &'p Policy) -> Self {
+impl<'p> From<&'p Policy> for InForce<'p> {
+    /// The numbers of the program, without overrides.
+    fn from(policy: &'p Policy) -> Self {
         let rows = [Override::new(); 2];
-        Self { numbers: Numbers::Program(policy), is_off: false, origin: Origin::Program, rows }
+        Self { numbers: Numbers::Program(policy), origin: Origin::Program, rows }
+    }
+}
+
+impl InForce<'_> {
+    /// The same numbers without a borrow.
+    #[must_use]
+    pub fn into_owned(self) -> InForce<'static> {
+        let policy = match self.numbers {
+            Numbers::Program(policy) => Arc::new(policy.clone()),
+            Numbers::Owned(policy) => policy,
+        };
+        InForce { numbers: Numbers::Owned(policy), ..self }
     }
 
     /// The policy to check by: that of the program with the numbers in force.
@@ -106,13 +127,14 @@ impl<'p> InForce<'p> {
     pub fn policy(&self) -> &Policy {
         match &self.numbers {
             Numbers::Program(policy) => policy,
-            Numbers::Overridden(policy) => policy,
+            Numbers::Owned(policy) => policy,
         }
     }
 
     /// Whether the limit is off. The caller then checks nothing.
-    pub const fn is_off(&self) -> bool {
-        self.is_off
+    pub fn is_off(&self) -> bool {
+        let [row, limit] = &self.rows;
+        row.over(limit).is_off()
     }
 
     /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set

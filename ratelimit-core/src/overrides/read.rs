@@ -157,7 +157,8 @@ impl Reader {
 
     /// Reads one field into a row.
     fn field(&mut self, row: &mut Override, key: &Key<'_>, value: &Value<'_>, of: &str, place: Place) {
-        let Some(field) = Field::named(key.get_ref()) else {
+        let is_meant = |field: &&Field| field.as_str() == key.get_ref();
+        let Some(field) = Field::ALL.iter().find(is_meant) else {
             let tables = if place == Place::Limit { &TABLES[..] } else { &[] };
             let names = Field::ALL.iter().map(|field| field.as_str()).chain(tables.iter().copied());
             let meant = nearest(key.get_ref(), names.clone());

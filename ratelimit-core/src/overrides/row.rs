@@ -101,27 +101,20 @@ impl Override {
 
     /// The policy with these numbers.
     pub(super) fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        let mut builder = policy.to_builder();
-        if let Some(max) = self.max {
-            builder = builder.max(max);
-        }
-        if let Some(window) = self.window {
-            builder = builder.window(window);
-        }
-        if let Some(burst) = self.burst {
-            builder = builder.burst(burst);
-        }
-        builder = match self.block {
+        let builder = policy.to_builder();
+        let builder = self.max.map_or(builder, |max| builder.max(max));
+        let builder = self.window.map_or(builder, |window| builder.window(window));
+        let builder = self.burst.map_or(builder, |burst| builder.burst(burst));
+        let builder = match self.block {
             Some(Some(block)) => builder.block(block),
             Some(None) => builder.without_block(),
             None => builder,
         };
-        if let Some(Switch::Mode(mode)) = self.mode {
-            builder = builder.mode(mode);
-        }
-        if let Some(on_error) = self.on_error {
-            builder = builder.on_error(on_error);
-        }
+        let builder = match self.mode {
+            Some(Switch::Mode(mode)) => builder.mode(mode),
+            _ => builder,
+        };
+        let builder = self.on_error.map_or(builder, |on_error| builder.on_error(on_error));
         Ok(builder.try_build()?.with_names_of(policy))
     }
 

@@ -14,8 +14,6 @@ use crate::policy::{Mode, Policy, PolicyError};
 pub(crate) struct OverrideTable {
     /// By the fingerprint of the program's policy, which that knows without hashing.
     limits: HashTable<LimitRows>,
-    /// The limiter whose overrides these are.
-    pub(super) owner: u64,
     /// What messages call these overrides.
     pub(super) source: String,
 }
@@ -91,10 +89,10 @@ impl EffectiveRow {
         self.row.over(&self.limit)
     }
 
-    fn in_force<'p>(&self) -> InForce<'p> {
+    /// The numbers of the row, and where each comes from.
+    pub fn in_force<'p>(&self) -> InForce<'p> {
         InForce {
-            numbers: Numbers::Overridden(Arc::clone(&self.policy)),
-            is_off: self.is_off(),
+            numbers: Numbers::Owned(Arc::clone(&self.policy)),
             origin: self.origin,
             rows: [self.row, *self.limit],
         }
@@ -187,13 +185,16 @@ impl LimitRows {
         std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
     }
 
-    /// The rows of plans and callers, with their names: plans first, at most `max` rows.
-    pub fn named_rows<'p>(&self, max: usize) -> Vec<(String, InForce<'p>)> {
-        let mut plans: Vec<_> = self.plans.iter().collect();
+    /// The rows of plans in the order of their names.
+    pub fn plan_rows(&self) -> impl Iterator<Item = (&str, &EffectiveRow)> {
+        let mut plans: Vec<_> = self.plans.iter().map(|(name, row)| (&**name, row)).collect();
         plans.sort_by_key(|(name, _)| *name);
-        let callers = self.caller_rows.iter().map(|(name, row)| (name, row));
-        let rows = plans.into_iter().chain(callers).take(max);
-        rows.map(|(name, row)| (name.to_string(), row.in_force())).collect()
+        plans.into_iter()
+    }
+
+    /// The rows of plans and callers, with their names: plans first.
+    pub fn named_rows(&self) -> impl Iterator<Item = (&str, &EffectiveRow)> {
+        self.plan_rows().chain(self.caller_rows.iter().map(|(name, row)| (&**name, row)))
     }
 
     /// The number of rows that were given.
@@ -205,10 +206,6 @@ impl LimitRows {
     /// The number of rows of plans, and of callers.
     pub fn row_counts(&self) -> (usize, usize) {
         (self.plans.len(), self.caller_rows.len())
-    }
-
-    pub(crate) fn in_force<'p>(&self, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
-        self.row(plan, partition).in_force()
     }
 }
 
@@ -235,10 +232,6 @@ impl<'p> SharedPolicies<'p> {
 }
 
 impl OverrideTable {
-    pub(super) fn new(owner: u64) -> Self {
-        Self { limits: HashTable::new(), owner, source: String::new() }
-    }
-
     /// Adds the overrides of a policy. Those of an equal policy are replaced; they have the same numbers.
     pub(super) fn insert(&mut self, rows: LimitRows) {
         let id = rows.base.state_id();
@@ -261,11 +254,6 @@ impl OverrideTable {
 
     pub(super) fn is_empty(&self) -> bool {
         self.limits.is_empty()
-    }
-
-    /// What messages call these overrides: the name of their file.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
     }
 
     /// The number of names with overrides, and of their rows. Policies of one name have the same rows.

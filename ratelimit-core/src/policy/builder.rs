@@ -44,7 +44,6 @@ impl Policy {
     }
 }
 
-#[cfg(feature = "overrides")]
 impl Policy {
     /// A builder with the numbers of this policy, without its key and name. A burst that equals `max` is left out, so that it
     /// follows another `max`.
@@ -173,7 +172,6 @@ impl PolicyBuilder {
     }
 
     /// Takes a block away again.
-    #[cfg(feature = "overrides")]
     pub(crate) const fn without_block(mut self) -> Self {
         self.block = None;
         self

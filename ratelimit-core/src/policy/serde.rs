@@ -121,25 +121,13 @@ impl<'de> Deserialize<'de> for Policy {
         let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error, block, mode, lease } =
             Fields::deserialize(deserializer)?;
         // The real key is owned, and the builder borrows.
-        let mut builder = Self::builder("key").algorithm(algorithm).on_error(on_error).mode(mode);
-        if let Some(max) = max {
-            builder = builder.max(max);
-        }
-        if let Some(window) = window {
-            builder = builder.window(window.duration());
-        }
-        if let Some(sub_windows) = sub_windows {
-            builder = builder.sub_windows(sub_windows);
-        }
-        if let Some(burst) = burst {
-            builder = builder.burst(burst);
-        }
-        if let Some(block) = block {
-            builder = builder.block(block.duration());
-        }
-        if let Some(lease) = lease {
-            builder = builder.lease(lease.duration());
-        }
+        let builder = Self::builder("key").algorithm(algorithm).on_error(on_error).mode(mode);
+        let builder = max.map_or(builder, |max| builder.max(max));
+        let builder = window.map_or(builder, |window| builder.window(window.duration()));
+        let builder = sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
+        let builder = burst.map_or(builder, |burst| builder.burst(burst));
+        let builder = block.map_or(builder, |block| builder.block(block.duration()));
+        let builder = lease.map_or(builder, |lease| builder.lease(lease.duration()));
         let named = |policy: Self| match name {
             Some(name) => policy.with_name(name),
             None => Ok(policy),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 /// Number of buckets: up to 2^32.
 const BUCKETS: usize = 4 * 32;
 
@@ -23,7 +25,7 @@ struct Minute {
 }
 
 /// What a histogram tells of the numbers in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Percentiles {
     /// How many numbers there are.

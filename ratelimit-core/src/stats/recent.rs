@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::Serialize;
+
 /// Number of bars of [`LimitStats::recent`](super::LimitStats::recent): ten minutes.
 pub const BARS: usize = 120;
 
@@ -9,7 +11,7 @@ pub const BARS: usize = 120;
 pub const BAR_SECONDS: u64 = 5;
 
 /// Counts of decisions about one limit, by this process. Each is the sum of a metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
     /// The request was admitted.
@@ -28,7 +30,7 @@ pub struct Totals {
 }
 
 /// Decisions about one limit in [`BAR_SECONDS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Bar {
     /// Requests that were admitted.

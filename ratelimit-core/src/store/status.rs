@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
+use crate::clock::micros;
 use crate::stats::Percentiles;
 
 /// The state of a store, as [`RateLimiter::store_status`](crate::RateLimiter::store_status) returns it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
     /// Number of callers held in this process, each counted once for each of its policies. `None` if the store counts elsewhere.
@@ -26,14 +29,15 @@ impl StoreStatus {
 }
 
 /// The state of a connection to Redis.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct ConnectionStatus {
     /// Whether there is a connection that serves; a part of a cluster may be out.
     pub is_connected: bool,
     /// Number of connections made so far; above 1 after a reconnect.
     pub connections: u64,
-    /// Longest time that a call waits.
+    /// Longest time that a call waits. Serialized as `deadline_us`, in microseconds.
+    #[serde(rename = "deadline_us", serialize_with = "in_micros")]
     pub deadline: Duration,
     /// Number of slot ranges, which have a circuit breaker each: 64 of a cluster, 1 of a single server.
     pub slot_ranges: usize,
@@ -51,8 +55,12 @@ pub struct ConnectionStatus {
     pub leases: LeaseStatus,
 }
 
+fn in_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(micros(*time))
+}
+
 /// The leases of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LeaseStatus {
     /// Callers with held units.

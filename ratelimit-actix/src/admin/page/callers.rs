@@ -1,11 +1,11 @@
 //! The callers that were denied most, and one caller under one limit.
 
 use maud::{Markup, html};
+use ratelimit_core::overrides::Origin;
 
 use super::limits::text;
 use super::wait;
-use crate::admin::look::{CountView, CountedView, LookView};
-use crate::admin::row::Origin;
+use crate::admin::look::{CountView, CountedView, LookView, NumbersFrom};
 use crate::admin::token::token;
 use crate::admin::view::{CallersView, LimitView};
 
@@ -133,11 +133,11 @@ fn count(count: &CountView) -> Markup {
 fn origin(count: &CountView) -> Markup {
     html! {
         @match (count.origin, &count.plan) {
-            (Origin::Caller, _) => { "from the row of this caller in the overrides" },
-            (Origin::Plan, Some(plan)) => { "for requests of the plan " (plan) ", from the overrides" },
-            (Origin::Limit | Origin::Plan, _) => { "from the overrides of the limit" },
-            (Origin::Decision, _) => { "of an earlier decision, and no longer declared" },
-            (Origin::Program, _) => { "from the program" },
+            (NumbersFrom::Decision, _) => { "of an earlier decision, and no longer declared" },
+            (NumbersFrom::Now(Origin::Caller), _) => { "from the row of this caller in the overrides" },
+            (NumbersFrom::Now(Origin::Plan), Some(plan)) => { "for requests of the plan " (plan) ", from the overrides" },
+            (NumbersFrom::Now(Origin::Limit), _) => { "from the overrides of the limit" },
+            _ => { "from the program" },
         }
     }
 }

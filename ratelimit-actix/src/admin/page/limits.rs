@@ -1,12 +1,11 @@
 //! The table of limits.
 
 use maud::{Markup, html};
+use ratelimit_core::overrides::Origin;
 
 use super::picture::picture;
 use super::{cut, window};
-use crate::admin::in_force::{LimitNumbers, Numbers, RowView};
-use crate::admin::row::Origin;
-use crate::admin::view::LimitView;
+use crate::admin::view::{LimitNumbers, LimitView, Numbers, RowView};
 
 /// The limits of one page.
 pub(super) fn section(limits: &[LimitView], total: usize, page: usize, pages: usize) -> Markup {
@@ -50,13 +49,14 @@ pub(super) fn section(limits: &[LimitView], total: usize, page: usize, pages: us
 }
 
 fn row(limit: &LimitView) -> Markup {
+    let totals = limit.totals;
     let figures = [
-        ("admitted", limit.admitted),
-        ("denied", limit.denied),
-        ("passed", limit.passed),
-        ("would_deny", limit.would_deny),
-        ("near_limit", limit.near_limit),
-        ("degraded", limit.degraded),
+        ("admitted", totals.admitted),
+        ("denied", totals.denied),
+        ("passed", totals.passed),
+        ("would_deny", totals.would_deny),
+        ("near_limit", totals.near_limit),
+        ("degraded", totals.degraded),
     ];
     html! {
         tr data-limit=(limit.name) {
@@ -102,9 +102,9 @@ fn in_force(limit: &LimitNumbers) -> Markup {
         (text(numbers)) ", " (numbers.algorithm)
         div class="place" {
             @match &limit.program {
-                None => { "from the " (limit.source.as_str()) },
+                None => { "from the " (limit.source) },
                 Some(program) => {
-                    (overridden.join(", ")) " from the overrides; the " (limit.source.as_str()) " has " (text(program))
+                    (overridden.join(", ")) " from the overrides; the " (limit.source) " has " (text(program))
                     @if overridden.contains(&"mode") { ", " (program.mode) }
                     @if overridden.contains(&"on_error") { ", " (program.on_error) " in an outage" }
                 },

@@ -1,9 +1,9 @@
 //! The overrides as a whole.
 
 use maud::{Markup, html};
+use ratelimit_core::overrides::OverridesStatus;
 
 use super::cut;
-use crate::admin::row::OverridesView;
 
 /// Longest error that is shown, in characters: it may repeat a name from the file.
 const MAX_ERROR: usize = 2_000;
@@ -13,7 +13,7 @@ fn number(number: usize, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }
 
-pub(super) fn section(overrides: &OverridesView) -> Markup {
+pub(super) fn section(overrides: &OverridesStatus) -> Markup {
     html! {
         section aria-labelledby="overrides-title" {
             h2 id="overrides-title" { "Overrides" }

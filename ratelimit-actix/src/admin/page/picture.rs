@@ -3,30 +3,30 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
+use ratelimit_core::stats::{BARS, Bar};
 
-use crate::admin::view::{BarView, LimitView};
+use crate::admin::view::LimitView;
 
 /// Width and height of the picture, in its own units.
 const SIZE: (usize, u64) = (60, 24);
 
 /// Draws the last ten minutes, the present on the right.
 pub(super) fn picture(limit: &LimitView) -> Markup {
-    let per_column = ratelimit_core::stats::BARS / SIZE.0;
+    let per_column = BARS / SIZE.0;
     // From the present back, so that each column but the last is full.
-    let columns: Vec<BarView> =
-        limit.recent.rchunks(per_column).map(|bars| bars.iter().fold(BarView::default(), add)).collect();
-    let denied = |column: &BarView| column.denied + column.would_deny;
-    let highest = columns.iter().map(|column| column.admitted + denied(column)).max().unwrap_or_default();
-    let sum = columns.iter().fold(BarView::default(), add);
+    let columns: Vec<_> = limit.recent.rchunks(per_column).map(sum).collect();
+    let highest = columns.iter().map(|(_, all)| *all).max().unwrap_or_default();
+    let (admitted_in_all, all) = sum(&limit.recent);
     // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
-    let whole = |column: &BarView| height(column.admitted + denied(column), highest);
-    let admitted = |column: &BarView| {
-        let free = u64::from(denied(column) > 0);
-        height(column.admitted, highest).min(whole(column).saturating_sub(free))
+    let whole = |(_, all): (u64, u64)| height(all, highest);
+    let admitted = |(admitted, all): (u64, u64)| {
+        let free = u64::from(all > admitted);
+        height(admitted, highest).min(height(all, highest).saturating_sub(free))
     };
-    let outline =
-        |height: &dyn Fn(&BarView) -> u64| outline(&columns.iter().rev().map(height).collect::<Vec<_>>());
-    let label = format!("last ten minutes: {} admitted, {} denied", sum.admitted, denied(&sum));
+    let outline = |height: &dyn Fn((u64, u64)) -> u64| {
+        outline(&columns.iter().rev().copied().map(height).collect::<Vec<_>>())
+    };
+    let label = format!("last ten minutes: {admitted_in_all} admitted, {} denied", all - admitted_in_all);
     let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
     html! {
         svg viewBox=(view_box) width="120" height="24" preserveAspectRatio="none" role="img" {
@@ -39,13 +39,11 @@ pub(super) fn picture(limit: &LimitView) -> Markup {
     }
 }
 
-fn add(sum: BarView, bar: &BarView) -> BarView {
-    BarView {
-        admitted: sum.admitted + bar.admitted,
-        denied: sum.denied + bar.denied,
-        passed: sum.passed + bar.passed,
-        would_deny: sum.would_deny + bar.would_deny,
-    }
+/// Requests that were admitted, and those together with the denied ones.
+fn sum(bars: &[Bar]) -> (u64, u64) {
+    bars.iter().fold((0, 0), |(admitted, all), bar| {
+        (admitted + bar.admitted, all + bar.admitted + bar.denied + bar.would_deny)
+    })
 }
 
 /// The height of a bar: at least 1 if there is anything.
@@ -69,12 +67,14 @@ fn outline(heights: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn limit(recent: Vec<BarView>) -> LimitView {
+    fn limit(recent: Vec<Bar>) -> LimitView {
         LimitView { recent, ..LimitView::new("k") }
     }
 
-    fn bar(admitted: u64, denied: u64) -> BarView {
-        BarView { admitted, denied, ..BarView::default() }
+    fn bar(admitted: u64, denied: u64) -> Bar {
+        let mut bar = Bar::default();
+        (bar.admitted, bar.denied) = (admitted, denied);
+        bar
     }
 
     #[test]
@@ -101,11 +101,10 @@ mod tests {
 
     #[test]
     fn a_picture_is_small_whatever_it_shows() {
-        let busy =
-            (0..ratelimit_core::stats::BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
+        let busy = (0..BARS as u64).map(|number| bar(number * 7 % 23, number * 5 % 19));
         let drawn = picture(&limit(busy.collect())).into_string();
         assert!(drawn.len() < 1_000, "{}", drawn.len());
-        let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); ratelimit_core::stats::BARS];
+        let full = vec![bar(u64::MAX / 1_000, u64::MAX / 2_000); BARS];
         let drawn = picture(&limit(full)).into_string();
         assert!(drawn.contains(r#"class="denied" d="M0 24V0h60V24z""#), "{drawn}");
     }

@@ -1,9 +1,10 @@
 //! The state of the store, as a list of terms.
 
 use maud::{Markup, html};
+use ratelimit_core::store::ConnectionStatus;
 
 use super::millis;
-use crate::admin::view::{RedisView, StoreView};
+use crate::admin::view::{StoreView, micros};
 
 pub(super) fn section(store: &StoreView) -> Markup {
     html! {
@@ -12,9 +13,9 @@ pub(super) fn section(store: &StoreView) -> Markup {
             dl id="store" data-live {
                 (term("Kind", &html! { (store.kind) }))
                 (term("State", &html! { (state(store)) }))
-                @if let Some(callers) = store.callers { (term("Callers in memory", &html! { (callers) })) }
-                (term("Callers counted in an outage", &html! { (store.fallback_callers) " in this process" }))
-                @if let Some(redis) = &store.redis { (connection(redis)) }
+                @if let Some(callers) = store.status.callers { (term("Callers in memory", &html! { (callers) })) }
+                (term("Callers counted in an outage", &html! { (store.status.fallback_callers) " in this process" }))
+                @if let Some(status) = &store.status.connection { (connection(status)) }
             }
         }
     }
@@ -25,40 +26,43 @@ fn term(name: &str, description: &Markup) -> Markup {
 }
 
 fn state(store: &StoreView) -> &'static str {
-    match (store.is_ready, store.is_out) {
+    match (store.is_ready, store.status.is_out) {
         (true, false) => "ready",
         (true, true) => "ready; a call failed lately, and limits follow their failure policies then",
         (false, _) => "not connected: limits follow their failure policies",
     }
 }
 
-fn connection(redis: &RedisView) -> Markup {
+fn connection(status: &ConnectionStatus) -> Markup {
+    let (round_trip, batch, leases) = (status.round_trip_us, status.batch, status.leases);
+    #[allow(clippy::cast_precision_loss, reason = "a mean for people, with one decimal")]
+    let mean = batch.sum as f64 / batch.count.max(1) as f64;
     html! {
-        (term("Connections", &html! { (redis.connections) " made so far" }))
-        (term("Circuit breaker", &html! { (breaker(redis)) }))
+        (term("Connections", &html! { (status.connections) " made so far" }))
+        (term("Circuit breaker", &html! { (breaker(status)) }))
         (term("Round trip", &html! {
-            @if redis.calls == 0 { "no call in the last one to two minutes" } @else {
-                "p50 " (millis(redis.round_trip_p50_us)) ", p99 " (millis(redis.round_trip_p99_us)) ", at most "
-                (millis(redis.round_trip_max_us)) ", of " (redis.calls) " calls in the last one to two minutes; deadline "
-                (millis(redis.deadline_us))
+            @if round_trip.count == 0 { "no call in the last one to two minutes" } @else {
+                "p50 " (millis(round_trip.p50)) ", p99 " (millis(round_trip.p99)) ", at most " (millis(round_trip.max))
+                ", of " (round_trip.count) " calls in the last one to two minutes; deadline "
+                (millis(micros(status.deadline)))
             }
         }))
         (term("Requests per call", &html! {
-            (redis.batch_mean) " on average, p99 " (redis.batch_p99) ", at most " (redis.batch_max)
+            (format!("{mean:.1}")) " on average, p99 " (batch.p99) ", at most " (batch.max)
         }))
         (term("Denial cache", &html! {
-            (redis.cached_denials) " denials, " (redis.denial_cache_hits) " requests denied without a round trip"
+            (status.cached_denials) " denials, " (status.denial_cache_hits) " requests denied without a round trip"
         }))
         (term("Leases", &html! {
-            (redis.lease_held) " units held for " (redis.lease_callers) " callers; so far " (redis.leased) " leased, "
-            (redis.lease_used) " used, " (redis.lease_returned) " given back, " (redis.lease_expired) " expired"
+            (leases.held) " units held for " (leases.callers) " callers; so far " (leases.leased) " leased, "
+            (leases.used) " used, " (leases.returned) " given back, " (leases.expired) " expired"
         }))
     }
 }
 
 /// Which part is out.
-fn breaker(redis: &RedisView) -> String {
-    match (&redis.open_slot_ranges[..], redis.slot_ranges) {
+fn breaker(status: &ConnectionStatus) -> String {
+    match (&status.open_slot_ranges[..], status.slot_ranges) {
         ([], _) => "closed".to_owned(),
         (_, 1) => "open: no command is sent until the server answers a probe".to_owned(),
         (open, all) => {
@@ -71,17 +75,16 @@ fn breaker(redis: &RedisView) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_core::store::ConnectionStatus;
-
     use super::*;
 
     #[test]
     fn an_open_circuit_breaker_names_its_part() {
-        let mut redis = RedisView { slot_ranges: 64, ..RedisView::from(&ConnectionStatus::default()) };
-        assert_eq!(breaker(&redis), "closed");
-        redis.open_slot_ranges = vec![0, 63];
-        assert_eq!(breaker(&redis), "open for 2 of 64 slot ranges: 0-255, 16128-16383");
-        redis = RedisView { slot_ranges: 1, open_slot_ranges: vec![0], ..redis };
-        assert!(breaker(&redis).starts_with("open: "));
+        let mut status = ConnectionStatus::default();
+        status.slot_ranges = 64;
+        assert_eq!(breaker(&status), "closed");
+        status.open_slot_ranges = vec![0, 63];
+        assert_eq!(breaker(&status), "open for 2 of 64 slot ranges: 0-255, 16128-16383");
+        (status.slot_ranges, status.open_slot_ranges) = (1, vec![0]);
+        assert!(breaker(&status).starts_with("open: "));
     }
 }

@@ -78,8 +78,8 @@ fn each_number_of_a_row_beats_that_of_the_limit() {
 #[test]
 fn rows_with_equal_numbers_share_their_policy() {
     let text = "[limit.shop.callers]\n'partition a' = { max = 5 }\n'partition b' = { max = 6 }\n'partition c' = { max = 5 }";
-    let snapshot = limiter(text).unwrap().overrides_snapshot().unwrap();
-    let rows = snapshot.limit(&SHOP).unwrap();
+    let overrides = limiter(text).unwrap().overrides_guard();
+    let rows = overrides.limit(&SHOP).unwrap();
     let of = |caller: &str| rows.row(None, Some(caller.as_bytes())).policy();
     assert!(Arc::ptr_eq(of("a"), of("c")) && !Arc::ptr_eq(of("a"), of("b")));
 }
@@ -144,20 +144,17 @@ fn overrides_by_code_are_replaced_as_a_whole() {
 
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!(limiter.in_force(&SHOP).origin(), Origin::Program);
-    assert!(limiter.overrides_snapshot().unwrap().limit(&SHOP).is_none());
-    assert!(RateLimiter::in_memory().overrides_snapshot().is_none());
+    assert!(limiter.overrides_guard().limit(&SHOP).is_none());
 }
 
 #[test]
-fn what_a_request_holds_stays_as_it_was() {
+fn what_a_group_holds_stays_as_it_was() {
     let limiter = limiter(FILE).unwrap();
-    let (held, snapshot) = (limiter.in_force(&SHOP), limiter.overrides_snapshot().unwrap());
+    let (held, overrides) = (limiter.in_force(&SHOP).into_owned(), limiter.overrides_guard());
     limiter.replace_overrides(parsed("[limit.shop]\nmax = 3")).unwrap();
     assert_eq!(held.policy().max(), 20);
-    assert_eq!(snapshot.limit(&SHOP).unwrap().limit().policy().max(), 20);
+    assert_eq!(overrides.limit(&SHOP).unwrap().limit().policy().max(), 20);
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 3);
-    assert!(limiter.owns_snapshot(&snapshot));
-    assert!(!RateLimiter::in_memory().owns_snapshot(&snapshot));
 }
 
 #[test]

@@ -62,8 +62,7 @@ fn at_gate<T: Send>(
 }
 
 fn max_in_force(current: &Current) -> u64 {
-    let guard = current.guard();
-    guard.as_ref().and_then(|guard| guard.limit(&SHOP)).map_or(SHOP.max(), |rows| rows.limit().policy().max())
+    current.guard().limit(&SHOP).map_or(SHOP.max(), |rows| rows.limit().policy().max())
 }
 
 #[cfg(feature = "stats")]

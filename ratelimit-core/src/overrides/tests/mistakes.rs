@@ -163,7 +163,7 @@ fn mistakes_that_limits_of_one_name_repeat_count_once() {
     assert_eq!(problems(&text, &shared_by_handlers()).len(), 99);
     // `login` is checked before `shop`, and `shop` before `zoo`.
     let text = format!("[limit.shop.callers]\n{}[limit.zoo]\n", rows(0..60));
-    let error = check(&parsed(&text), &shared_by_handlers(), 0).unwrap_err();
+    let error = check(&parsed(&text), &shared_by_handlers()).unwrap_err();
     let error = OverridesError::new("", error);
     assert_eq!(error.problems().len(), 61);
     assert!(error.to_string().ends_with("; and 53 more"), "{error}");
@@ -178,7 +178,7 @@ fn the_rows_of_a_policy_that_many_handlers_share_are_made_once_for_each_cost() {
 }
 
 fn problems(overrides: &str, known: &[KnownLimit]) -> Vec<String> {
-    match check(&parsed(overrides), known, 0) {
+    match check(&parsed(overrides), known) {
         Ok(_) => Vec::new(),
         Err(problems) => {
             OverridesError::new("", problems).problems().iter().map(ToString::to_string).collect()
@@ -217,7 +217,7 @@ fn plans_need_a_limit_with_plans() {
 fn a_name_stands_for_every_limit_that_has_it() {
     let smaller = Policy::builder("shop").max(4).algorithm(Algorithm::FixedWindow).build();
     let known = [declared(&SHOP), declared(&smaller)];
-    let table = check(&parsed("[limit.shop]\nwindow = '2m'"), &known, 0).unwrap();
+    let table = check(&parsed("[limit.shop]\nwindow = '2m'"), &known).unwrap();
     for policy in [&SHOP, &smaller] {
         let found = table.limit(policy).unwrap().limit().policy().clone();
         assert_eq!((found.max(), found.window()), (policy.max(), Duration::from_secs(120)));
@@ -248,7 +248,7 @@ fn a_shadow_limit_must_not_share_a_count_with_an_enforced_one() {
     assert_eq!(problems(both, &known), [""; 0]);
     // By code, without lines.
     let overrides = Overrides::new().limit("other", Override::new().mode(Mode::Shadow));
-    let error = OverridesError::new("", check(&overrides, &known, 0).unwrap_err());
+    let error = OverridesError::new("", check(&overrides, &known).unwrap_err());
     assert_eq!(error.problems()[0].line(), None);
 }
 

@@ -36,9 +36,7 @@ impl Watched {
         for _ in 0..reads {
             self.watcher.poll(&self.current);
         }
-        let guard = self.current.guard();
-        let rows = guard.as_ref().and_then(|guard| guard.limit(&SHOP));
-        rows.map_or(SHOP.max(), |rows| rows.limit().policy().max())
+        self.current.guard().limit(&SHOP).map_or(SHOP.max(), |rows| rows.limit().policy().max())
     }
 
     fn rejected(&self) -> String {

@@ -1,0 +1,38 @@
+//! What requests see of overrides without the feature `overrides`: none, and the compiler knows it.
+
+#![allow(clippy::unused_self, reason = "as with the feature")]
+
+use super::table::LimitRows;
+use crate::policy::Policy;
+
+/// As with the feature.
+#[derive(Debug, Default)]
+pub(crate) struct Current;
+
+/// As with the feature.
+#[derive(Debug)]
+pub struct OverridesGuard;
+
+impl OverridesGuard {
+    /// `None`.
+    #[inline]
+    pub const fn limit(&self, _: &Policy) -> Option<&LimitRows> {
+        None
+    }
+}
+
+impl Current {
+    pub(crate) const fn guard(&self) -> OverridesGuard {
+        OverridesGuard
+    }
+
+    #[cfg(feature = "stats")]
+    pub(crate) const fn status(&self) -> Option<super::in_force::OverridesStatus> {
+        None
+    }
+
+    #[cfg(feature = "stats")]
+    pub(crate) const fn given_policies(&self) -> Vec<Policy> {
+        Vec::new()
+    }
+}
