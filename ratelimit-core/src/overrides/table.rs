@@ -181,12 +181,6 @@ impl LimitRows {
         self.limit.is_off() && self.plans.is_empty() && self.callers.is_empty()
     }
 
-    /// All rows.
-    pub(super) fn all(&self) -> impl Iterator<Item = &EffectiveRow> {
-        let callers = self.caller_rows.iter().map(|(_, row)| row);
-        std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
-    }
-
     /// The rows of plans and callers, with their names: plans first, at most `max` rows.
     pub fn named_rows<'p>(&self, max: usize) -> Vec<(String, InForce<'p>)> {
         let mut plans: Vec<_> = self.plans.iter().collect();
