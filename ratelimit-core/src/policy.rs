@@ -124,6 +124,12 @@ impl Policy {
         self
     }
 
+    /// This policy and the same one in the other mode, which has states of its own.
+    #[cfg(any(feature = "overrides", feature = "stats"))]
+    pub(crate) fn in_both_modes(&self) -> [Self; 2] {
+        [Mode::Enforce, Mode::Shadow].map(|mode| Self { mode, ..self.clone() }.identified())
+    }
+
     /// Replaces the name by one that is made at run time.
     ///
     /// # Errors

@@ -16,6 +16,12 @@ pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcom
     GroupOutcome::decided_apart(outcomes)
 }
 
+/// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller was counted.
+#[cfg(any(feature = "overrides", feature = "stats"))]
+pub fn in_both_modes(policy: &crate::policy::Policy) -> [crate::policy::Policy; 2] {
+    policy.in_both_modes()
+}
+
 /// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
 #[cfg(feature = "stats")]
 pub fn largest(policy: &crate::policy::Policy) -> crate::policy::Policy {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+use ratelimit_core::__private_0_1::in_both_modes;
 use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -242,9 +243,11 @@ impl Subject {
         for reading in &self.readings {
             let mut done = HashSet::new();
             let counts = counts_to_reset(&self.limit, &reading.partition, limiter);
-            let checks = counts.iter().filter(|count| done.insert(count_id(&count.policy)));
+            // Overrides may have changed the mode since the caller was counted.
+            let policies = counts.iter().flat_map(|count| in_both_modes(&count.policy));
+            let policies: Vec<_> = policies.filter(|policy| done.insert(count_id(policy))).collect();
             let checks: Vec<Check<'_>> =
-                checks.map(|count| Check::new(&count.policy, &reading.partition).with_cost(0)).collect();
+                policies.iter().map(|policy| Check::new(policy, &reading.partition).with_cost(0)).collect();
             let mut was_counted = false;
             for group in checks.chunks(MAX_GROUP) {
                 // Without an answer of the store something may be counted. A corrupt state has none until it is reset.

@@ -9,8 +9,8 @@ impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
     ///
     /// `caller` is what `by` of the limit returns. All counts that the caller may have are reset: those by the numbers of the
-    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller. The state of a
-    /// token bucket whose `max` is computed for each request is not reset.
+    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller, each also in the
+    /// other [mode](ratelimit_core::Mode). The state of a token bucket whose `max` is computed for each request is not reset.
     ///
     /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial for up to 1 s, the TTL
     /// of the denial cache, and may use units of leases that they hold. Nothing happens without a caller, such as `None`.
@@ -68,12 +68,13 @@ pub async fn reset_caller(
     Ok(())
 }
 
-/// The policies of the rows that may apply to a caller. Each stands for another count.
+/// The policies of the rows that may apply to a caller, in both modes: a row may have changed the mode since the caller was counted.
+/// Each stands for another count.
 #[cfg(feature = "overrides")]
 fn overridden(limiter: &RateLimiter, policy: &Policy, partition: &[u8]) -> Vec<Policy> {
     use std::collections::HashSet;
 
-    use ratelimit_core::InForce;
+    use ratelimit_core::__private_0_1::in_both_modes;
 
     use crate::quotas::count_id;
 
@@ -83,10 +84,8 @@ fn overridden(limiter: &RateLimiter, policy: &Policy, partition: &[u8]) -> Vec<P
     // Rows of plans come first, and there may be thousands of other callers.
     let plans = limit.map(|limit| limit.named_rows(limit.row_counts().0)).unwrap_or_default();
     let mut known = HashSet::from([count_id(policy)]);
-    let is_new = |row: &InForce<'_>| known.insert(count_id(row.policy()));
-    rows.into_iter()
-        .chain(plans.into_iter().map(|(_, row)| row))
-        .filter(is_new)
-        .map(|row| row.policy().clone())
-        .collect()
+    let is_new = |policy: &Policy| known.insert(count_id(policy));
+    let rows = rows.into_iter().chain(plans.into_iter().map(|(_, row)| row));
+    let of_rows = rows.flat_map(|row| in_both_modes(row.policy()));
+    in_both_modes(policy).into_iter().chain(of_rows).filter(is_new).collect()
 }
