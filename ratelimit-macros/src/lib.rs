@@ -122,7 +122,8 @@ use proc_macro::TokenStream;
 /// # Limits with one count
 ///
 /// Limits with the same key, mode, algorithm and window share their counts, also across handlers. Two of them on one handler would
-/// charge each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies by path.
+/// charge each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies
+/// by path.
 ///
 /// # Responses that count
 ///

@@ -68,8 +68,8 @@ pub async fn reset_caller(
     Ok(())
 }
 
-/// The policies of the rows that may apply to a caller, in both modes: a row may have changed the mode since the caller was counted.
-/// Each stands for another count.
+/// The policies of the rows that may apply to a caller, in both modes: a row may have changed the mode since the caller was
+/// counted. Each stands for another count.
 #[cfg(feature = "overrides")]
 fn overridden(limiter: &RateLimiter, policy: &Policy, partition: &[u8]) -> Vec<Policy> {
     use std::collections::HashSet;
