@@ -23,10 +23,9 @@ use crate::config::RateLimitConfig;
 use crate::decision::refund::Charge;
 use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
-use crate::handler::shared_counts::assert_own_count;
 use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
 use crate::quotas::nearest_limiter;
-use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped, share_count};
+use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -79,14 +78,8 @@ struct Settings {
 
 impl RateLimitMiddleware {
     /// Starts with one limit: a [`Limit`], or a [`Policy`](crate::Policy) for a limit by address.
-    ///
-    /// # Panics
-    ///
-    /// If the limit and one of an attribute have the same count, and one of both is a [shadow limit](ratelimit_core::Mode::Shadow).
     pub fn new(limit: impl Into<Limit>) -> Self {
-        let limit = limit.into();
-        assert_own_count(limit.policy());
-        let limits = SmallVec::from_iter([limit]);
+        let limits = SmallVec::from_iter([limit.into()]);
         Self(Arc::new(Settings { limits, filter: Filter::default() }))
     }
 
@@ -94,22 +87,10 @@ impl RateLimitMiddleware {
     ///
     /// # Panics
     ///
-    /// If the group has more than [`MAX_GROUP`] limits, or if the limit and another one, of the group or of an attribute, have the
-    /// same count, and one of both is a [shadow limit](ratelimit_core::Mode::Shadow).
+    /// If the group has more than [`MAX_GROUP`] limits.
     pub fn and(self, limit: impl Into<Limit>) -> Self {
-        let limit = limit.into();
-        assert_own_count(limit.policy());
         self.with(|settings| {
-            let policy = limit.policy();
-            let is_apart = |other: &Limit| {
-                other.policy().mode() == policy.mode() || !share_count(other.policy(), policy)
-            };
-            assert!(
-                settings.limits.iter().all(is_apart),
-                "limits with the key `{}` have one count, and one of them is a shadow limit; give that one a key of its own",
-                policy.key()
-            );
-            settings.limits.push(limit);
+            settings.limits.push(limit.into());
             assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
         })
     }

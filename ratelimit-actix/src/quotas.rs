@@ -21,7 +21,7 @@ use self::left_out::LeftOut;
 pub(crate) use self::left_out::{note_not_counted, note_skipped};
 pub use self::limit_charge::LimitCharge;
 pub(crate) use self::policy_ref::count_id;
-pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef, share_count};
+pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{ChargeOutcomes, tightest, told};
 use self::request_deadline::RequestDeadline;

@@ -35,7 +35,7 @@ end
 -- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
 -- not fit is spared: it is not charged, and changes no verdict. Of a request for as many units as fit the costs are the most.
 local function judge(first, last, is_peek, is_denied, is_up_to)
-  local verdict, sums, enforced, spared, changes, begun = '1', {}, {}, {}, {}, {}
+  local verdict, sums, spared, changes, begun = '1', {}, {}, {}, {}
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
     local failure = values[key] == nil and not corrupt[key] and open(key, policy)
@@ -43,10 +43,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       return nil, failure
     end
     sums[key] = (sums[key] or 0) + requests[limit + 2]
-    enforced[key] = enforced[key] or requests[limit + 1] > 0
-  end
-  for key, decides in pairs(enforced) do
-    verdict = decides and corrupt[key] and '-' or verdict
+    verdict = requests[limit + 1] > 0 and corrupt[key] and '-' or verdict
   end
   local most, units = requests[first + 2], requests[first + 2]
   if is_up_to and verdict == '1' then
@@ -78,7 +75,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
         changes[key] = { policy, bytes, ttl }
       end
     end
-    if fits == false and (decides or not enforced[key]) then
+    if fits == false then
       if decides and verdict == '1' then
         verdict = '0'
       end

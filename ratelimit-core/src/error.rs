@@ -93,16 +93,6 @@ pub enum StoreError {
         policy: String,
     },
 
-    /// A shadow limit counts in the same state as an enforced limit of its group, so each would change what the other decides.
-    #[error(
-        "the shadow limit `{policy}` shares its count with an enforced limit of the group; give it a key of its own"
-    )]
-    #[non_exhaustive]
-    SharedShadow {
-        /// Key of the shadow limit.
-        policy: String,
-    },
-
     /// The group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     #[error("a group can have at most {} limits, not {size}", crate::check::MAX_GROUP)]
     #[non_exhaustive]
@@ -164,7 +154,6 @@ impl StoreError {
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`SettlesSeveral`](Self::SettlesSeveral), [`TooManyUnits`](Self::TooManyUnits) | no | settle one limit, to a possible cost |
     /// | [`SettlesLeasedBucket`](Self::SettlesLeasedBucket) | no | remove the lease of the limit, or change its algorithm |
-    /// | [`SharedShadow`](Self::SharedShadow) | no | give the shadow limit a key of its own |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
@@ -252,7 +241,6 @@ mod tests {
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
             StoreError::SettlesLeasedBucket { policy: "k".to_owned() },
-            StoreError::SharedShadow { policy: "k".to_owned() },
             StoreError::GroupTooLarge { size: 65 },
         ];
         assert!(!lasting.iter().any(StoreError::is_transient));

@@ -197,8 +197,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits,
-    /// and [`StoreError::SharedShadow`] if a [shadow limit](crate::Mode::Shadow) shares its count with an enforced one.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     ///
     /// # Cancel safety
     ///
@@ -362,13 +361,11 @@ impl RateLimiter {
     #[inline]
     fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
         validate_size(group)?;
-        if self.inner.shadow {
-            return Ok(group.iter().map(|check| check.in_shadow_if(true)).collect());
-        }
-        if group.iter().any(Check::is_shadow) {
-            validate_shadows(group)?;
-        }
-        Ok(Cow::Borrowed(group))
+        Ok(if self.inner.shadow {
+            group.iter().map(|check| check.in_shadow_if(true)).collect()
+        } else {
+            Cow::Borrowed(group)
+        })
     }
 
     /// Decides about one unit, and charges nothing.
@@ -417,16 +414,6 @@ impl RateLimiter {
             self.inner.fallback.log_failed_refund(error);
         }
         result
-    }
-}
-
-/// Checks that no shadow limit of a group shares its state with an enforced one.
-#[cold]
-fn validate_shadows(group: &[Check<'_>]) -> Result<(), StoreError> {
-    let (shadow, enforced): (Vec<&Check<'_>>, Vec<_>) = group.iter().partition(|check| check.is_shadow());
-    match shadow.iter().find(|check| enforced.iter().any(|other| other.shares_count_with(check))) {
-        Some(check) => Err(StoreError::SharedShadow { policy: check.policy().key().to_owned() }),
-        None => Ok(()),
     }
 }
 

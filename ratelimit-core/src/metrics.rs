@@ -199,7 +199,6 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
         StoreError::GroupTooLarge { .. }
-        | StoreError::SharedShadow { .. }
         | StoreError::SettlesSeveral { .. }
         | StoreError::SettlesLeasedBucket { .. }
         | StoreError::TooManyUnits { .. } => return,

@@ -115,9 +115,18 @@ impl Policy {
             return Err(PolicyError::Key);
         }
         self.key = Cow::Owned(key);
-        self.state_id =
-            state_id(&self.key, self.algorithm, self.max, self.window_us, self.sub_windows, self.burst);
-        Ok(self)
+        Ok(self.identified())
+    }
+
+    /// This policy with the fingerprint of its own states.
+    const fn identified(mut self) -> Self {
+        self.state_id = state_id(&self);
+        self
+    }
+
+    /// This policy and the same one in the other mode, which has states of its own.
+    pub(crate) fn in_both_modes(&self) -> [Self; 2] {
+        [Mode::Enforce, Mode::Shadow].map(|mode| Self { mode, ..self.clone() }.identified())
     }
 
     /// Replaces the name by one that is made at run time.
@@ -269,15 +278,15 @@ impl Policy {
     /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost.
     pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
-        let (mut max, mut burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
-        let state_id = state_id(&self.key, self.algorithm, max, self.window_us, self.sub_windows, burst);
+        let (max, burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
+        let mut part = Self { max, burst, ..self.clone() }.identified();
         if cost <= self.burst {
-            burst = burst.max(cost);
+            part.burst = burst.max(cost);
             if !self.algorithm.has_burst() {
-                max = max.max(cost);
+                part.max = max.max(cost);
             }
         }
-        Self { max, burst, state_id, ..self.clone() }
+        part
     }
 
     /// This policy with the largest limit: what is counted beyond the real one is a debt. It has the states of this policy.
@@ -298,9 +307,10 @@ impl Policy {
 
     /// Fingerprint of the policy's states: the same for policies that share their counts.
     ///
-    /// Those have the same key, algorithm, window and sub-windows. The state of a token bucket is an instant that depends on
+    /// Those have the same key, mode, algorithm, window and sub-windows. The state of a token bucket is an instant that depends on
     /// the rate and the size, so there `max` and `burst` take part. The count of a window means the same under any `max`,
-    /// so a changed `max` keeps the counts.
+    /// so a changed `max` keeps the counts. A shadow limit never counts together with an enforced one, so that it changes nothing
+    /// that the other decides.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
     }

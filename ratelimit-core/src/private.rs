@@ -13,3 +13,8 @@ use crate::{GroupOutcome, Outcome};
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
 }
+
+/// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller was counted.
+pub fn in_both_modes(policy: &crate::policy::Policy) -> [crate::policy::Policy; 2] {
+    policy.in_both_modes()
+}

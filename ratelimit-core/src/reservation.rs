@@ -151,13 +151,10 @@ impl GroupOutcome {
         was_charged.then(|| Reservation::new(charges, self.is_degraded()))
     }
 
-    /// Whether the state of a check was not charged although the group passed: only shadow limits count there, and one of them
-    /// would deny.
+    /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
     fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
-        let sharing =
-            || checks.iter().zip(self.outcomes()).filter(|(other, _)| other.shares_count_with(check));
-        sharing().all(|(_, outcome)| outcome.is_shadow())
-            && sharing().any(|(_, outcome)| outcome.would_deny())
+        let mut limits = checks.iter().zip(self.outcomes());
+        limits.any(|(other, outcome)| outcome.would_deny() && other.shares_count_with(check))
     }
 }
 

@@ -45,7 +45,7 @@ use crate::reservation::Reservation;
 ///   those that were charged or blocked. Any other denial writes nothing.
 /// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group with several
 ///   callers in a Redis cluster: the first callers may stay charged.
-/// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] and [`StoreError::SharedShadow`] itself, and decides by the
+/// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Decides about a group. `operation` says what is charged. Waits no longer than until `deadline`, nor than the store's own

@@ -121,8 +121,9 @@ use proc_macro::TokenStream;
 ///
 /// # Limits with one count
 ///
-/// Limits with the same key, algorithm and window share their counts, also across handlers. Two of them on one handler would charge
-/// each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies by path.
+/// Limits with the same key, mode, algorithm and window share their counts, also across handlers. Two of them on one handler would
+/// charge each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies
+/// by path.
 ///
 /// # Responses that count
 ///
@@ -160,12 +161,11 @@ use proc_macro::TokenStream;
 /// A limit with `mode = "shadow"` shows what it would deny before it is enforced: by the metric `ratelimit_decisions_total` with
 /// `outcome="would_deny"`, by a log line at most once a minute, and by `Quotas` in the handler.
 ///
-/// - It counts as if it were enforced, so its counts are warm when `mode` is removed. It never rejects a request: not without a
-///   caller, not if its closure fails, and not while the store is unavailable.
+/// - It counts as if it were enforced. It never rejects a request: not without a caller, not if its closure fails, and not while
+///   the store is unavailable.
 /// - No response tells of it: no header field and no body.
-/// - It needs a count of its own. In one handler, an enforced limit with the same key, algorithm and window is a compile error.
-///   Across handlers, `check_declared_limits()` is the error at start; without that call the first request logs it, and the
-///   shadow limit does not apply. Middleware panics when it is built.
+/// - It has a count of its own, also beside an enforced limit with the same key. So a limit starts with empty counts when it is
+///   enforced.
 ///
 /// `RateLimiterBuilder::shadow` makes every limit of a limiter a shadow limit.
 ///

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{
-    Algorithm, Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter, StoreError,
-};
+use ratelimit_core::{Algorithm, Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
@@ -95,21 +93,17 @@ async fn a_shadow_limit_admits_during_an_outage_whatever_its_failure_policy() {
 }
 
 #[tokio::test]
-async fn a_shadow_limit_that_shares_the_count_of_an_enforced_one_is_an_error() {
+async fn a_shadow_limit_does_not_change_the_count_of_an_enforced_one_with_its_key() {
     let limiter = RateLimiter::in_memory();
     for &algorithm in Algorithm::ALL {
-        let enforced = Policy::builder("k").algorithm(algorithm).build();
-        let shadow = Policy::builder("k").algorithm(algorithm).mode(Mode::Shadow).build();
-        let group = [Check::new(&enforced, "a"), Check::new(&shadow, "a")];
-        for error in [
-            limiter.check_all(&group).await.unwrap_err(),
-            limiter.peek_all(&group).await.unwrap_err(),
-            limiter.try_check_all(&group).unwrap_err(),
-        ] {
-            assert!(matches!(&error, StoreError::SharedShadow { policy, .. } if policy == "k"), "{error}");
-            assert!(error.to_string().contains("give it a key of its own") && !error.is_transient());
-        }
-        let apart = [Check::new(&enforced, "a"), Check::new(&shadow, "b")];
-        assert!(limiter.check_all(&apart).await.is_ok(), "{algorithm}: another caller");
+        let builder = Policy::builder("k").algorithm(algorithm).max(2);
+        let (enforced, shadow) = (builder.build(), builder.mode(Mode::Shadow).build());
+        let group = [Check::new(&enforced, "a"), Check::new(&shadow, "a").with_cost(2)];
+        assert!(limiter.check_all(&group).await.unwrap().is_allowed(), "{algorithm}");
+        assert_eq!(limiter.peek(&enforced, "a").await.unwrap().remaining(), 1, "{algorithm}");
+        assert_eq!(limiter.peek(&shadow, "a").await.unwrap().remaining(), 0, "{algorithm}");
+        limiter.reset(&shadow, "a").await.unwrap();
+        assert_eq!(limiter.peek(&enforced, "a").await.unwrap().remaining(), 1, "{algorithm}");
+        assert_eq!(limiter.peek(&shadow, "a").await.unwrap().remaining(), 2, "{algorithm}");
     }
 }

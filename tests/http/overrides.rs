@@ -335,6 +335,21 @@ async fn a_caller_is_reset_under_every_row_that_may_apply() {
 }
 
 #[actix_web::test]
+async fn a_caller_is_reset_also_in_the_mode_before_the_overrides_changed_it() {
+    let row = "[limit.ov-plain]\nmax = 1\nwindow = '2m'\n";
+    let limiter = limiter(row);
+    let app = service!(limiter, plain);
+    let limit = declared_limits().into_iter().find(|limit| limit.name() == "ov-plain").unwrap();
+    let client: std::net::IpAddr = [192, 0, 2, 1].into();
+    assert_eq!(statuses(&app, "/plain", 2).await, [200, 429]);
+    limiter.replace_overrides(parsed(&format!("{row}mode = 'shadow'"))).unwrap();
+    assert_eq!(statuses(&app, "/plain", 2).await, [200, 200]);
+    limit.reset_caller(&limiter, client).await.unwrap();
+    limiter.replace_overrides(parsed(row)).unwrap();
+    assert_eq!(statuses(&app, "/plain", 2).await, [200, 429]);
+}
+
+#[actix_web::test]
 async fn a_request_gives_back_what_it_was_charged_though_the_window_has_changed() {
     let limiter = limiter("[limit.ov-count]\nmax = 4");
     let app = service!(limiter, count);

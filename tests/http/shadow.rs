@@ -1,7 +1,5 @@
 //! Shadow limits over HTTP: they count, reject nothing and show nothing.
 
-use std::time::Duration;
-
 use actix_web::http::StatusCode;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ReqData};
@@ -12,11 +10,8 @@ use ratelimit_actix::{
     RateLimiter, rate_limit,
 };
 use tests::answer::{Answer, get as from_client, statuses};
-use tests::log::Log;
-use tests::own_process::in_own_process;
 use tests::store::{fresh, watched};
-use tests::{redis, send, service};
-use tracing::Level;
+use tests::{clock_at_start, redis, send, service};
 
 #[rate_limit(max = 1, window = "1h", mode = "shadow", block = "2h")]
 #[get("/alone")]
@@ -224,118 +219,72 @@ async fn a_limiter_in_shadow_rejects_and_shows_nothing() {
     }
 }
 
-/// Limits whose counts are shared, across handlers.
-mod conflicts {
+/// A limit that is tried beside an enforced one with its key.
+mod same_key {
     use super::{Mode, Policy, get, rate_limit};
 
-    pub(super) static ENFORCED: Policy = Policy::builder("shadow-conflict-policy").max(7).build();
-    pub(super) static SHADOW: Policy =
-        Policy::builder("shadow-conflict-policy").max(1).mode(Mode::Shadow).build();
+    pub(super) static ENFORCED: Policy = Policy::builder("shadow-policy").max(4).build();
+    pub(super) static SHADOW: Policy = Policy::builder("shadow-policy").max(1).mode(Mode::Shadow).build();
 
-    #[rate_limit(max = 2, window = "1h", key = "shadow-conflict")]
-    #[get("/conflict/enforced")]
-    pub(super) async fn enforced() -> &'static str {
+    #[rate_limit(max = 3, window = "1h", key = "shadow-api")]
+    #[rate_limit(max = 1, window = "1h", key = "shadow-api", mode = "shadow")]
+    #[get("/same/arguments")]
+    pub(super) async fn arguments() -> &'static str {
         "ok"
     }
 
-    #[rate_limit(max = 1, window = "1h", key = "shadow-conflict", mode = "shadow")]
-    #[get("/conflict/shadow")]
+    #[rate_limit(max = 9, window = "1h", key = "shadow-api", mode = "shadow")]
+    #[get("/same/shadow")]
     pub(super) async fn shadow() -> &'static str {
         "ok"
     }
 
-    /// In one stack, but the mode of a policy is not in view of the compiler.
     #[rate_limit(policy = ENFORCED)]
     #[rate_limit(policy = SHADOW)]
-    #[get("/conflict/policies")]
+    #[get("/same/policies")]
     pub(super) async fn policies() -> &'static str {
         "ok"
     }
 
-    /// The bucket of an unknown `max`.
+    #[rate_limit(max = 2, key = "shadow-bucket", algorithm = "token_bucket")]
     #[rate_limit(max = |max: super::Path<u64>| *max, key = "shadow-bucket", algorithm = "token_bucket", mode = "shadow")]
-    #[get("/conflict/bucket/{max}")]
+    #[get("/same/bucket/{max}")]
     pub(super) async fn bucket() -> &'static str {
         "ok"
     }
-
-    #[rate_limit(max = 5, key = "shadow-bucket", algorithm = "token_bucket")]
-    #[rate_limit(max = 5, key = "shadow-other", window = "2m", mode = "shadow")]
-    #[rate_limit(max = 5, key = "shadow-other", window = "1m")]
-    #[get("/conflict/other/{max}")]
-    pub(super) async fn other() -> &'static str {
-        "ok"
-    }
 }
 
-#[test]
-fn shadow_limits_with_the_count_of_an_enforced_one_are_an_error_with_both_places() {
-    let error = ratelimit_actix::check_declared_limits().unwrap_err();
-    let pairs = error.pairs().iter().map(|pair| (pair.second(), pair.first()));
-    let own = pairs.filter(|(shadow, _)| shadow.module().starts_with(module_path!()));
-    let pairs: Vec<(&str, &str)> = own.map(|(shadow, other)| (shadow.handler(), other.handler())).collect();
-    assert_eq!(pairs, [("shadow", "enforced"), ("policies", "policies"), ("bucket", "other")]);
-    let text = error.to_string();
-    let first = text.lines().find(|line| line.contains("shadow-conflict")).unwrap();
-    let begin = concat!("the shadow limit of `", module_path!(), "::conflicts::shadow` (");
-    assert!(first.starts_with(begin) && first.contains("shadow.rs:"), "{first}");
-    assert!(first.ends_with("give it another key than `shadow-conflict`"), "{first}");
+async fn the_key_of_an_enforced_limit_is_no_matter(limiter: RateLimiter) {
+    let app = service!(limiter, same_key::arguments, same_key::shadow, same_key::policies, same_key::bucket);
+    assert_eq!(statuses(&app, "/same/shadow", 5).await, [200; 5]);
+    assert_eq!(statuses(&app, "/same/arguments", 4).await, [200, 200, 200, 429]);
+    assert_eq!(statuses(&app, "/same/policies", 5).await, [200, 200, 200, 200, 429]);
+    assert_eq!(statuses(&app, "/same/bucket/2", 3).await, [200, 200, 429]);
 }
 
 #[actix_web::test]
-async fn a_shadow_limit_with_the_count_of_an_enforced_one_does_not_apply() {
-    let app = service!(
-        fresh(),
-        conflicts::enforced,
-        conflicts::shadow,
-        conflicts::policies,
-        conflicts::bucket,
-        conflicts::other
-    );
-    assert_eq!(statuses(&app, "/conflict/shadow", 5).await, [200; 5]);
-    assert_eq!(statuses(&app, "/conflict/enforced", 3).await, [200, 200, 429], "nothing was counted");
-    assert_eq!(statuses(&app, "/conflict/policies", 8).await, [200, 200, 200, 200, 200, 200, 200, 429]);
-    assert_eq!(statuses(&app, "/conflict/bucket/5", 7).await, [200; 7]);
-    assert_eq!(statuses(&app, "/conflict/other/1", 6).await, [200, 200, 200, 200, 200, 429]);
+async fn a_shadow_limit_with_the_key_of_an_enforced_one_changes_nothing_in_memory() {
+    the_key_of_an_enforced_limit_is_no_matter(fresh()).await;
 }
 
-#[test]
-fn the_first_request_to_such_a_shadow_limit_logs_each_of_them_once() {
-    in_own_process(|| {
-        let log = Log::of_process();
-        actix_web::rt::System::new().block_on(async {
-            let app = service!(fresh(), conflicts::enforced, conflicts::shadow, conflicts::bucket);
-            statuses(&app, "/conflict/enforced", 1).await;
-            assert_eq!(log.at(Level::ERROR), Vec::<String>::new());
-            statuses(&app, "/conflict/shadow", 2).await;
-            statuses(&app, "/conflict/bucket/5", 1).await;
-        });
-        let logged = log.at(Level::ERROR);
-        assert_eq!(logged.len(), 3, "{logged:?}");
-        assert!(logged[0].contains("give it another key than `shadow-conflict`"), "{}", logged[0]);
-        assert!(logged[0].contains("until then the shadow limit does not apply"), "{}", logged[0]);
-    });
+#[actix_web::test]
+async fn a_shadow_limit_with_the_key_of_an_enforced_one_changes_nothing_in_redis() {
+    let Some(server) = redis::server() else { return };
+    the_key_of_an_enforced_limit_is_no_matter(server.limiter_at(&clock_at_start())).await;
 }
 
-#[test]
-#[should_panic(
-    expected = "limits with the key `shadow-group` have one count, and one of them is a shadow limit"
-)]
-fn a_group_of_middleware_has_no_shadow_limit_with_the_count_of_an_enforced_one() {
+#[actix_web::test]
+async fn a_group_of_middleware_may_try_a_limit_beside_an_enforced_one_with_its_key() {
     let policy = Policy::builder("shadow-group");
-    let _ = RateLimitMiddleware::new(policy.max(9).build()).and(policy.mode(Mode::Shadow).build());
+    let middleware =
+        RateLimitMiddleware::new(policy.max(2).build()).and(policy.max(1).mode(Mode::Shadow).build());
+    let app = App::new().app_data(Data::new(fresh())).wrap(middleware);
+    let app = init_service(app.route("/", web::get().to(async || "ok"))).await;
+    assert_eq!(statuses(&app, "/", 3).await, [200, 200, 429]);
 }
 
 #[test]
-#[should_panic(expected = "the middleware's limit `shadow-conflict` and the limit")]
-fn middleware_has_no_shadow_limit_with_the_count_of_an_attribute() {
-    let policy = Policy::builder("shadow-conflict").window(Duration::from_secs(3600));
-    let _ = RateLimitMiddleware::new(policy.mode(Mode::Shadow).build());
-}
-
-#[test]
-fn limits_of_other_counts_go_together() {
-    let policy = Policy::builder("shadow-group");
-    let longer = policy.window(Duration::from_secs(61)).mode(Mode::Shadow);
-    let _ = RateLimitMiddleware::new(policy.build()).and(policy.max(3).build()).and(longer.build());
+fn a_shadow_limit_and_an_enforced_one_with_its_key_are_no_mistake() {
+    let Err(error) = ratelimit_actix::check_declared_limits() else { return };
+    assert!(!error.to_string().contains(module_path!()), "{error}");
 }

@@ -108,7 +108,7 @@ async fn a_foreign_value_under_a_shadow_limit_fails_no_enforced_limit() {
     let limiter = server.limiter_at(&clock_at_start());
     let mut raw = server.raw().await;
     for &algorithm in Algorithm::ALL {
-        let enforced = Policy::builder("enforced").max(2).on_error(OnError::Deny).build();
+        let enforced = Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build();
         let shadow = Policy::builder("k").algorithm(algorithm).max(9).on_error(OnError::Deny);
         let shadow = shadow.mode(Mode::Shadow).build();
         let _ = limiter.check(&shadow, "a").await.unwrap();

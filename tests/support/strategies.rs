@@ -62,14 +62,15 @@ pub fn policy_with_block() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// One to three policies with and without blocks. In every third case those with the key `b` are shadow limits: policies that
-/// share a count have the same mode.
+/// One to three policies with and without blocks. In every third case there are shadow limits as well: one for each policy with
+/// the key `b`, which differs in the mode only, and so has a count of its own.
 pub fn policies() -> impl Strategy<Value = Vec<Policy>> {
     let in_shadow = prop_oneof![2 => Just(false), 1 => Just(true)];
     (prop::collection::vec(policy_with_block(), 1..=3), in_shadow).prop_map(|(mut policies, in_shadow)| {
-        for policy in policies.iter_mut().filter(|policy| in_shadow && policy.key() == "b") {
-            *policy = with(policy, |builder| builder.mode(Mode::Shadow));
-        }
+        let tried = policies.iter().filter(|policy| in_shadow && policy.key() == "b");
+        let shadows: Vec<Policy> =
+            tried.map(|policy| with(policy, |builder| builder.mode(Mode::Shadow))).collect();
+        policies.extend(shadows);
         policies
     })
 }

@@ -40,7 +40,7 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
 }
 
 /// The cases that stand for the files of the attribute.
-const OF_FILES: [(&str, &str); 32] = [
+const OF_FILES: [(&str, &str); 31] = [
     ("attribute.rs", "exempt_of_nothing"),
     // What is left of the item causes no further mistakes.
     ("fallback.rs", "several_attributes"),
@@ -67,7 +67,6 @@ const OF_FILES: [(&str, &str); 32] = [
     // The condition is the compiler's to read.
     ("validate/block.rs", "module_conditional"),
     ("validate/counts.rs", "charged_twice"),
-    ("validate/counts.rs", "mode_shared_count"),
     ("validate/extractors.rs", "on_impl_trait_argument"),
     ("validate/group.rs", "exempt_and_limited"),
     ("validate/handler.rs", "on_non_async_fn"),

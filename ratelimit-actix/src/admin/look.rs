@@ -263,9 +263,9 @@ impl Subject {
         let (mut is_known, mut counted) = (false, Vec::new());
         for reading in &self.readings {
             let partition = &reading.partition;
-            let counts = counts_of_name(limiter, partition, &self.limit);
+            let policies = distinct(&counts_of_name(limiter, partition, &self.limit));
             let checks: Vec<Check<'_>> =
-                distinct(&counts).map(|policy| Check::new(policy, partition).with_cost(0)).collect();
+                policies.iter().map(|policy| Check::new(policy, partition).with_cost(0)).collect();
             let mut was_counted = false;
             for group in checks.chunks(MAX_GROUP) {
                 // Without an answer of the store something may be counted. A corrupt state has none until it is reset.

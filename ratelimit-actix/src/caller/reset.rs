@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ratelimit_core::__private_0_1::LimitRows;
+use ratelimit_core::__private_0_1::{LimitRows, in_both_modes};
 use ratelimit_core::overrides::{Field, InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
@@ -18,9 +18,9 @@ impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
     ///
     /// `caller` is what `by` of the limit returns. All counts that the caller may have are reset: those by the numbers of the
-    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller. Of numbers that
-    /// are made at run time, such as a token bucket whose `max` is computed, it reaches those that this process has decided by, at
-    /// most 8 for each name, with the feature `admin`; and none without it.
+    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller, each also in the
+    /// other [mode](ratelimit_core::Mode). Of numbers that are made at run time, such as a token bucket whose `max` is computed, it
+    /// reaches those that this process has decided by, at most 8 for each name, with the feature `admin`; and none without it.
     ///
     /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial for up to 1 s, the TTL
     /// of the denial cache, and may use units of leases that they hold. Nothing happens without a caller, such as `None`.
@@ -83,7 +83,8 @@ async fn reset(
     counts.add_decided(policy.name(), |decided| {
         decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
     });
-    let checks: Vec<_> = distinct(&counts.found).map(|policy| Check::new(policy, partition)).collect();
+    let policies = distinct(&counts.found);
+    let checks: Vec<_> = policies.iter().map(|policy| Check::new(policy, partition)).collect();
     for group in checks.chunks(MAX_GROUP) {
         limiter.reset_all(group).await?;
     }
@@ -124,10 +125,12 @@ pub(crate) fn has_max(in_force: &InForce<'_>, is_computed: bool) -> bool {
     !is_computed || in_force.origin_of(Field::Max) != Origin::Program
 }
 
-/// The policies of counts, one of those that count together.
-pub(crate) fn distinct(counts: &[Count]) -> impl Iterator<Item = &Policy> {
+/// The policies of counts in both modes, since overrides may have changed the mode since the caller was counted; one of those that
+/// count together.
+pub(crate) fn distinct(counts: &[Count]) -> Vec<Policy> {
     let mut known = HashSet::new();
-    counts.iter().map(|count| count.in_force.policy()).filter(move |policy| known.insert(count_id(policy)))
+    let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
+    policies.filter(|policy| known.insert(count_id(policy))).collect()
 }
 
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.

@@ -14,7 +14,6 @@ use super::by::By;
 use super::limit::HandlerLimit;
 use super::request::AdmittedRequest;
 use super::request_fn::{self, RequestFn};
-use super::shared_counts::is_left_out;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit};
@@ -60,7 +59,7 @@ impl DynamicLimits {
             |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRows::is_off_for_all);
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
-            skipped: skipped || is_left_out(limit) || is_off(limit),
+            skipped: skipped || is_off(limit),
             caller: None,
             max: None,
             cost: limit.fixed_cost(),

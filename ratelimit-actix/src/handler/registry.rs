@@ -73,7 +73,8 @@ impl DeclaredLimit {
         self.declaration.line
     }
 
-    /// The key under which requests are counted. Limits with the same key, algorithm and window share their counts.
+    /// The key under which requests are counted. Limits with the same key, mode, algorithm and window share their
+    /// counts.
     pub fn key(&self) -> &'static str {
         self.policy().key()
     }

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use super::shared_counts::is_left_out;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
@@ -177,9 +176,7 @@ impl StaticLimits {
         let overrides = limiter.overrides_guard();
         for limit in limits {
             let rows = overrides.limit(limit.policy());
-            let applied =
-                if is_left_out(limit) { Ok(None) } else { StaticLimit::of(limit, rows, req, config) };
-            match applied {
+            match StaticLimit::of(limit, rows, req, config) {
                 Ok(Some(applied)) => callers.push(applied),
                 Err(missing) if !is_in_shadow(req) => return Err(missing),
                 Ok(None) | Err(_) => note_skipped(req, PolicyRef::Static(limit.named_policy())),

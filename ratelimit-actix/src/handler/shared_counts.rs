@@ -2,14 +2,12 @@
 //! compiler sees no policies by path.
 
 use std::fmt;
-use std::ptr;
-use std::sync::LazyLock;
 
-use ratelimit_core::{Algorithm, Mode, Policy};
+use ratelimit_core::Algorithm;
 
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
-use crate::quotas::share_count;
+use crate::quotas::count_id;
 
 /// Limits of the program that share a count, but must not: the error of [`check_declared_limits`].
 ///
@@ -32,8 +30,6 @@ pub struct SharedCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedCountRule {
-    /// One is enforced and the other is a [shadow limit](Mode::Shadow), which must not change what an enforced limit decides.
-    ShadowCountsApart,
     /// Both are of one handler, and would charge each request twice.
     OneChargePerRequest,
     /// One [leases](ratelimit_core::PolicyBuilder::lease) a token bucket and the other does not: its refunds would free units
@@ -54,7 +50,7 @@ impl SharedCount {
         &self.first
     }
 
-    /// The limit that needs another count: the shadow limit, the second one of a handler, or the one without a lease.
+    /// The limit that needs another count: the second one of a handler, or the one without a lease.
     pub const fn second(&self) -> &DeclaredLimit {
         &self.second
     }
@@ -75,10 +71,6 @@ impl fmt::Display for SharedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, second, key) = (place(&self.first), place(&self.second), self.second.key());
         match self.rule {
-            SharedCountRule::ShadowCountsApart => write!(
-                f,
-                "the shadow limit of {second} has the count of the enforced limit of {first}; give it another key than `{key}`"
-            ),
             SharedCountRule::OneChargePerRequest => write!(
                 f,
                 "two limits of {second} both count in `{key}`, so a request is charged twice; remove one, or give it another key \
@@ -103,9 +95,6 @@ fn lines(pairs: &[SharedCount]) -> String {
 
 /// Checks the rules between limits that the compiler cannot see:
 ///
-/// * A [shadow limit](Mode::Shadow) needs a count of its own, because it must not change what an enforced limit of any handler
-///   decides. Without this call, the first request to such a handler logs the error. The shadow limit does not apply then, so that
-///   it denies nothing.
 /// * Two limits of one handler need different counts, because they would charge a request twice. The compiler compares limits that
 ///   are written in the attribute; this function also compares policies by path and constants. It takes limits with another `by`
 ///   for different counts, and leaves out limits with `skip`, which may apply to different requests.
@@ -130,8 +119,7 @@ fn lines(pairs: &[SharedCount]) -> String {
 pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
     let limits = declared_limits();
     let rules = [
-        (SharedCountRule::ShadowCountsApart, breaks_shadow_rule as fn(&_, &_) -> _),
-        (SharedCountRule::OneChargePerRequest, is_charged_by_both),
+        (SharedCountRule::OneChargePerRequest, is_charged_by_both as fn(&_, &_) -> _),
         (SharedCountRule::LeasedByAll, breaks_lease_rule),
     ];
     let mut pairs = Vec::new();
@@ -147,15 +135,10 @@ pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
     if pairs.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs }) }
 }
 
-fn breaks_shadow_rule(enforced: &DeclaredLimit, shadow: &DeclaredLimit) -> bool {
-    shadow.mode() == Mode::Shadow && enforced.mode() != Mode::Shadow && counts_together(enforced, shadow)
-}
-
-/// With `skip`, two limits may apply to different requests. Shadow limits are compared with shadow limits only.
+/// With `skip`, two limits may apply to different requests.
 fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
     // The compiler has compared the code of a computed `max`.
     first.is_of_handler_of(second)
-        && first.mode() == second.mode()
         && first.by() == second.by()
         && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
         && counts_together(first, second)
@@ -180,48 +163,9 @@ fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
         // Only the count of a token bucket depends on `max`, and `max` can become any number.
         let parts = |limit: &HandlerLimit| {
             let policy = limit.policy();
-            (policy.algorithm(), policy.window(), policy.sub_windows())
+            (policy.mode(), policy.algorithm(), policy.window(), policy.sub_windows())
         };
         return one.policy().key() == other.policy().key() && parts(one) == parts(other);
     }
-    share_count(one.policy(), other.policy())
-}
-
-/// Whether a shadow limit does not apply, because it has the count of an enforced limit. The first call logs all of these.
-#[inline]
-pub(crate) fn is_left_out(limit: &'static HandlerLimit) -> bool {
-    limit.policy().mode() == Mode::Shadow && is_among_left_out(limit)
-}
-
-#[cold]
-fn is_among_left_out(limit: &'static HandlerLimit) -> bool {
-    static LEFT_OUT: LazyLock<Vec<&'static HandlerLimit>> = LazyLock::new(|| {
-        let Err(error) = check_declared_limits() else { return Vec::new() };
-        let left_out = error.pairs.iter().filter(|pair| pair.rule == SharedCountRule::ShadowCountsApart);
-        let log = |pair: &SharedCount| {
-            tracing::error!(
-                help = "ratelimit_actix::guide::messages#shadow-without-a-count-of-its-own",
-                "{pair}; until then the shadow limit does not apply"
-            );
-            pair.second.limit()
-        };
-        left_out.map(log).collect()
-    });
-    LEFT_OUT.iter().any(|other| ptr::eq(*other, limit))
-}
-
-/// Checks a policy of middleware against the limits of all attributes.
-///
-/// # Panics
-///
-/// If one of both is a shadow limit, the other is enforced, and they have the same count.
-pub(crate) fn assert_own_count(policy: &Policy) {
-    for limit in declared_limits() {
-        assert!(
-            limit.mode() == policy.mode() || !share_count(limit.limit().policy(), policy),
-            "the middleware's limit `{}` and the limit {limit} have one count, and one of them is a shadow limit; give that \
-             one a key of its own",
-            policy.name()
-        );
-    }
+    count_id(one.policy()) == count_id(other.policy())
 }

@@ -49,12 +49,7 @@ impl NamedPolicy {
     }
 }
 
-/// Whether requests of one caller count in the same state under both policies.
-pub(crate) fn share_count(one: &Policy, other: &Policy) -> bool {
-    count_id(one) == count_id(other)
-}
-
-/// The same for policies that share their counts.
+/// The same for policies under which requests of one caller count in the same state.
 pub(crate) fn count_id(policy: &Policy) -> u128 {
     Check::new(policy, &[]).digest(&[0; 16])
 }

@@ -29,8 +29,8 @@ pub(crate) struct Member<'a> {
 /// Decides about a group of limits at one instant: all are charged, or none is.
 ///
 /// Members that share a state are each decided with the sum of their costs, and the state is charged that sum once. Shadow
-/// members do not decide whether the group is admitted; a state of shadow members is charged if the sum fits each of them.
-/// This is the whole of a decision; a store adds that no other decision about these states comes between.
+/// members do not decide whether the group is admitted; their state is charged if the sum fits each of them. They share no state
+/// with an enforced member. This is the whole of a decision; a store adds that no other decision about these states comes between.
 ///
 /// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
 /// the index of a member's state is out of bounds.
@@ -76,17 +76,15 @@ struct Group<'a> {
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,
-    /// Policy of the first member; those of the others differ at most in `max`, block and mode.
+    /// Policy of the first member; those of the others differ at most in `max` and block.
     policy: &'a Policy,
     unpacked: Unpacked,
     /// Number of members that share it.
     members: u64,
     cost: u64,
-    /// Whether an enforced member counts here.
-    is_enforced: bool,
     /// Length of the shortest block of the members, in microseconds. A longer one would not last beyond their next request.
     shortest_block_us: u64,
-    /// Whether the cost fits the members that matter: the enforced ones, or without any all.
+    /// Whether the cost fits all members.
     has_room: bool,
     change: Change,
     /// Whether the state must be packed again even if nothing is charged.
@@ -150,8 +148,7 @@ impl<'a> Group<'a> {
         let mut allowed = true;
         for ((member, index), available) in self.members.iter().zip(&self.indices).zip(&self.available) {
             let state = &mut self.distinct[*index];
-            // Where a shadow member shares its state with an enforced one, the latter decides.
-            if (!member.shadow || !state.is_enforced) && !fits(*available, state.cost) {
+            if !fits(*available, state.cost) {
                 allowed &= member.shadow;
                 state.has_room = false;
                 if operation != Operation::Peek && state.may_be_blocked(member.policy, self.at) {
@@ -223,7 +220,6 @@ impl<'a> DistinctState<'a> {
             unpacked,
             members: 0,
             cost: 0,
-            is_enforced: false,
             shortest_block_us: u64::MAX,
             has_room: true,
             change: Change::Nothing,
@@ -235,7 +231,6 @@ impl<'a> DistinctState<'a> {
     fn join(&mut self, member: &Member<'_>, at: u64) {
         self.cost = self.cost.saturating_add(member.cost);
         self.members += 1;
-        self.is_enforced |= !member.shadow;
         if member.policy.block_us() > 0 {
             self.shortest_block_us = self.shortest_block_us.min(member.policy.block_us());
         }

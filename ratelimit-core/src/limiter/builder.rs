@@ -45,6 +45,9 @@ impl RateLimiterBuilder {
     /// Makes every limit of this limiter a [shadow limit](crate::Mode::Shadow), which denies nothing and reports what it would
     /// deny; by default `false`.
     ///
+    /// The policies keep their modes, and with them their counts: a limiter that enforces them over the same store finds what this
+    /// one has counted.
+    ///
     /// # Examples
     ///
     /// ```

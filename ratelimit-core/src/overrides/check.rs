@@ -1,8 +1,6 @@
 //! Checks overrides as a whole against the limits of the program.
 
-use std::collections::{BTreeMap, HashMap};
-
-use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::known::{KnownLimit, partition};
@@ -10,7 +8,6 @@ use super::row::Override;
 use super::set::{LimitOverride, Overrides};
 use super::table::{EffectiveRow, LimitRows, OverrideTable, SharedPolicies};
 use crate::policy::suggest::nearest;
-use crate::policy::{Mode, Policy};
 
 /// The table for requests, or the mistakes.
 pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<OverrideTable, Problems> {
@@ -31,9 +28,6 @@ pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<Overr
             Some(limits) => checker.limit(name, given, limits),
             None => checker.problem(&given.row, unknown(name, by_name.keys().copied())),
         }
-    }
-    if checker.problems.is_empty() {
-        checker.shadows(overrides, known);
     }
     checker.problems.or(checker.table)
 }
@@ -131,42 +125,6 @@ impl Checker {
                 row,
                 format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
             );
-        }
-    }
-
-    /// Checks that no limit becomes a shadow limit with the count of an enforced one, or the other way round.
-    fn shadows(&mut self, overrides: &Overrides, known: &[KnownLimit]) {
-        // For each count the names of two limits that are enforced, and of two that are not.
-        let mut counts: HashMap<u64, [SmallVec<[&str; 2]>; 2]> = HashMap::new();
-        for limit in known {
-            let name = limit.policy.name();
-            let mut note = |policy: &Policy| {
-                let is_shadow = usize::from(policy.mode() == Mode::Shadow);
-                let names = &mut counts.entry(policy.state_id()).or_default()[is_shadow];
-                if names.len() < 2 && !names.contains(&name) {
-                    names.push(name);
-                }
-            };
-            match self.table.limit(&limit.policy) {
-                Some(rows) => {
-                    rows.all().filter(|row| !row.is_off()).for_each(|row| note(row.policy()));
-                }
-                None => note(&limit.policy),
-            }
-        }
-        for [enforced, shadow] in counts.into_values() {
-            if self.problems.is_enough() {
-                return;
-            }
-            let mut pairs = enforced.iter().flat_map(|one| shadow.iter().map(move |other| (*one, *other)));
-            if let Some((enforced, shadow)) = pairs.find(|(enforced, shadow)| enforced != shadow)
-                && let Some(given) = overrides.limits.get(shadow).or_else(|| overrides.limits.get(enforced))
-            {
-                let text = format!(
-                    "limits `{shadow}` and `{enforced}` share a count, so one cannot be a shadow limit while the other is enforced"
-                );
-                self.problem(&given.row, text);
-            }
         }
     }
 }

@@ -179,12 +179,6 @@ impl LimitRows {
         self.limit.is_off() && self.plans.is_empty() && self.callers.is_empty()
     }
 
-    /// All rows.
-    pub(super) fn all(&self) -> impl Iterator<Item = &EffectiveRow> {
-        let callers = self.caller_rows.iter().map(|(_, row)| row);
-        std::iter::once(&self.limit).chain(self.plans.values()).chain(callers)
-    }
-
     /// The rows of plans in the order of their names.
     pub fn plan_rows(&self) -> impl Iterator<Item = (&str, &EffectiveRow)> {
         let mut plans: Vec<_> = self.plans.iter().map(|(name, row)| (&**name, row)).collect();

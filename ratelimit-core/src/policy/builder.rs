@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::name::is_name;
-use super::state_id::state_id;
 use super::{
     Algorithm, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
     PolicyError,
@@ -25,8 +24,8 @@ impl Policy {
     /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
     /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and
-    /// backslashes. Policies with the same key, algorithm, window and sub-windows share their counts; for token buckets also
-    /// `max` and burst must be the same.
+    /// backslashes. Policies with the same key, mode, algorithm, window and sub-windows share their counts; for token buckets
+    /// also `max` and burst must be the same.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder {
             key,
@@ -69,10 +68,7 @@ impl Policy {
 
     /// This policy under the key and the name of `other`.
     pub(crate) fn with_names_of(self, other: &Self) -> Self {
-        let Self { algorithm, max, window_us, sub_windows, burst, .. } = self;
-        let (key, name) = (other.key.clone(), other.name.clone());
-        let state_id = state_id(&key, algorithm, max, window_us, sub_windows, burst);
-        Self { key, name, state_id, ..self }
+        Self { key: other.key.clone(), name: other.name.clone(), ..self }.identified()
     }
 }
 
@@ -179,6 +175,8 @@ impl PolicyBuilder {
 
     /// Sets whether the limit denies requests: [`Mode::Enforce`] (the default) or [`Mode::Shadow`], which only reports what it
     /// would deny.
+    ///
+    /// Another mode starts new counts.
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
@@ -267,8 +265,7 @@ impl PolicyBuilder {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
         };
-        let state_id = state_id(key, algorithm, max, window_us, sub_windows, burst);
-        Policy {
+        let policy = Policy {
             key: Cow::Borrowed(key),
             name,
             algorithm,
@@ -280,8 +277,9 @@ impl PolicyBuilder {
             block_us,
             mode,
             lease_us,
-            state_id,
-        }
+            state_id: 0,
+        };
+        policy.identified()
     }
 
     /// Checks all bounds: the combinations of numbers that every algorithm can compute exactly.

@@ -1,20 +1,20 @@
 //! Fingerprints of policies' states.
 
-use super::algorithm::Algorithm;
+use std::borrow::Cow;
+
+use super::Policy;
 
 /// FNV-1a of everything that tells one policy's states from another's, so that a store hashes 8 bytes instead of a name.
 ///
 /// Developers choose the input, so the hash need not resist attacks.
-pub(super) const fn state_id(
-    key: &str,
-    algorithm: Algorithm,
-    max: u64,
-    window_us: u64,
-    sub_windows: u64,
-    burst: u64,
-) -> u64 {
+pub(super) const fn state_id(policy: &Policy) -> u64 {
+    let Policy { algorithm, mode, max, window_us, sub_windows, burst, .. } = *policy;
+    let key = match &policy.key {
+        Cow::Borrowed(key) => key,
+        Cow::Owned(key) => key.as_str(),
+    };
     let mut hash = fnv1a(FNV_OFFSET, key.as_bytes());
-    hash = fnv1a(hash, &[0, algorithm as u8]);
+    hash = fnv1a(hash, &[0, algorithm as u8, mode as u8]);
     hash = fnv1a(hash, &window_us.to_le_bytes());
     hash = fnv1a(hash, &sub_windows.to_le_bytes());
     if algorithm.has_burst() {

@@ -117,13 +117,23 @@ fn a_block_is_at_least_the_time_to_refill_a_bucket() {
 }
 
 #[test]
-fn a_block_and_a_mode_do_not_change_the_counts() {
-    let id = BUILDER.build().state_id();
-    let policy = BUILDER.block(MAX_WINDOW).mode(Mode::Shadow).build();
-    assert_eq!((policy.mode(), BUILDER.build().mode()), (Mode::Shadow, Mode::Enforce));
-    assert_eq!(policy.state_id(), id);
-    let renamed = policy.with_key("other").unwrap();
-    assert_eq!((renamed.block(), renamed.mode()), (Some(MAX_WINDOW), Mode::Shadow));
+fn a_block_does_not_change_the_counts() {
+    let policy = BUILDER.block(MAX_WINDOW).build();
+    assert_eq!(policy.state_id(), BUILDER.build().state_id());
+    assert_eq!(policy.with_key("other").unwrap().block(), Some(MAX_WINDOW));
+}
+
+#[test]
+fn a_shadow_limit_has_counts_of_its_own() {
+    for builder in [BUILDER, BUCKET] {
+        let (enforced, shadow) = (builder.build(), builder.mode(Mode::Shadow).build());
+        assert_eq!((enforced.mode(), shadow.mode()), (Mode::Enforce, Mode::Shadow));
+        assert_ne!(shadow.state_id(), enforced.state_id());
+        assert_eq!(builder.mode(Mode::Shadow).block(MAX_WINDOW).build().state_id(), shadow.state_id());
+        let [enforced, shadow] = [enforced, shadow].map(|policy| policy.with_key("other").unwrap());
+        assert_eq!((enforced.mode(), shadow.mode()), (Mode::Enforce, Mode::Shadow));
+        assert_ne!(shadow.state_id(), enforced.state_id());
+    }
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Which limits of a handler share a count. A shadow limit needs one of its own: it must not change what others decide. Two enforced
-//! limits, or two shadow limits, would charge a request twice.
+//! Which limits of a handler share a count, so that a request would be charged twice.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -18,22 +17,17 @@ use crate::source_text;
 #[derive(PartialEq)]
 struct Count {
     key: String,
+    is_shadow: bool,
     algorithm: &'static str,
     window: u64,
     /// The sub-windows of a counter; rate and size of a bucket.
     parameters: Vec<String>,
 }
 
-/// Reports limits of one handler that must not share a count, but do.
+/// Reports each limit of a handler that charges the same caller in the same count as one before it.
 ///
 /// A policy that is not written in the attribute is compared when the program runs.
 pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
-    check_shadows(group, diagnostics);
-    check_charges(group, diagnostics);
-}
-
-/// Reports each limit that charges the same caller in the same count as one before it.
-fn check_charges(group: &[Args], diagnostics: &mut Diagnostics) {
     for (index, second) in group.iter().enumerate() {
         let Some(first) = group[..index].iter().find(|first| charge_together(first, second)) else {
             continue;
@@ -59,7 +53,7 @@ fn check_charges(group: &[Args], diagnostics: &mut Diagnostics) {
 ///
 /// With `skip`, the limits may apply to different requests.
 fn charge_together(first: &Args, second: &Args) -> bool {
-    if first.skip.is_some() || second.skip.is_some() || is_shadow(first) != is_shadow(second) {
+    if first.skip.is_some() || second.skip.is_some() {
         return false;
     }
     let shared = match (&first.policy, &second.policy) {
@@ -91,31 +85,6 @@ fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &
     diagnostics.error(other, note);
 }
 
-/// Reports each shadow limit that has the count of an enforced limit of the same handler.
-fn check_shadows(group: &[Args], diagnostics: &mut Diagnostics) {
-    for shadow in group.iter().filter(|args| is_shadow(args)) {
-        let Some(count) = count(shadow) else { continue };
-        let enforced = group
-            .iter()
-            .filter(|other| other.policy.is_none() && !is_shadow(other))
-            .find(|other| self::count(other).as_ref() == Some(&count));
-        let keyword = shadow.mode.as_ref().map(|mode| &mode.keyword);
-        let (Some(keyword), Some(key)) = (keyword, enforced.and_then(|args| args.key.as_ref())) else {
-            continue;
-        };
-        let message = format!(
-            "a shadow limit needs a count of its own, but an enforced limit of this handler has the same key, algorithm \
-             and window; write another key, such as `key = \"{}-shadow\"`",
-            count.key
-        );
-        report(keyword, message, &key.keyword, "the enforced limit has this key", diagnostics);
-    }
-}
-
-fn is_shadow(args: &Args) -> bool {
-    matches!(args.mode.as_ref().map(|mode| &mode.value), Some(Ok(Mode::Shadow)))
-}
-
 /// The count of a limit. `None` without a key, which is different for each limit, and in case of a mistake.
 fn count(args: &Args) -> Option<Count> {
     let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
@@ -140,7 +109,8 @@ fn count(args: &Args) -> Option<Count> {
         };
         parameters.extend([max, burst]);
     }
-    Some(Count { key: text.clone(), algorithm: algorithm.name, window, parameters })
+    let is_shadow = matches!(args.mode.as_ref().map(|mode| &mode.value), Some(Ok(Mode::Shadow)));
+    Some(Count { key: text.clone(), is_shadow, algorithm: algorithm.name, window, parameters })
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {

@@ -202,21 +202,27 @@ async fn a_caller_with_a_row_of_its_own_is_shown_under_no_plan() {
 }
 
 #[actix_web::test]
-async fn a_reset_reaches_the_counts_from_before_a_caller_had_a_row_of_its_own() {
+async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
     let Some(server) = redis::server() else { return };
     let clock = clock_at_start();
-    // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
-    let (other, limiter) = (server.limiter_at(&clock), RateLimiter::builder(server.store_at(&clock)));
-    let row = "[limit.'!over-plans'.callers]\n'text a' = { window = '2m' }";
-    let limiter = limiter.overrides(row.parse().unwrap()).unwrap().build();
-    let (other, app) = (app!(other, false), app!(limiter, false));
-    let request = || answer::get("/plans").insert_header(("x-account", "a"));
-    assert_eq!(send(&other, request()).await.status, 200);
-    let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
-    let view: Value = serde_json::from_str(&answer.body).unwrap();
-    assert_eq!((answer.status, &view["was_counted"]), (200, &true.into()), "{view}");
-    for status in [200, 200, 429] {
-        assert_eq!(send(&other, request()).await.status, status);
+    let by_row = |row: &str| {
+        let text = format!("[limit.'!over-plans'.callers]\n'text a' = {{ {row} }}");
+        RateLimiter::builder(server.store_at(&clock)).overrides(text.parse().unwrap()).unwrap().build()
+    };
+    for (before, row) in [
+        (server.limiter_at(&clock), "window = '2m'"),
+        (by_row("window = '3m'"), "window = '3m', mode = 'shadow'"),
+    ] {
+        // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
+        let (other, app) = (app!(before, false), app!(by_row(row), false));
+        let request = || answer::get("/plans").insert_header(("x-account", "a"));
+        assert_eq!(send(&other, request()).await.status, 200);
+        let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
+        let view: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!((answer.status, &view["was_counted"]), (200, &true.into()), "{row}: {view}");
+        for status in [200, 200, 429] {
+            assert_eq!(send(&other, request()).await.status, status, "{row}");
+        }
     }
 }
 
@@ -235,13 +241,13 @@ async fn a_reset_with_many_plans_takes_groups() {
         assert_eq!(send(&app, request()).await.status, status);
     }
     let answer = post(&app, "/_limits/reset.json", &[("limit", "!over-plans"), ("caller", "a")]).await;
-    // 900 windows, one of which is that of the program. At most 64 limits in a group.
-    assert_eq!((answer.status, watch.resets()), (200, 15), "{}", answer.body);
+    // 900 windows, one of which is that of the program, in two modes. At most 64 limits in a group.
+    assert_eq!((answer.status, watch.resets()), (200, 29), "{}", answer.body);
     assert_eq!(send(&app, request()).await.status, 200);
     for limit in declared_limits().iter().filter(|limit| limit.name() == "!over-plans") {
         limit.reset_caller(&limiter, "a").await.unwrap();
     }
-    assert_eq!(watch.resets(), 15 + 15);
+    assert_eq!(watch.resets(), 29 + 29);
     for status in [200, 200, 429] {
         assert_eq!(send(&app, request()).await.status, status);
     }

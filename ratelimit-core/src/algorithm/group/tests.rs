@@ -60,25 +60,3 @@ fn a_settlement_of_no_units_keeps_the_state_and_stores_that_the_clock_went_back(
         assert_eq!(later, wait - wait / 2, "{policy:?}: the wait began at the first request");
     }
 }
-
-/// A limiter refuses such a group, but a store can be called without a limiter.
-#[test]
-fn of_a_shadow_limit_and_an_enforced_one_over_one_count_the_enforced_one_decides_what_is_charged() {
-    let window = Duration::from_secs(60);
-    let (narrow, wide) = (Policy::new("k", 1, window), Policy::new("k", 5, window));
-    let shadow = Member { policy: &narrow, cost: 1, shadow: true, state: 0 };
-    let enforced = Member { policy: &wide, cost: 1, shadow: false, state: 0 };
-    let mut states = [State::new(&wide)];
-    let mut decide = |members: [Member<'_>; 2]| {
-        let outcome = decide(&members, &mut states, at(START), Operation::Check);
-        let remaining: Vec<u64> = outcome.outcomes().iter().map(Outcome::remaining).collect();
-        (outcome.is_allowed(), remaining)
-    };
-    assert_eq!(
-        decide([shadow, enforced]),
-        (true, vec![0, 3]),
-        "charged the sum, which exceeds the shadow limit"
-    );
-    assert_eq!(decide([enforced, shadow]), (true, vec![1, 0]));
-    assert_eq!(decide([shadow, enforced]), (false, vec![0, 1]));
-}

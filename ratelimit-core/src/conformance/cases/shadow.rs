@@ -9,8 +9,8 @@ use crate::outcome::Outcome;
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 
-/// A shadow limit is charged like an enforced one, but never denies: what it would deny is neither charged to it nor kept
-/// from the enforced limits of its group.
+/// A shadow limit is charged like an enforced one, in a count of its own also beside an enforced limit with the same key, but
+/// never denies: what it would deny is neither charged to it nor kept from the enforced limits of its group.
 pub fn a_shadow_limit_is_charged_and_denies_nothing(
     store: &Tested<'_, impl Store>,
     _: &FakeClock,
@@ -18,10 +18,10 @@ pub fn a_shadow_limit_is_charged_and_denies_nothing(
 ) {
     run(Box::pin(async {
         for &algorithm in Algorithm::ALL {
-            let shadow = Policy::builder("shadow").algorithm(algorithm).max(2).window(MINUTE);
+            let shadow = Policy::builder("limit").algorithm(algorithm).max(2).window(MINUTE);
             let shadow = shadow.mode(Mode::Shadow).build();
             let clause = EQUAL.of(algorithm);
-            let enforced = policy("enforced", algorithm, 3);
+            let enforced = policy("limit", algorithm, 3);
             let group = [Check::new(&shadow, "a"), Check::new(&enforced, "a")];
             let mut reservation = None;
             for (would_deny, left) in [(false, [1, 2]), (false, [0, 1]), (true, [0, 0])] {

@@ -100,6 +100,8 @@ fn what_is_not_overridden_stays_that_of_the_program() {
     let longer = Override::new().window(Duration::from_secs(120)).apply(&FULL).unwrap();
     assert_eq!((longer.key(), longer.name(), longer.sub_windows()), ("full", "shown", 6));
     assert_ne!(longer.state_id(), FULL.state_id());
+    let enforced = Override::new().mode(Mode::Enforce).apply(&FULL).unwrap();
+    assert_ne!(enforced.state_id(), FULL.state_id(), "a shadow limit has a count of its own");
     let none = Override::new().block(None).apply(&FULL).unwrap();
     assert_eq!((none.block(), none.lease()), (None, FULL.lease()));
     for lease_off in [Policy::builder("k").without_lease().build(), Policy::builder("k").build()] {

@@ -3,8 +3,7 @@
 use super::at_once::CALLERS_READ;
 use super::*;
 use crate::overrides::check::check;
-use crate::overrides::{Override, Problem, file};
-use crate::policy::Mode;
+use crate::overrides::{Problem, file};
 
 /// The text of the error for overrides in this form.
 fn error_of(text: &str) -> String {
@@ -231,25 +230,6 @@ fn the_name_of_a_handler_without_its_module_is_found() {
     let [problem] = problems("[limit.list]\nmax = 5", &known).try_into().unwrap();
     assert!(problem.ends_with("did you mean `shop::orders::list`?"), "{problem}");
     assert!(problems("[limit.list]", &[])[0].contains("this program has no limits"));
-}
-
-#[test]
-fn a_shadow_limit_must_not_share_a_count_with_an_enforced_one() {
-    let other = Policy::builder("shop").name("other").max(99).build();
-    let known = [declared(&SHOP), declared(&other)];
-    for shared in
-        ["[limit.other]\nmode = 'shadow'", "[limit.other.callers]\n'partition a' = { mode = 'shadow' }"]
-    {
-        let [problem] = problems(shared, &known).try_into().unwrap();
-        assert!(problem.contains("limits `other` and `shop` share a count"), "{problem}");
-    }
-    assert_eq!(problems("[limit.other]\nmode = 'off'", &known), [""; 0]);
-    let both = "[limit.other]\nmode = 'shadow'\n[limit.shop]\nmode = 'shadow'";
-    assert_eq!(problems(both, &known), [""; 0]);
-    // By code, without lines.
-    let overrides = Overrides::new().limit("other", Override::new().mode(Mode::Shadow));
-    let error = OverridesError::new("", check(&overrides, &known).unwrap_err());
-    assert_eq!(error.problems()[0].line(), None);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Keys in Redis.
 //!
 //! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the policy's key;
-//! the kind of state (algorithm, window and further numbers); and the caller's digest, 128 bits as 22 characters of
-//! URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
+//! the kind of state (algorithm, window and further numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits
+//! as 22 characters of URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of
+//! a cluster.
 //!
 //! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind contain none,
 //! and the digest has a fixed length, so the parts can be read from both ends.
@@ -16,7 +17,7 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use crate::check::Check;
-use crate::policy::{Algorithm, Parameter, Policy};
+use crate::policy::{Algorithm, Mode, Parameter, Policy};
 
 /// Version of the keys and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -102,6 +103,7 @@ struct StateKind {
     window_us: u64,
     /// Sub-windows, or `max` and burst; 0 where they do not matter to the state.
     more: [u64; 2],
+    mode: Mode,
 }
 
 impl StateKind {
@@ -111,10 +113,10 @@ impl StateKind {
             Parameter::Burst => [policy.max(), policy.capacity()],
             Parameter::SubWindows | Parameter::None => [0, 0],
         };
-        Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more }
+        Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more, mode: policy.mode() }
     }
 
-    /// Appends the algorithm's tag, the window and the further numbers: `f1m`, `c1h.6`, `l500ms`, `t1s.10.50`.
+    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`.
     fn push(&self, name: &mut String) {
         name.push(char::from(self.algorithm.spec().tag));
         let units = [
@@ -132,6 +134,9 @@ impl StateKind {
         }
         for number in self.more.into_iter().filter(|number| *number > 0) {
             let _ = write!(name, ".{number}");
+        }
+        if self.mode == Mode::Shadow {
+            name.push_str(".shadow");
         }
     }
 }

@@ -35,6 +35,9 @@ fn kinds_tell_states_apart() {
     assert_eq!(kind(&policy(Algorithm::TokenBucket, 1_000_000)), "t1s.10.10");
     let six = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();
     assert_eq!(kind(&six), "c1h.6");
+    let shadow = Policy::builder("k").mode(Mode::Shadow);
+    assert_eq!(kind(&shadow.build()), "c1m.shadow");
+    assert_eq!(kind(&shadow.algorithm(Algorithm::TokenBucket).build()), "t1m.100.100.shadow");
 }
 
 #[test]
