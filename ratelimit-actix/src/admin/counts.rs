@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use ratelimit_core::__private_0_1::largest;
 use ratelimit_core::stats::LimitStats;
-use ratelimit_core::{Algorithm, Policy, RateLimiter};
+use ratelimit_core::{Policy, RateLimiter};
 
 use super::row::{Origin, Row};
 use super::rows;
@@ -88,8 +88,8 @@ impl Counts<'_> {
     fn add(&mut self, row: Row, is_computed: bool) {
         let policy = if row.has_max(is_computed) {
             row.policy.clone()
-        } else if row.policy.algorithm() == Algorithm::TokenBucket {
-            // Its state depends on `max`: only earlier decisions tell it.
+        } else if row.policy.algorithm().has_burst() {
+            // Its counts depend on `max`: only earlier decisions tell it.
             return;
         } else {
             largest(&row.policy)

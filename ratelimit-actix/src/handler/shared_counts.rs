@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::LazyLock;
 
-use ratelimit_core::{Algorithm, Mode, Policy};
+use ratelimit_core::{Mode, Policy};
 
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
@@ -162,8 +162,7 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
 }
 
 fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    leased.algorithm() == Algorithm::TokenBucket
-        && leased.policy().lease().is_some()
+    !leased.policy().is_refundable()
         && other.policy().lease().is_none()
         && !is_unknown_bucket(other)
         && counts_together(leased, other)
@@ -171,7 +170,7 @@ fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
 
 /// Whether the count depends on a `max` that is computed for each request.
 fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
-    limit.max().is_none() && limit.algorithm() == Algorithm::TokenBucket
+    limit.max().is_none() && limit.algorithm().has_burst()
 }
 
 fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {

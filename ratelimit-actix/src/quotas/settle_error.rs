@@ -87,8 +87,8 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
-    /// charged. Where the attribute sees the call, it is a compile error.
+    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units
+    /// [cannot be given back](crate::Policy::is_refundable). Nothing was charged.
     #[error(
         "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
          remove its lease, or change its algorithm"

@@ -14,7 +14,7 @@ mod reserve;
 use smallvec::SmallVec;
 
 pub(in crate::store::redis) use self::fetch::{Answer, LeaseRequest};
-pub(in crate::store::redis) use self::give_back::{Effects, GiveBack, accepts_refunds};
+pub(in crate::store::redis) use self::give_back::{Effects, GiveBack};
 pub(in crate::store::redis) use self::reserve::Part;
 use super::size::Told;
 use super::units::{Lease, LeaseId};
@@ -149,9 +149,9 @@ impl Count {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
         if self.policy.max() != terms.policy.max() {
-            let (connection, policy) = (self.connection, &self.policy);
+            let connection = self.connection;
             for lease in &mut self.leases {
-                effects.give_back(policy, lease, now, connection);
+                effects.give_back(lease, now, connection);
                 effects.ended(lease);
             }
             self.leases.clear();
@@ -168,7 +168,7 @@ impl Count {
         self.leases.retain(|lease| {
             lease.evaporate(policy, now);
             if lease.is_over(policy, now) {
-                effects.give_back(policy, lease, now, connection);
+                effects.give_back(lease, now, connection);
                 effects.ended(lease);
                 return false;
             }

@@ -4,7 +4,7 @@ use super::bound::MAX_AGE_US;
 use super::heat::Heat;
 use crate::algorithm::{Standing, State};
 use crate::clock::Timestamp;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Leasing, Policy};
 
 /// Fewer units within an interval are not worth a lease.
 const MIN_HEAT: u64 = 4;
@@ -21,12 +21,10 @@ const MIN_SUB_WINDOW_US: u64 = 50_000;
 
 /// Whether callers of a limit can ever hold a lease.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
-    let long_enough = match policy.algorithm() {
-        Algorithm::SlidingWindowLog => false,
-        Algorithm::TokenBucket => true,
-        Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-            policy.sub_window_us() >= MIN_SUB_WINDOW_US
-        }
+    let long_enough = match policy.algorithm().leasing() {
+        Leasing::Never => false,
+        Leasing::Evaporating => true,
+        Leasing::Returnable => policy.sub_window_us() >= MIN_SUB_WINDOW_US,
     };
     long_enough && policy.capacity() >= MIN_UNITS * SHARE * instances
 }

@@ -25,7 +25,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::StoreError;
 use crate::log_limit::LogLimit;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Leasing, Policy};
 #[cfg(feature = "stats")]
 use crate::store::LeaseStatus;
 #[cfg(feature = "stats")]
@@ -134,8 +134,8 @@ impl Leases {
         if policy.has_no_lease() {
             return 0;
         }
-        if own == 0 && matches!(policy.algorithm(), Algorithm::TokenBucket | Algorithm::SlidingWindowLog) {
-            // A refund of a leased bucket has no effect, which a default must not change behind the policy's back.
+        if own == 0 && policy.algorithm().leasing() != Leasing::Returnable {
+            // Without refunds and settlements a limit behaves differently, which a default must not change behind its back.
             return 0;
         }
         if is_leasable(policy, self.instances()) {

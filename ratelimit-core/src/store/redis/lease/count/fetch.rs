@@ -151,7 +151,7 @@ impl Count {
             });
             self.leases.push(lease);
         } else {
-            effects.give_back(&self.policy, &mut lease, now, self.connection);
+            effects.give_back(&mut lease, now, self.connection);
             effects.ended(&lease);
         }
     }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::give_back::{Effects, GiveBack, is_worth_giving_back};
+use super::give_back::{Effects, GiveBack};
 use super::{Count, Taken, Terms};
 use crate::algorithm::{Operation, UseBy};
 use crate::clock::Timestamp;
@@ -85,7 +85,7 @@ impl Count {
         if let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == part.lease) {
             lease.put_back(&self.policy, part.id, now);
             self.trim(now, effects);
-        } else if part.lease >= self.first_valid && is_worth_giving_back(&self.policy, part.use_by, 0) {
+        } else if part.lease >= self.first_valid && !part.use_by.evaporates() {
             effects.give_backs.push(part.back);
             effects.tally[1] += part.units;
         } else {
@@ -97,7 +97,7 @@ impl Count {
     /// have to be refunded by the server.
     ///
     /// Units of windows go into any lease of the same window or sub-window: a count does not know which of its units are
-    /// which. Never those of a bucket; see [`accepts_refunds`](super::accepts_refunds).
+    /// which. Never those that evaporate; see [`Leasing`](crate::policy::Leasing).
     pub(in crate::store::redis) fn take_back(
         &mut self,
         terms: Terms<'_>,
