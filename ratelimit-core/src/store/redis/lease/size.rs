@@ -1,7 +1,7 @@
 //! How large a lease is: by what a caller asked for lately, and by what the last answer left.
 
-use super::bound::MAX_AGE_US;
 use super::heat::Heat;
+use super::units::MAX_AGE_US;
 use crate::algorithm::{Standing, State};
 use crate::clock::Timestamp;
 use crate::policy::{Leasing, Policy};
