@@ -113,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_rents_the_whole_span_and_one_in_arrears_nothing() {
+    fn a_full_bucket_refills_in_the_whole_span_and_one_in_arrears_in_none_of_it() {
         let policy = bucket(10, 10_000, 100);
-        let rent = |cost| {
+        let refill = |cost| {
             let (_, standing) = charged(&policy, 50_000, cost);
-            standing.use_by.unwrap().rent(&policy, 50_000, 8_000)
+            standing.use_by.unwrap().refill_while_full(&policy, 50_000, 8_000)
         };
-        assert_eq!([0, 1, 5, 8, 50].map(rent), [8, 7, 3, 0, 0]);
+        assert_eq!([0, 1, 5, 8, 50].map(refill), [8, 7, 3, 0, 0]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(in crate::store::redis) struct ReservedUnits<'l> {
 
 /// One limit of the request.
 struct Member {
-    /// 0 for a limit whose callers hold no leases.
+    /// Lease interval in microseconds; 0 for a limit without leases.
     interval: u64,
     digest: u128,
     parts: SmallVec<[Part; 1]>,

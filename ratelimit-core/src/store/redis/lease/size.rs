@@ -31,7 +31,7 @@ pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
 
 /// The state of a count after the last answer.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct LastAnswer {
     state: State,
     /// Instant of the answer, by the server's clock.
     pub(super) at: u64,
@@ -43,7 +43,7 @@ pub(super) struct Told {
     pub(super) resets_at: u64,
 }
 
-impl Told {
+impl LastAnswer {
     /// Notes the state of an answer. Returns it with what it said at that instant.
     pub(super) fn new(policy: &Policy, mut state: State, at: u64, asked_at: u64) -> (Self, Standing) {
         let standing = state.standing(policy, Timestamp::from_micros(at));
@@ -56,7 +56,7 @@ impl Told {
         self.at + now.saturating_sub(self.asked_at)
     }
 
-    /// The state that was told.
+    /// The state of the answer.
     pub(super) fn state(&self) -> &State {
         &self.state
     }
@@ -82,8 +82,8 @@ impl Told {
         // Of a longer interval only that part counts in which a lease can be used.
         let horizon = interval.min(MAX_AGE_US);
         let demand = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
-        let rent = standing.use_by.map_or(0, |use_by| use_by.rent(policy, at, horizon / 2));
-        let wanted = u64::try_from(demand).unwrap_or(u64::MAX).saturating_add(rent);
+        let spare = standing.use_by.map_or(0, |use_by| use_by.refill_while_full(policy, at, horizon / 2));
+        let wanted = u64::try_from(demand).unwrap_or(u64::MAX).saturating_add(spare);
         let units = wanted.min(standing.available / SHARE.saturating_mul(instances));
         if units >= MIN_UNITS.max(heat.largest_cost.saturating_mul(2)) { units } else { 0 }
     }

@@ -205,7 +205,7 @@ impl Leases {
         status
     }
 
-    /// The connection that serves a count whose leases are from `lane`.
+    /// The present connection of a lane.
     pub(super) fn connection(&self, lane: u16) -> ConnectionId {
         // Lanes are not removed.
         self.lanes.present(usize::from(lane)).unwrap_or_default()

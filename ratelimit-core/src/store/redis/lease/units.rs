@@ -173,7 +173,7 @@ impl Lease {
         self.check();
     }
 
-    /// Puts in units that were used in the same window and are not needed.
+    /// Adds units that a request of the same window used and gives back.
     pub(super) fn put_in(&mut self, units: u64) {
         debug_assert!(!self.use_by.evaporates(), "units of a bucket are never put in");
         self.held += units;
@@ -204,7 +204,7 @@ impl Lease {
         self.reserved.iter().map(|reserved| reserved.units).sum()
     }
 
-    /// All held units may be used at `now`.
+    /// Asserts that all held units may be used at `now`.
     #[inline]
     fn assert_in_time(&self, policy: &Policy, now: u64) {
         debug_assert!(

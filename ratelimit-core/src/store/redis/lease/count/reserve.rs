@@ -66,8 +66,8 @@ impl Count {
     /// The report about reserved units: of a request that they admit as a whole, or of a limit that is not violated.
     pub(in crate::store::redis) fn reserved_outcome(&self, parts: &[Part], now: u64) -> Taken {
         let lease = parts.iter().filter_map(|part| self.leases.iter().find(|lease| lease.id == part.lease));
-        let told = || self.told.as_ref().map_or(0, |told| told.server_time(now));
-        let at = lease.map(|lease| lease.used_at(now)).max().unwrap_or_else(told);
+        let server_time = || self.last_answer.as_ref().map_or(0, |last| last.server_time(now));
+        let at = lease.map(|lease| lease.used_at(now)).max().unwrap_or_else(server_time);
         self.taken(at, self.held(), now)
     }
 
@@ -123,12 +123,12 @@ impl Count {
         true
     }
 
-    /// The outcome of a denied request for the whole of its `cost`, by the state that was told. `None` if it is not known,
+    /// The outcome of a denied request for the whole of its `cost`, by the last answer. `None` if it is not known,
     /// or if the cost fits by now.
     pub(in crate::store::redis) fn denial(&self, cost: u64) -> Option<Outcome> {
-        let told = self.told.as_ref()?;
+        let last = self.last_answer.as_ref()?;
         let outcome =
-            told.state().clone().decide(&self.policy, cost, Timestamp::from_micros(told.at), Operation::Peek);
+            last.state().clone().decide(&self.policy, cost, Timestamp::from_micros(last.at), Operation::Peek);
         (!outcome.is_allowed()).then_some(outcome)
     }
 }
