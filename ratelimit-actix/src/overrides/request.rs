@@ -18,7 +18,7 @@ pub(crate) fn expect_pins() {
 
 /// The overrides of one version.
 pub(crate) enum RequestOverrides {
-    /// The limiter has never had any.
+    /// The limiter has never had overrides.
     None,
     /// Those that are in force, for a decision that is made at once.
     Newest(OverridesGuard),

@@ -79,7 +79,8 @@ pub enum SettleError {
 
     /// The charge is gone: it was refunded after the response, which does not [count](crate::rate_limit).
     #[error(
-        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before"
+        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before \
+         the handler returns"
     )]
     #[non_exhaustive]
     Refunded {
@@ -108,7 +109,7 @@ pub enum SettleError {
     },
 
     /// The store did not answer in time. Whether the limit is settled is unknown, so it cannot be settled again.
-    #[error("the store cannot settle the limit")]
+    #[error("the store did not answer in time; it is unknown whether the limit was settled")]
     Store(#[from] StoreError),
 }
 
