@@ -100,7 +100,7 @@ impl GroupClient {
             if interval == 0 {
                 return None;
             }
-            let (outcome, wants_lease) = self.leases.take_one(check, interval)?;
+            let (outcome, wants_lease) = self.leases.take(check, interval)?;
             if wants_lease {
                 self.prefetch(check);
             }

@@ -213,7 +213,11 @@ impl Leases {
 
     /// Admits a request of one limit, if as many units are held. Returns its outcome, and whether it is time for the next
     /// lease.
-    pub(in crate::store::redis) fn take(&self, check: &Check<'_>, interval: u64) -> Option<(Outcome, bool)> {
+    pub(in crate::store::redis) fn take(
+        &self,
+        check: &Check<'_>,
+        interval: u64,
+    ) -> Option<(GroupOutcome, bool)> {
         let (digest, now) = (self.digest(check), self.now());
         let mut shard = self.lock_shard(digest);
         let Entry { heat, slot, .. } = shard.find(digest)?;
@@ -230,7 +234,8 @@ impl Leases {
             count.next_size(heat, self.instances(), now) > 0
         };
         self.give_backs.note(origin, effects);
-        Some((outcome(check, &taken?), wants_lease))
+        drop(shard);
+        Some((GroupOutcome::from_one(outcome(check, &taken?)), wants_lease))
     }
 
     /// Records a request of `cost` units.
@@ -372,15 +377,5 @@ impl Leases {
     /// Notes that a request for a lease got no answer.
     pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
         self.change(digest, |count, _, _, _| count.abandon(request));
-    }
-
-    /// A group of one that held units admit.
-    pub(in crate::store::redis) fn take_one(
-        &self,
-        check: &Check<'_>,
-        interval: u64,
-    ) -> Option<(GroupOutcome, bool)> {
-        self.take(check, interval)
-            .map(|(outcome, wants_lease)| (GroupOutcome::from_one(outcome), wants_lease))
     }
 }
