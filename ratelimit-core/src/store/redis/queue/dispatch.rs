@@ -236,7 +236,9 @@ async fn wait_for_reply<T, E>(
         // One call is one failure, however many requests are in it.
         is_recorded = is_recorded || record_timeouts(link, calls, progress);
         let passed = next?;
-        calls.iter_mut().for_each(|call| call.expire(passed));
+        for call in &mut *calls {
+            call.expire(passed);
+        }
     }
 }
 
