@@ -21,6 +21,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
+pub(crate) use self::algorithm::Leasing;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
@@ -253,9 +254,10 @@ impl Policy {
         }
     }
 
-    /// Whether units can be neither refunded nor settled: those of a token bucket with a lease. No default of a store makes one.
-    pub(crate) const fn is_leased_bucket(&self) -> bool {
-        matches!(self.algorithm, Algorithm::TokenBucket) && self.lease().is_some()
+    /// Whether charges can be refunded and settled: not those of a token bucket with a [lease](PolicyBuilder::lease), because
+    /// that would free units which other processes hold.
+    pub const fn is_refundable(&self) -> bool {
+        self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating)
     }
 
     /// In place of the length of a lease: none, also in a store with a default.

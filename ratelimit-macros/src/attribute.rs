@@ -40,8 +40,7 @@ pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
 pub(crate) fn misplaced_exemption() -> syn::Error {
     syn::Error::new(
         Span::call_site(),
-        "#[no_rate_limit] takes a handler out of the #[rate_limit] of the module or impl block around it, and there is \
-         none; remove it",
+        "no module or impl block around this handler has #[rate_limit]; remove #[no_rate_limit]",
     )
 }
 

@@ -390,7 +390,8 @@ async fn a_refunded_charge_cannot_be_settled_but_a_kept_one_can() {
     assert_eq!(
         found(),
         [
-            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before",
+            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before \
+             the handler returns",
             "settled"
         ]
     );

@@ -72,7 +72,7 @@ const OF_FILES: [(&str, &str); 31] = [
     ("validate/handler.rs", "on_non_async_fn"),
     ("validate/handler.rs", "on_self_type"),
     ("validate/inherited.rs", "inner_on_module"),
-    ("validate/lease.rs", "lease_bucket_settled"),
+    ("validate/lease.rs", "lease_log"),
     ("validate/spec.rs", "cost_over_max"),
 ];
 

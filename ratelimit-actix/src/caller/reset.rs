@@ -6,7 +6,7 @@ use ratelimit_core::__private_0_1::{LimitRows, in_both_modes};
 use ratelimit_core::overrides::{Field, InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
-use ratelimit_core::{Algorithm, Check, MAX_GROUP, Policy, RateLimiter, StoreError};
+use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
 use crate::handler::registry::DeclaredLimit;
@@ -171,9 +171,9 @@ impl Counts<'_> {
     }
 
     fn add(&mut self, count: Count) {
-        // The state of a bucket depends on `max`: only earlier decisions tell it.
-        let is_bucket = count.in_force.policy().algorithm() == Algorithm::TokenBucket;
-        if !is_bucket || has_max(&count.in_force, count.is_computed) {
+        // Where counts depend on `max`, only earlier decisions tell it.
+        let depends_on_max = count.in_force.policy().algorithm().has_burst();
+        if !depends_on_max || has_max(&count.in_force, count.is_computed) {
             self.found.push(count);
         }
     }

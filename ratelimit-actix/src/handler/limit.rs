@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Algorithm, Check, Mode, Policy, PolicyBuilder, PolicyError, RateLimiter};
+use ratelimit_core::{Check, Mode, Policy, PolicyBuilder, PolicyError, RateLimiter};
 
 use super::by::By;
 use super::sole_limiter::SoleLimiter;
@@ -105,9 +105,7 @@ impl HandlerLimit {
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
         assert!(
-            !(count.may_refund()
-                && self.policy().lease().is_some()
-                && matches!(self.policy().algorithm(), Algorithm::TokenBucket)),
+            self.policy().is_refundable() || !count.may_refund(),
             "a token bucket with a lease needs count = \"all\", because its units cannot be given back"
         );
         self.count = count;
@@ -252,6 +250,8 @@ impl HandlerLimit {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use ratelimit_core::Algorithm;
 
     use super::*;
 

@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use ratelimit_core::Algorithm;
-
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
 use crate::quotas::count_id;
@@ -145,8 +143,7 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
 }
 
 fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    leased.algorithm() == Algorithm::TokenBucket
-        && leased.policy().lease().is_some()
+    !leased.policy().is_refundable()
         && other.policy().lease().is_none()
         && !is_unknown_bucket(other)
         && counts_together(leased, other)
@@ -154,7 +151,7 @@ fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
 
 /// Whether the count depends on a `max` that is computed for each request.
 fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
-    limit.max().is_none() && limit.algorithm() == Algorithm::TokenBucket
+    limit.max().is_none() && limit.algorithm().has_burst()
 }
 
 fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {

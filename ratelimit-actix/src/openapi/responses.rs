@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::header::{HeaderName, RETRY_AFTER};
-use ratelimit_core::{Algorithm, Mode, OnError};
+use ratelimit_core::{Mode, OnError};
 use serde_json::{Number, Value, json};
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::extensions::Extensions;
@@ -148,7 +148,7 @@ fn numbers(limit: &DeclaredLimit) -> Value {
     if let Some(cost) = limit.cost().filter(|cost| *cost > 1) {
         set("cost", cost.into());
     }
-    if limit.max().is_some() && limit.algorithm() == Algorithm::TokenBucket {
+    if limit.max().is_some() && limit.algorithm().has_burst() {
         set("burst", limit.capacity().into());
     }
     if limit.sub_windows() > 1 {

@@ -2,7 +2,6 @@
 
 use std::panic::Location;
 
-use ratelimit_core::Algorithm;
 use ratelimit_core::policy::MAX_UNITS;
 
 use super::quota::{Closed, Quota};
@@ -179,7 +178,7 @@ impl LimitCharge {
         };
         let DecidedGroup { limiter, quotas } = decided;
         let quota = &mut quotas[place];
-        if quota.policy().algorithm() == Algorithm::TokenBucket && quota.policy().lease().is_some() {
+        if !quota.policy().is_refundable() {
             return Err(SettleError::LeasedBucket { limit: limit() });
         }
         match quota.close(Closed::Settled) {

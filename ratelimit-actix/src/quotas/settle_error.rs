@@ -79,7 +79,8 @@ pub enum SettleError {
 
     /// The charge is gone: it was refunded after the response, which does not [count](crate::rate_limit).
     #[error(
-        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before"
+        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before \
+         the handler returns"
     )]
     #[non_exhaustive]
     Refunded {
@@ -87,8 +88,8 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
-    /// charged. Where the attribute sees the call, it is a compile error.
+    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units
+    /// [cannot be given back](crate::Policy::is_refundable). Nothing was charged.
     #[error(
         "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
          remove its lease, or change its algorithm"
@@ -108,7 +109,7 @@ pub enum SettleError {
     },
 
     /// The store did not answer in time. Whether the limit is settled is unknown, so it cannot be settled again.
-    #[error("the store cannot settle the limit")]
+    #[error("the store did not answer in time; it is unknown whether the limit was settled")]
     Store(#[from] StoreError),
 }
 

@@ -270,10 +270,7 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
 impl Unpacked {
     /// Charges units that may be more than are available.
     pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64) {
-        self.step_mut().charge(policy, now, units);
-        if let Self::TokenBucket(bucket) = self {
-            bucket.indebted_at = now;
-        }
+        self.step_mut().charge_in_debt(policy, now, units);
     }
 }
 

@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Operation;
-    use crate::policy::Algorithm;
+    use crate::policy::{Algorithm, Leasing};
 
     fn bucket(max: u64, window_us: u64, burst: u64) -> Policy {
         let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(max).burst(burst);
@@ -113,18 +113,25 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_rents_the_whole_span_and_one_in_arrears_nothing() {
+    fn a_full_bucket_refills_in_the_whole_span_and_one_in_arrears_in_none_of_it() {
         let policy = bucket(10, 10_000, 100);
-        let rent = |cost| {
+        let refill = |cost| {
             let (_, standing) = charged(&policy, 50_000, cost);
-            standing.use_by.unwrap().rent(&policy, 50_000, 8_000)
+            standing.use_by.unwrap().refill_while_full(&policy, 50_000, 8_000)
         };
-        assert_eq!([0, 1, 5, 8, 50].map(rent), [8, 7, 3, 0, 0]);
+        assert_eq!([0, 1, 5, 8, 50].map(refill), [8, 7, 3, 0, 0]);
     }
 
     #[test]
-    fn a_log_has_no_use_by() {
-        let policy = Policy::builder("k").algorithm(Algorithm::SlidingWindowLog).build();
-        assert!(charged(&policy, 5, 1).1.use_by.is_none());
+    fn the_table_of_algorithms_says_what_becomes_of_held_units() {
+        for &algorithm in Algorithm::ALL {
+            let policy = Policy::builder("k").algorithm(algorithm).build();
+            let leasing = match charged(&policy, 5, 1).1.use_by {
+                None => Leasing::Never,
+                Some(use_by) if use_by.evaporates() => Leasing::Evaporating,
+                Some(_) => Leasing::Returnable,
+            };
+            assert_eq!(algorithm.leasing(), leasing, "{algorithm}");
+        }
     }
 }

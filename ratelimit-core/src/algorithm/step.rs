@@ -15,8 +15,13 @@ pub(super) trait Step {
     /// lowered and after a settlement, and during a block; then not even a cost of 0 passes.
     fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
 
-    /// Charges `cost`, which is available, or which a settlement charges beyond that.
+    /// Charges `cost`, which is available.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
+
+    /// Charges `cost` for a settlement, which may be more than is available.
+    fn charge_in_debt(&mut self, policy: &Policy, now: u64, cost: u64) {
+        self.charge(policy, now, cost);
+    }
 
     /// The instant from which nothing that was charged counts; 0 if nothing was charged.
     fn resets_at(&self) -> u64;

@@ -106,6 +106,11 @@ impl Step for State {
         self.tat = self.tat.plus(refill(cost, policy), policy.max());
     }
 
+    fn charge_in_debt(&mut self, policy: &Policy, now: u64, cost: u64) {
+        self.charge(policy, now, cost);
+        self.indebted_at = now;
+    }
+
     fn resets_at(&self) -> u64 {
         self.tat.rounded_up()
     }

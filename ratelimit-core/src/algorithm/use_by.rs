@@ -52,7 +52,7 @@ impl UseBy {
 
     /// Units that refill in the part of `span` that the bucket is not in arrears: while it is full, taking them costs no
     /// other caller anything. 0 for windows.
-    pub(crate) fn rent(self, policy: &Policy, now: u64, span: u64) -> u64 {
+    pub(crate) fn refill_while_full(self, policy: &Policy, now: u64, span: u64) -> u64 {
         match self {
             Self::Before(_) => 0,
             Self::Refill(tat) => {

@@ -78,7 +78,7 @@ impl Outage {
                 tracing::error!(
                     error = %error,
                     help = "ratelimit_actix::guide::messages#unusable-value",
-                    "a rate limit's value in the store is unusable"
+                    "corrupt state in the store; the failure policy decides for this caller until the key expires"
                 );
             }
             return;

@@ -137,7 +137,7 @@ impl RateLimiter {
             return Err(StoreError::SettlesSeveral { size: reservation.charges().len() });
         };
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
-        if check.policy().is_leased_bucket() {
+        if !check.policy().is_refundable() {
             return Err(StoreError::SettlesLeasedBucket { policy: check.policy().name().to_owned() });
         }
         if charge.is_overflowed() || actual == check.cost() {

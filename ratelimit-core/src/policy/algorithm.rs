@@ -127,9 +127,22 @@ pub(crate) enum Parameter {
     Burst,
 }
 
+/// What a process may do with units of a count that it charged ahead; see [`PolicyBuilder::lease`](crate::PolicyBuilder::lease).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leasing {
+    /// Nothing: every unit counts from its own instant.
+    Never,
+    /// Hold them until the end of their window or sub-window, and give them back.
+    Returnable,
+    /// Hold them until they evaporate, as fast as the count forgets them. They are neither given back nor refunded nor settled:
+    /// that would free units which other processes hold. So no default of a store leases them.
+    Evaporating,
+}
+
 /// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
     pub(crate) parameter: Parameter,
+    pub(crate) leasing: Leasing,
     /// First byte of a state as bytes, and the letter in its key.
     pub(crate) tag: u8,
     /// The number by which ARGV names the algorithm; its bit in a set of algorithms is `1 << (number - 1)`.
@@ -164,6 +177,7 @@ impl Algorithm {
         match self {
             Self::FixedWindow => &Spec {
                 parameter: Parameter::None,
+                leasing: Leasing::Returnable,
                 tag: b'f',
                 #[cfg(feature = "redis")]
                 number: 1,
@@ -172,6 +186,7 @@ impl Algorithm {
             },
             Self::SlidingWindowCounter => &Spec {
                 parameter: Parameter::SubWindows,
+                leasing: Leasing::Returnable,
                 tag: b'c',
                 #[cfg(feature = "redis")]
                 number: 2,
@@ -180,6 +195,7 @@ impl Algorithm {
             },
             Self::SlidingWindowLog => &Spec {
                 parameter: Parameter::None,
+                leasing: Leasing::Never,
                 tag: b'l',
                 #[cfg(feature = "redis")]
                 number: 3,
@@ -188,6 +204,7 @@ impl Algorithm {
             },
             Self::TokenBucket => &Spec {
                 parameter: Parameter::Burst,
+                leasing: Leasing::Evaporating,
                 tag: b't',
                 #[cfg(feature = "redis")]
                 number: 4,
@@ -197,13 +214,19 @@ impl Algorithm {
         }
     }
 
+    /// What a process may do with units that it charged ahead.
+    pub(crate) const fn leasing(self) -> Leasing {
+        self.spec().leasing
+    }
+
     /// Whether [`PolicyBuilder::sub_windows`](crate::PolicyBuilder::sub_windows) applies.
-    pub(crate) const fn has_sub_windows(self) -> bool {
+    pub const fn has_sub_windows(self) -> bool {
         matches!(self.spec().parameter, Parameter::SubWindows)
     }
 
-    /// Whether [`PolicyBuilder::burst`](crate::PolicyBuilder::burst) applies.
-    pub(crate) const fn has_burst(self) -> bool {
+    /// Whether [`PolicyBuilder::burst`](crate::PolicyBuilder::burst) applies. Then a change of `max` or `burst` starts new counts;
+    /// other algorithms keep theirs under any `max`.
+    pub const fn has_burst(self) -> bool {
         matches!(self.spec().parameter, Parameter::Burst)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::{
-    Algorithm, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
+    Algorithm, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
     PolicyError,
 };
 
@@ -345,7 +345,7 @@ impl PolicyBuilder {
         let lease_us = match self.lease {
             Lease::Unset => 0,
             Lease::Off => Policy::NO_LEASE,
-            Lease::Of(_) if matches!(algorithm, Algorithm::SlidingWindowLog) => {
+            Lease::Of(_) if matches!(algorithm.leasing(), Leasing::Never) => {
                 return Err(PolicyError::LeaseWithLog);
             }
             Lease::Of(lease) => match lease_micros(lease) {

@@ -16,7 +16,7 @@ const SHARDS: usize = 8;
 /// Maximum number of callers under one lock.
 const PER_SHARD: usize = 64;
 
-/// Longest partition that is kept.
+/// Longest partition that is kept, in bytes.
 const MAX_PARTITION: usize = 256;
 
 /// Stands for a caller: a keyed 64-bit digest of the partition, 16 hexadecimal digits as text. The key is random for each limiter.

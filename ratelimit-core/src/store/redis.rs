@@ -5,18 +5,16 @@ mod builder;
 #[cfg(feature = "stats")]
 mod call_stats;
 mod client;
-mod cluster_group;
 mod command;
-mod config_error;
 mod denial_cache;
 mod error;
+mod group_client;
 mod key;
 mod lanes;
 mod lease;
 mod link;
 mod protocol;
 mod queue;
-mod remedy;
 mod script;
 mod server_check;
 mod supervisor;
@@ -34,8 +32,8 @@ pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
     DEFAULT_PING_INTERVAL, RedisStoreBuilder,
 };
-use self::cluster_group::{GroupClient, unknown_outcome};
-pub use self::config_error::RedisConfigError;
+pub use self::error::RedisConfigError;
+use self::group_client::{GroupClient, unknown_outcome};
 use super::{Deadline, Store};
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -68,7 +66,7 @@ pub struct RedisStore {
 impl RedisStore {
     /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
     pub fn is_connected(&self) -> bool {
-        self.groups.client.is_up()
+        self.groups.client.link.is_up()
     }
 
     /// Decides by the server, and caches a denial.
@@ -121,7 +119,7 @@ impl Store for RedisStore {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let deadline = deadline.at_most(self.groups.client.deadline());
+        let deadline = deadline.at_most(self.groups.client.link.deadline());
         match operation {
             Operation::Check => self.check(group, deadline).await,
             Operation::Peek => self.peek(group, deadline).await,
@@ -132,12 +130,12 @@ impl Store for RedisStore {
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
-        let deadline = deadline.at_most(self.groups.client.deadline());
+        let deadline = deadline.at_most(self.groups.client.link.deadline());
         self.groups.reset_each_caller(group, deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        let deadline = deadline.at_most(self.groups.client.deadline());
+        let deadline = deadline.at_most(self.groups.client.link.deadline());
         self.groups.refund_each_caller(reservation, deadline).await
     }
 
@@ -181,7 +179,7 @@ impl Store for RedisStore {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        Some(self.groups.client.deadline())
+        Some(self.groups.client.link.deadline())
     }
 }
 

@@ -38,9 +38,9 @@ pub(crate) struct Parameter {
 pub(crate) enum RouteCheck {
     /// `{id}`: the route must have it.
     Required,
-    /// `path("id")`: it may belong to a scope. Likely misspellings of a parameter of the route are reported.
+    /// `path("id")`. It may be a parameter of a scope, so only likely misspellings of the route's parameters are reported.
     Suggest,
-    /// `{path:id}`: it may belong to a scope. Never reported.
+    /// `{path:id}`. It may be a parameter of a scope; never reported.
     Off,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Handler {
     pub(crate) signature: Signature,
     /// The arguments of the user's function.
     pub(crate) extractors: Vec<Extractor>,
-    /// The body with its braces. It is only searched, for `Self` and for settlements.
+    /// The body with its braces. It is only searched, for `Self`.
     pub(crate) body: TokenStream,
     pub(crate) form: Form,
     /// The type of the impl block as text, if the block is in view.

@@ -18,8 +18,8 @@ use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
 use crate::suggest::nearest;
+use crate::validate::counts;
 use crate::validate::handler::Handler;
-use crate::validate::{counts, lease};
 
 /// A handler and its limits.
 pub(crate) struct HandlerSpec {
@@ -108,9 +108,6 @@ pub(crate) fn validate(
         diagnostics.error(&handler.signature.ident, message);
     }
     counts::check(&group, diagnostics);
-    if let Ok(handler) = &handler {
-        lease::check_settlements(&group, handler, diagnostics);
-    }
     let mut own_facade: Option<Argument<ExprPath>> = None;
     let mut limits = Vec::new();
     for (index, mut args) in group.into_iter().enumerate() {

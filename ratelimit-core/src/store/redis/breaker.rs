@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::config_error::RedisConfigError;
+use super::error::RedisConfigError;
 
 /// Thresholds of the circuit breaker of a [`RedisStore`](super::RedisStore), for
 /// [`RedisStoreBuilder::breaker`](super::RedisStoreBuilder::breaker).

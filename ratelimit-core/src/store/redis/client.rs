@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use redis::Value;
 use tokio::runtime::{Builder, Handle};
@@ -11,13 +10,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::breaker::Breaker;
-use super::command::{Command, Keys, ScriptCall};
-use super::config_error::RedisConfigError;
-use super::error::CallError;
-use super::lease::{LeaseTarget, Leases};
+use super::command::Command;
+use super::error::{CallError, RedisConfigError};
+use super::lease::Leases;
 use super::link::{CallProgress, Link};
-use super::protocol::{Encoder, Request};
-use super::queue::{PendingReply, Queues};
+use super::protocol::Encoder;
+use super::queue::Queues;
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
 #[cfg(feature = "stats")]
@@ -30,9 +28,9 @@ use crate::store::Deadline;
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
     runtime: Handle,
-    queues: Queues,
+    pub(super) queues: Queues,
     /// Dropped with the handle, which ends the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -72,72 +70,32 @@ impl Client {
         Ok(Self { link, runtime: handle, queues, _stop: stop })
     }
 
-    /// Whether the keys of one call must be on one node.
-    pub(super) fn is_cluster(&self) -> bool {
-        self.link.is_cluster()
-    }
-
-    /// Whether there is a connection that serves; a part of a cluster may be out.
-    pub(super) fn is_up(&self) -> bool {
-        self.link.is_up()
-    }
-
-    /// Longest time for a decision.
-    pub(super) fn deadline(&self) -> Duration {
-        self.link.deadline()
-    }
-
     /// State of the connection, and of the calls over it.
     #[cfg(feature = "stats")]
     pub(super) fn status(&self) -> ConnectionStatus {
-        let Link { call_stats, .. } = &*self.link;
+        let link = &self.link;
         ConnectionStatus {
-            is_connected: self.is_up(),
-            connections: self.link.present_generation(),
-            deadline: self.deadline(),
-            slot_ranges: if self.is_cluster() { SLOT_RANGES } else { 1 },
-            open_slot_ranges: self.link.open_ranges().collect(),
-            round_trip_us: call_stats.round_trips(),
-            batch: call_stats.batches(),
+            is_connected: link.is_up(),
+            connections: link.present_generation(),
+            deadline: link.deadline(),
+            slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
+            open_slot_ranges: link.open_ranges().collect(),
+            round_trip_us: link.call_stats.round_trips(),
+            batch: link.call_stats.batches(),
             ..ConnectionStatus::default()
         }
-    }
-
-    /// Queues a group whose keys are on one node.
-    pub(super) fn submit(
-        &self,
-        request: Request,
-        leases: Box<[LeaseTarget]>,
-        deadline: Deadline,
-    ) -> PendingReply {
-        self.queues.submit(request, leases, deadline)
-    }
-
-    /// Queues a lease that is fetched in the background.
-    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
-        self.queues.prefetch(request, target, deadline);
-    }
-
-    /// Runs a script; see [`send`](Self::send).
-    pub(super) fn run(
-        &self,
-        call: ScriptCall,
-        deadline: Deadline,
-        guard: impl Send + 'static,
-    ) -> SentCommand {
-        self.send(Command::Run(call), deadline, guard)
-    }
-
-    /// Removes keys that are on one node; see [`send`](Self::send).
-    pub(super) fn delete(&self, keys: Keys, deadline: Deadline, guard: impl Send + 'static) -> SentCommand {
-        self.send(Command::Delete(keys), deadline, guard)
     }
 
     /// Sends a command from the connection's own thread, so that the caller needs no particular runtime.
     ///
     /// The result waits until the request's deadline. The command goes on without it, for the store's deadline, so that a
-    /// refund does not depend on the time left to the request; `guard` is dropped at its end.
-    fn send(&self, command: Command, deadline: Deadline, guard: impl Send + 'static) -> SentCommand {
+    /// refund does not depend on the time left to the request; `guard` is dropped when the command ends.
+    pub(super) fn send(
+        &self,
+        command: Command,
+        deadline: Deadline,
+        guard: impl Send + 'static,
+    ) -> SentCommand {
         let (sender, receiver) = oneshot::channel();
         let range = self.link.range(command.keys().first().map(String::as_str));
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.

@@ -1,4 +1,4 @@
-//! Errors of calls: what the caller gets, what they mean for the connection, and what a log may show.
+//! Errors: of the builder's settings, and of calls: what they mean for the connection, and what to change in the set-up.
 
 #[cfg(test)]
 mod tests;
@@ -10,9 +10,47 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 
-use super::remedy::{mentions, remedy};
 use crate::error::StoreError;
 use crate::store::Deadline;
+
+/// Error of [`RedisStoreBuilder::build`](super::RedisStoreBuilder::build).
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum RedisConfigError {
+    /// The URL of the Redis server is invalid. The error does not repeat the URL, which may hold a password.
+    #[error("invalid Redis URL: {problem}; expected redis://[user:password@]host[:port][/db]")]
+    #[non_exhaustive]
+    Url {
+        /// Problem of the URL.
+        problem: String,
+    },
+
+    /// The key prefix is not 1 to 32 letters, digits, `-`, `_` or `.`.
+    #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_` or `.`")]
+    Prefix,
+
+    /// A setting of the store is out of bounds.
+    #[error("`{setting}` must be {expected}")]
+    #[non_exhaustive]
+    Setting {
+        /// Name of the builder's method.
+        setting: &'static str,
+        /// Allowed values.
+        expected: &'static str,
+    },
+
+    /// The thread of the Redis connection could not be started.
+    #[error("cannot start the thread for the Redis connection")]
+    Thread(#[source] std::io::Error),
+}
+
+/// As `Display`, with the source: this is what a `main` prints that returns the error.
+impl fmt::Debug for RedisConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        self.source().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
 
 /// Why a call has no reply. One error may be that of many requests, so it is cheap to clone.
 #[derive(Clone, Debug)]
@@ -89,6 +127,44 @@ fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
         Some(remedy) => StoreError::misconfigured(remedy, RedactedError(error)),
         None => StoreError::unavailable(RedactedError(error)),
     }
+}
+
+/// What to change in the set-up; `None` for an error that passes by itself.
+fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
+    match error.code() {
+        Some("NOAUTH") => return Some("it asks for a password; give one in the URL"),
+        Some("WRONGPASS") => return Some("it does not take the user or the password of the URL"),
+        Some("MOVED" | "ASK") if !is_cluster => {
+            return Some("it is part of a cluster; begin the URL with `redis-cluster://`");
+        }
+        Some("NOPERM") => return Some(PERMISSIONS),
+        _ => {}
+    }
+    if error.kind() == ErrorKind::AuthenticationFailed {
+        return Some("it does not take the user or the password of the URL");
+    }
+    let known = [
+        ("can't run this command", PERMISSIONS),
+        ("no permissions to run", PERMISSIONS),
+        ("DB index is out of range", "it has no database of the number in the URL"),
+        ("SELECT is not allowed in cluster mode", "a cluster has no other database than 0"),
+        ("cluster support disabled", "it is not a cluster; begin the URL with `redis://`"),
+        ("unknown command", "it lacks a command that decisions need; use Redis 6.2, Valkey 7.2 or newer"),
+        // From inside a script: the command is missing or was renamed.
+        (
+            "Unknown Redis command",
+            "it lacks a command that decisions need; use Redis 6.2, Valkey 7.2 or newer",
+        ),
+    ];
+    known.iter().find(|(text, _)| mentions(error, text)).map(|(_, remedy)| *remedy)
+}
+
+const PERMISSIONS: &str = "its user may not run what decisions need; `ACL LOG` at the server names it, and the \
+                           documentation lists all commands";
+
+/// Whether the server's error text contains `words`.
+fn mentions(error: &RedisError, words: &str) -> bool {
+    error.detail().is_some_and(|text| text.contains(words)) || error.to_string().contains(words)
 }
 
 /// An error of the client crate without the addresses of other nodes, so that it may be logged.

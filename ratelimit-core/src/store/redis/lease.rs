@@ -13,9 +13,8 @@
 //! * A denial is always the server's.
 //!
 //! ```text
-//! bound     upper bound of the server's time; whether an answer agrees with the last one
 //! heat      what a caller asked for lately
-//! units     one lease: its units held, reserved, used, given back, expired
+//! units     one lease: its units held, reserved, used, given back, expired; the upper bound of the server's time
 //! size      size of the next lease
 //! count     the leases of one count, and all events
 //! ```
@@ -29,7 +28,6 @@
 //! call         what one call asks for, and what its answer brings
 //! ```
 
-mod bound;
 mod call;
 mod count;
 mod count_name;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use super::config_error::RedisConfigError;
+use super::error::RedisConfigError;
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]

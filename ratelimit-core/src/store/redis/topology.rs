@@ -1,34 +1,53 @@
 //! Topologies: a single server, a master that Sentinel names, or a cluster; from a URL to a connection.
 
 mod cluster;
-mod connection;
 mod hosts;
 mod nodes;
 mod sentinel;
 mod slots;
-mod tcp;
 mod tls;
-mod url;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::io::tcp::{TcpSettings, socket2};
 use redis::sentinel::SentinelClient;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
+    RedisResult, Value,
+};
 
 use self::cluster::RedirectingCluster;
-pub(super) use self::connection::RedisConnection;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{NodeId, Nodes};
 use self::sentinel::{master, sentinel_client};
 pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
-use self::tcp::{open_client, tcp_settings};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
-use self::url::{connection_info, invalid, invalid_settings, parse_nodes};
-use super::config_error::RedisConfigError;
+use super::error::RedisConfigError;
 use super::lanes::Lanes;
 use super::timeouts::Timeouts;
+
+/// A connection that many calls share.
+#[derive(Clone)]
+pub(super) enum RedisConnection {
+    Single(MultiplexedConnection),
+    Cluster(RedirectingCluster),
+}
+
+impl RedisConnection {
+    /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
+    pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Single(connection) => {
+                connection.req_packed_command(command).await.and_then(Value::extract_error)
+            }
+            Self::Cluster(connection) => connection.send(command).await,
+        }
+    }
+}
 
 /// How to reach the servers.
 pub(super) struct Topology {
@@ -188,4 +207,54 @@ fn node_client(pattern: &ConnectionInfo, host: &str, port: u16, tls_roots: &TlsR
 
 fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
     open_client(info, tls_roots).map_err(invalid_settings)
+}
+
+/// Settings that send small packets at once, and notice a lost peer while the connection is idle.
+fn tcp_settings() -> TcpSettings {
+    let keepalive =
+        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(Duration::from_secs(2));
+    settings
+}
+
+/// A client with these settings; it connects later.
+fn open_client(info: ConnectionInfo, tls_roots: &TlsRoots) -> RedisResult<Client> {
+    let info = info.set_tcp_settings(tcp_settings());
+    #[cfg(feature = "redis-tls")]
+    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), tls_roots.certificates()) {
+        return Client::build_with_tls(info, certificates);
+    }
+    #[cfg(not(feature = "redis-tls"))]
+    let _ = tls_roots;
+    Client::open(info)
+}
+
+/// The error of an invalid URL.
+fn invalid(problem: &str) -> RedisConfigError {
+    RedisConfigError::Url { problem: problem.to_owned() }
+}
+
+/// Wraps an error of the client crate, whose text does not repeat the URL.
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn invalid_settings(error: RedisError) -> RedisConfigError {
+    RedisConfigError::Url { problem: error.to_string() }
+}
+
+fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
+    // The client crate only reports that a URL is invalid; this reports why.
+    url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
+    url.into_connection_info().map_err(invalid_settings)
+}
+
+/// Parses `[user:password@]host:port,host:port` into the settings of each node.
+fn parse_nodes(hosts: &str, db: &str, tls: bool) -> Result<Vec<ConnectionInfo>, RedisConfigError> {
+    let (credentials, hosts) = hosts.rsplit_once('@').map_or(("", hosts), |(user, hosts)| (user, hosts));
+    let scheme = if tls { "rediss" } else { "redis" };
+    let at = if credentials.is_empty() { "" } else { "@" };
+    hosts
+        .split(',')
+        .map(|host| connection_info(&format!("{scheme}://{credentials}{at}{host}/{db}")))
+        .collect()
 }

@@ -11,6 +11,7 @@ pub(crate) struct Algorithm {
     pub(crate) aliases: &'static [&'static str],
     /// Its arguments, besides those that every algorithm has.
     pub(crate) parameters: &'static [Parameter],
+    pub(crate) leasing: Leasing,
 }
 
 /// An argument that only some algorithms have.
@@ -20,30 +21,44 @@ pub(crate) enum Parameter {
     Burst,
 }
 
+/// Whether `lease` is for an algorithm: the enum of the same name in the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leasing {
+    /// No: every unit counts from its own instant.
+    Never,
+    Returnable,
+    /// Yes, but leased units evaporate and cannot be given back.
+    Evaporating,
+}
+
 pub(crate) static ALGORITHMS: &[Algorithm] = &[
     Algorithm {
         name: "fixed_window",
         variant: "FixedWindow",
         aliases: &["fixed", "fixedwindowcounter"],
         parameters: &[],
+        leasing: Leasing::Returnable,
     },
     Algorithm {
         name: "sliding_window_counter",
         variant: "SlidingWindowCounter",
         aliases: &["slidingcounter", "counter"],
         parameters: &[Parameter::SubWindows],
+        leasing: Leasing::Returnable,
     },
     Algorithm {
         name: "sliding_window_log",
         variant: "SlidingWindowLog",
         aliases: &["slidinglog", "log"],
         parameters: &[],
+        leasing: Leasing::Never,
     },
     Algorithm {
         name: "token_bucket",
         variant: "TokenBucket",
         aliases: &["bucket"],
         parameters: &[Parameter::Burst],
+        leasing: Leasing::Evaporating,
     },
 ];
 

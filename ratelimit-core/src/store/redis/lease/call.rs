@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::count::{Answer, GiveBack, LeaseRequest, accepts_refunds};
+use super::count::{Answer, GiveBack, LeaseRequest};
 use super::count_name::{LeaseTarget, Origin};
 use super::table::Leases;
 use crate::clock::Timestamp;
+use crate::policy::Leasing;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::protocol::{LimitArg, Replies};
@@ -110,7 +111,7 @@ impl CallLeases {
             }
             match (verdict, state) {
                 (Some((request, Some(true))), Some(mut state))
-                    if self.is_rerouted && accepts_refunds(&target.policy) =>
+                    if self.is_rerouted && target.policy.algorithm().leasing() == Leasing::Returnable =>
                 {
                     let until = state.standing(&target.policy, Timestamp::from_micros(at)).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };

@@ -1,6 +1,6 @@
 //! The leases of one count, and every event that changes them.
 //!
-//! Pure: methods take the local time in microseconds and what an answer told, and return what to ask for, what is admitted
+//! Pure: methods take the local time in microseconds and what an answer says, and return what to ask for, what is admitted
 //! and what has to be given back. A caller of these methods has the count to itself, holds no lock while a call is in
 //! flight, and passes the [connection](ConnectionId) that serves the count now.
 //!
@@ -14,9 +14,9 @@ mod reserve;
 use smallvec::SmallVec;
 
 pub(in crate::store::redis) use self::fetch::{Answer, LeaseRequest};
-pub(in crate::store::redis) use self::give_back::{Effects, GiveBack, accepts_refunds};
+pub(in crate::store::redis) use self::give_back::{Effects, GiveBack};
 pub(in crate::store::redis) use self::reserve::Part;
-use super::size::Told;
+use super::size::LastAnswer;
 use super::units::{Lease, LeaseId};
 use crate::algorithm::Operation;
 use crate::clock::Timestamp;
@@ -31,7 +31,7 @@ const MAX_LEASES: usize = 2;
 pub(in crate::store::redis) struct Taken {
     /// Instant of the use, by the server's clock: no earlier than it was there.
     pub(in crate::store::redis) at: u64,
-    /// Units held here, and left at the last answer.
+    /// Units left to the caller: those held here plus those that the server had at its last answer.
     pub(in crate::store::redis) remaining: u64,
     pub(in crate::store::redis) reset_after: u64,
     /// If nothing remains: the wait for one more unit.
@@ -57,7 +57,7 @@ pub(in crate::store::redis) struct Count {
     interval: u64,
     connection: ConnectionId,
     leases: SmallVec<[Lease; MAX_LEASES]>,
-    told: Option<Told>,
+    last_answer: Option<LastAnswer>,
     /// The number of the next lease or reservation.
     next_id: u64,
     /// Reservations from leases before this one are forgotten.
@@ -76,7 +76,7 @@ impl Count {
             interval: terms.interval,
             connection: terms.connection,
             leases: SmallVec::new(),
-            told: None,
+            last_answer: None,
             next_id: 0,
             first_valid: 0,
             in_flight: None,
@@ -140,7 +140,7 @@ impl Count {
             effects.ended(lease);
         }
         self.leases.clear();
-        (self.told, self.in_flight, self.first_valid) = (None, None, self.next_id + 1);
+        (self.last_answer, self.in_flight, self.first_valid) = (None, None, self.next_id + 1);
     }
 
     /// Takes over the terms of a request. Units that were leased under another `max` are given back: the server judged them
@@ -149,14 +149,14 @@ impl Count {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
         if self.policy.max() != terms.policy.max() {
-            let (connection, policy) = (self.connection, &self.policy);
+            let connection = self.connection;
             for lease in &mut self.leases {
-                effects.give_back(policy, lease, now, connection);
+                effects.give_back(lease, now, connection);
                 effects.ended(lease);
             }
             self.leases.clear();
             self.policy = terms.policy.clone();
-            self.told = None;
+            self.last_answer = None;
         }
     }
 
@@ -168,7 +168,7 @@ impl Count {
         self.leases.retain(|lease| {
             lease.evaporate(policy, now);
             if lease.is_over(policy, now) {
-                effects.give_back(policy, lease, now, connection);
+                effects.give_back(lease, now, connection);
                 effects.ended(lease);
                 return false;
             }
@@ -215,7 +215,7 @@ impl Count {
     /// The report of an admission that left `held` units.
     fn taken(&self, at: u64, held: u64, now: u64) -> Taken {
         let (available, resets_at) =
-            self.told.as_ref().map_or((0, 0), |told| (told.available, told.resets_at));
+            self.last_answer.as_ref().map_or((0, 0), |last| (last.available, last.resets_at));
         let remaining = available.saturating_add(held).min(self.policy.capacity());
         let next_unit_after = if remaining == 0 { self.next_unit_after(at) } else { None };
         let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(held, now));
@@ -239,10 +239,10 @@ impl Count {
         Some(self.taken(at, held, now))
     }
 
-    /// The wait from `at` for one more unit, by the state that was told.
+    /// The wait from `at` for one more unit, by the last answer.
     #[cold]
     fn next_unit_after(&self, at: u64) -> Option<u64> {
-        let mut state = self.told.as_ref()?.state().clone();
+        let mut state = self.last_answer.as_ref()?.state().clone();
         let outcome = state.decide(&self.policy, 1, Timestamp::from_micros(at), Operation::Peek);
         u64::try_from(outcome.retry_after()?.as_micros()).ok()
     }

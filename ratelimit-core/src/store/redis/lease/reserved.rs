@@ -16,7 +16,7 @@ pub(in crate::store::redis) struct ReservedUnits<'l> {
 
 /// One limit of the request.
 struct Member {
-    /// 0 for a limit whose callers hold no leases.
+    /// Lease interval in microseconds; 0 for a limit without leases.
     interval: u64,
     digest: u128,
     parts: SmallVec<[Part; 1]>,
@@ -117,7 +117,7 @@ impl Leases {
         &self,
         group: &[Check<'_>],
     ) -> Option<(GroupOutcome, SmallVec<[usize; 2]>)> {
-        if group.is_empty() || group.iter().any(|check| self.interval(check.policy()) == 0) {
+        if !self.may_hold_all(group) {
             return None;
         }
         let now = self.now();
@@ -136,28 +136,28 @@ impl Leases {
 
     /// What the check of a group would say without its charges, if all units of all its limits are held.
     pub(in crate::store::redis) fn peek_group(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if group.is_empty() || group.iter().any(|check| self.interval(check.policy()) == 0) {
+        if !self.may_hold_all(group) {
             return None;
         }
         let now = self.now();
-        let outcomes: Option<SmallVec<[GroupOutcome; 2]>> = group
-            .iter()
-            .enumerate()
-            .map(|(index, check)| {
-                if group[..index].iter().any(|other| other.shares_count_with(check)) {
-                    return None;
-                }
-                let taken = self.change(self.digest(check), |count, _, connection, effects| {
-                    let interval = self.interval(check.policy());
-                    let terms = Terms { policy: check.policy(), interval, connection };
-                    count.peek(terms, check.cost(), now, effects)
-                });
-                Some(GroupOutcome::from_one(outcome(check, &taken.flatten()?)))
-            })
-            .collect();
-        let indices: SmallVec<[[usize; 1]; 2]> = (0..group.len()).map(|index| [index]).collect();
-        let parts = indices.iter().map(|index| &index[..]);
-        Some(GroupOutcome::join(group.len(), true, parts.zip(&outcomes?)))
+        let peeked = group.iter().enumerate().map(|(index, check)| {
+            if group[..index].iter().any(|other| other.shares_count_with(check)) {
+                return None;
+            }
+            let taken = self.change(self.digest(check), |count, _, connection, effects| {
+                let interval = self.interval(check.policy());
+                let terms = Terms { policy: check.policy(), interval, connection };
+                count.peek(terms, check.cost(), now, effects)
+            });
+            Some(outcome(check, &taken.flatten()?))
+        });
+        let outcomes: SmallVec<[Outcome; 2]> = peeked.collect::<Option<_>>()?;
+        Some(GroupOutcome::decided_apart(outcomes))
+    }
+
+    /// Whether every limit of the group can have a lease.
+    fn may_hold_all(&self, group: &[Check<'_>]) -> bool {
+        !group.is_empty() && group.iter().all(|check| self.interval(check.policy()) > 0)
     }
 
     /// Adds what is held to the server's answer about a group of which nothing is charged.
@@ -212,28 +212,20 @@ impl ReservedUnits<'_> {
     fn outcomes(&self, group: &[Check<'_>], asked: Option<&GroupOutcome>) -> GroupOutcome {
         let is_allowed = asked.is_none_or(GroupOutcome::is_allowed);
         let mut from_server = asked.map(GroupOutcome::outcomes).unwrap_or_default().iter();
-        let outcomes: SmallVec<[GroupOutcome; 2]> = group
-            .iter()
-            .zip(&self.members)
-            .map(|(check, member)| {
-                let one = match member.held {
-                    Some(mut held) => {
-                        if !is_allowed {
-                            // The reserved units go back.
-                            held.remaining = (held.remaining + check.cost()).min(check.policy().capacity());
-                        }
-                        outcome(check, &held)
-                    }
-                    None => from_server.next().map_or_else(
-                        || Outcome::new(check.policy().capacity(), Decision::Allowed),
-                        |outcome| self.asked_outcome(check, member, outcome, is_allowed),
-                    ),
-                };
-                GroupOutcome::from_one(one)
-            })
-            .collect();
-        let indices: SmallVec<[[usize; 1]; 2]> = (0..group.len()).map(|index| [index]).collect();
-        GroupOutcome::join(group.len(), is_allowed, indices.iter().map(|index| &index[..]).zip(&outcomes))
+        let outcomes = group.iter().zip(&self.members).map(|(check, member)| match member.held {
+            Some(mut held) => {
+                if !is_allowed {
+                    // The reserved units go back.
+                    held.remaining = (held.remaining + check.cost()).min(check.policy().capacity());
+                }
+                outcome(check, &held)
+            }
+            None => from_server.next().map_or_else(
+                || Outcome::new(check.policy().capacity(), Decision::Allowed),
+                |outcome| self.asked_outcome(check, member, outcome, is_allowed),
+            ),
+        });
+        GroupOutcome::decided_apart(outcomes)
     }
 
     /// The outcome of a limit of which the server decided the missing units.

@@ -1,10 +1,10 @@
 //! How large a lease is: by what a caller asked for lately, and by what the last answer left.
 
-use super::bound::MAX_AGE_US;
 use super::heat::Heat;
+use super::units::MAX_AGE_US;
 use crate::algorithm::{Standing, State};
 use crate::clock::Timestamp;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Leasing, Policy};
 
 /// Fewer units within an interval are not worth a lease.
 const MIN_HEAT: u64 = 4;
@@ -21,19 +21,17 @@ const MIN_SUB_WINDOW_US: u64 = 50_000;
 
 /// Whether callers of a limit can ever hold a lease.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
-    let long_enough = match policy.algorithm() {
-        Algorithm::SlidingWindowLog => false,
-        Algorithm::TokenBucket => true,
-        Algorithm::FixedWindow | Algorithm::SlidingWindowCounter => {
-            policy.sub_window_us() >= MIN_SUB_WINDOW_US
-        }
+    let long_enough = match policy.algorithm().leasing() {
+        Leasing::Never => false,
+        Leasing::Evaporating => true,
+        Leasing::Returnable => policy.sub_window_us() >= MIN_SUB_WINDOW_US,
     };
     long_enough && policy.capacity() >= MIN_UNITS * SHARE * instances
 }
 
 /// The state of a count after the last answer.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct LastAnswer {
     state: State,
     /// Instant of the answer, by the server's clock.
     pub(super) at: u64,
@@ -45,7 +43,7 @@ pub(super) struct Told {
     pub(super) resets_at: u64,
 }
 
-impl Told {
+impl LastAnswer {
     /// Notes the state of an answer. Returns it with what it said at that instant.
     pub(super) fn new(policy: &Policy, mut state: State, at: u64, asked_at: u64) -> (Self, Standing) {
         let standing = state.standing(policy, Timestamp::from_micros(at));
@@ -58,7 +56,7 @@ impl Told {
         self.at + now.saturating_sub(self.asked_at)
     }
 
-    /// The state that was told.
+    /// The state of the answer.
     pub(super) fn state(&self) -> &State {
         &self.state
     }
@@ -84,8 +82,8 @@ impl Told {
         // Of a longer interval only that part counts in which a lease can be used.
         let horizon = interval.min(MAX_AGE_US);
         let demand = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
-        let rent = standing.use_by.map_or(0, |use_by| use_by.rent(policy, at, horizon / 2));
-        let wanted = u64::try_from(demand).unwrap_or(u64::MAX).saturating_add(rent);
+        let spare = standing.use_by.map_or(0, |use_by| use_by.refill_while_full(policy, at, horizon / 2));
+        let wanted = u64::try_from(demand).unwrap_or(u64::MAX).saturating_add(spare);
         let units = wanted.min(standing.available / SHARE.saturating_mul(instances));
         if units >= MIN_UNITS.max(heat.largest_cost.saturating_mul(2)) { units } else { 0 }
     }

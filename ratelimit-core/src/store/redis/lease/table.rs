@@ -25,7 +25,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::StoreError;
 use crate::log_limit::LogLimit;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Leasing, Policy};
 #[cfg(feature = "stats")]
 use crate::store::LeaseStatus;
 #[cfg(feature = "stats")]
@@ -134,8 +134,8 @@ impl Leases {
         if policy.has_no_lease() {
             return 0;
         }
-        if own == 0 && matches!(policy.algorithm(), Algorithm::TokenBucket | Algorithm::SlidingWindowLog) {
-            // A refund of a leased bucket has no effect, which a default must not change behind the policy's back.
+        if own == 0 && policy.algorithm().leasing() != Leasing::Returnable {
+            // Without refunds and settlements a limit behaves differently, which a default must not change behind its back.
             return 0;
         }
         if is_leasable(policy, self.instances()) {
@@ -205,7 +205,7 @@ impl Leases {
         status
     }
 
-    /// The connection that serves a count whose leases are from `lane`.
+    /// The present connection of a lane.
     pub(super) fn connection(&self, lane: u16) -> ConnectionId {
         // Lanes are not removed.
         self.lanes.present(usize::from(lane)).unwrap_or_default()
@@ -213,7 +213,11 @@ impl Leases {
 
     /// Admits a request of one limit, if as many units are held. Returns its outcome, and whether it is time for the next
     /// lease.
-    pub(in crate::store::redis) fn take(&self, check: &Check<'_>, interval: u64) -> Option<(Outcome, bool)> {
+    pub(in crate::store::redis) fn take(
+        &self,
+        check: &Check<'_>,
+        interval: u64,
+    ) -> Option<(GroupOutcome, bool)> {
         let (digest, now) = (self.digest(check), self.now());
         let mut shard = self.lock_shard(digest);
         let Entry { heat, slot, .. } = shard.find(digest)?;
@@ -230,7 +234,8 @@ impl Leases {
             count.next_size(heat, self.instances(), now) > 0
         };
         self.give_backs.note(origin, effects);
-        Some((outcome(check, &taken?), wants_lease))
+        drop(shard);
+        Some((GroupOutcome::from_one(outcome(check, &taken?)), wants_lease))
     }
 
     /// Records a request of `cost` units.
@@ -372,15 +377,5 @@ impl Leases {
     /// Notes that a request for a lease got no answer.
     pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
         self.change(digest, |count, _, _, _| count.abandon(request));
-    }
-
-    /// A group of one that held units admit.
-    pub(in crate::store::redis) fn take_one(
-        &self,
-        check: &Check<'_>,
-        interval: u64,
-    ) -> Option<(GroupOutcome, bool)> {
-        self.take(check, interval)
-            .map(|(outcome, wants_lease)| (GroupOutcome::from_one(outcome), wants_lease))
     }
 }

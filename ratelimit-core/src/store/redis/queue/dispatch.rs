@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::slice;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -208,37 +209,44 @@ fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedReq
     callers.into_values()
 }
 
+/// Waits until the calls that are being sent have their reply, and sends requests whose deadline passes meanwhile their error.
+/// `None` if there is no reply within the store's deadline.
+async fn wait_for_reply<T, E>(
+    link: &Link,
+    calls: &mut [Call],
+    mut sending: Pin<&mut impl Future<Output = Result<T, E>>>,
+    progress: &CallProgress,
+    trip: &RoundTrip,
+) -> Option<Result<T, E>> {
+    let mut is_recorded = false;
+    loop {
+        let next = calls.iter().filter_map(Call::next_deadline).min();
+        // When all requests have hit their deadline, the reply still shows how the server is, and its leases are of use.
+        let end = next.unwrap_or_else(|| trip.start + link.deadline());
+        if let Ok(result) = timeout_at(end, sending.as_mut()).await {
+            if result.is_ok() {
+                trip.end(link);
+            }
+            return Some(result);
+        }
+        // One call is one failure, however many requests are in it.
+        is_recorded = is_recorded || record_timeouts(link, calls, progress);
+        let passed = next?;
+        for call in &mut *calls {
+            call.expire(passed);
+        }
+    }
+}
+
 /// Sends a call over the connection for single commands, which follows redirects.
 async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
     let (range, progress) = (call.range, CallProgress::default());
     // The requests are borrowed while the command is in flight.
     let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
-    let mut sending = pin!(link.call(&command, range, &progress));
-    let mut is_recorded = false;
-    let result = loop {
-        let Some(next) = call.next_deadline() else {
-            // All requests hit their deadline. The end of the call still shows how the server is.
-            match timeout_at(trip.start + link.deadline(), sending).await {
-                Ok(Ok(reply)) => {
-                    trip.end(link);
-                    call.finish(Ok(reply));
-                }
-                Err(_) if !is_recorded => _ = link.record_timeout(range, &progress),
-                _ => {}
-            }
-            return;
-        };
-        if let Ok(result) = timeout_at(next, sending.as_mut()).await {
-            break result;
-        }
-        // One call is one failure, however many requests are in it.
-        is_recorded = is_recorded || link.record_timeout(range, &progress);
-        call.expire(next);
-    };
-    if result.is_ok() {
-        trip.end(link);
+    let sending = pin!(link.call(&command, range, &progress));
+    if let Some(result) = wait_for_reply(link, slice::from_mut(&mut call), sending, &progress, trip).await {
+        call.finish(result);
     }
-    call.finish(result);
 }
 
 /// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
@@ -262,35 +270,14 @@ async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, mut trip: Ro
     }
     let generation = link.present_generation();
     let progress = CallProgress::now(generation);
-    let mut sending = pin!(nodes.send(&mut connection, &pipeline));
-    let mut is_recorded = false;
-    let replies = loop {
-        let Some(next) = sent.iter().filter_map(Call::next_deadline).min() else {
-            match timeout_at(trip.start + link.deadline(), sending).await {
-                Ok(Ok(replies)) => {
-                    trip.end(link);
-                    // All requests hit their deadline, but leases are still of use.
-                    for (call, reply) in sent.into_iter().zip(replies) {
-                        call.finish(reply.extract_error().map_err(|error| link.call_error(error)));
-                    }
-                }
-                Err(_) if !is_recorded => _ = record_timeouts(link, &sent, &progress),
-                _ => {}
-            }
-            return Vec::new();
-        };
-        if let Ok(replies) = timeout_at(next, sending.as_mut()).await {
-            break replies;
-        }
-        is_recorded = is_recorded || record_timeouts(link, &sent, &progress);
-        for call in &mut sent {
-            call.expire(next);
-        }
+    let sending = pin!(nodes.send(&mut connection, &pipeline));
+    let Some(replies) = wait_for_reply(link, &mut sent, sending, &progress, &trip).await else {
+        return Vec::new();
     };
-    if replies.is_ok() {
-        trip.end(link);
-    }
-    finish_pipeline(link, node, sent, replies, generation)
+    let mut not_run = finish_pipeline(link, node, sent, replies, generation);
+    // A call without waiting requests would charge them for nothing.
+    not_run.retain(|call| call.next_deadline().is_some());
+    not_run
 }
 
 /// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.

@@ -6,7 +6,7 @@ use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType}
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, TlsMode};
 use tokio::time::timeout;
 
-use super::tcp::tcp_settings;
+use super::tcp_settings;
 use super::tls::TlsRoots;
 
 /// The master, from the first sentinel that names one. That sentinel moves to the front for the next attempt.

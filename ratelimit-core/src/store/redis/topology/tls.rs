@@ -1,8 +1,8 @@
 //! TLS: trusted certificates and the crypto provider.
 
 #[cfg(not(feature = "redis-tls"))]
-use super::url::invalid;
-use crate::store::redis::config_error::RedisConfigError;
+use super::invalid;
+use crate::store::redis::error::RedisConfigError;
 
 /// Certificates that are trusted to sign those of servers.
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@ use crate::algorithm::{Standing, State};
 use crate::clock::Timestamp;
 use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::heat::Heat;
-use crate::store::redis::lease::size::Told;
+use crate::store::redis::lease::size::LastAnswer;
 use crate::store::redis::lease::units::{Lease, LeaseId};
 
 /// After a prefetch that would be too small, the next one is considered after this part of an interval.
@@ -71,8 +71,8 @@ impl Count {
 
     /// Size of the next lease; 0 if there is none.
     pub(in crate::store::redis) fn next_size(&mut self, heat: &Heat, instances: u64, now: u64) -> u64 {
-        let Some(told) = &mut self.told else { return 0 };
-        told.lease_size(&self.policy, heat, self.interval, instances, now)
+        let Some(last) = &mut self.last_answer else { return 0 };
+        last.lease_size(&self.policy, heat, self.interval, instances, now)
     }
 
     /// Notes that a lease is considered in the background: no other one for a while, whether it is fetched or too small.
@@ -98,13 +98,13 @@ impl Count {
         self.note(answer, effects);
     }
 
-    /// Notes the state that was told. Returns what it says at its instant.
+    /// Keeps the last answer. Returns what its state holds at its instant.
     fn note(&mut self, Answer { state, at, asked_at, .. }: Answer, effects: &mut Effects) -> Standing {
         self.end_if_blocked(&state, at, effects);
-        let (told, standing) = Told::new(&self.policy, state, at, asked_at);
+        let (last, standing) = LastAnswer::new(&self.policy, state, at, asked_at);
         // Answers may be seen in another order.
-        if self.told.as_ref().is_none_or(|told| told.at <= at) {
-            self.told = Some(told);
+        if self.last_answer.as_ref().is_none_or(|last| last.at <= at) {
+            self.last_answer = Some(last);
         }
         standing
     }
@@ -151,7 +151,7 @@ impl Count {
             });
             self.leases.push(lease);
         } else {
-            effects.give_back(&self.policy, &mut lease, now, self.connection);
+            effects.give_back(&mut lease, now, self.connection);
             effects.ended(&lease);
         }
     }

@@ -3,8 +3,6 @@
 use smallvec::SmallVec;
 
 use super::Count;
-use crate::algorithm::UseBy;
-use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::units::Lease;
 
@@ -36,11 +34,11 @@ impl Count {
     ) -> bool {
         self.renew(connection, effects);
         self.trim(now, effects);
-        let (policy, interval) = (&self.policy, self.interval);
+        let interval = self.interval;
         for lease in &mut self.leases {
-            // Units of a bucket are never given back; they stay usable until they evaporate.
+            // Others stay usable until they evaporate.
             if now.saturating_sub(lease.last_used) >= interval && !lease.use_by.evaporates() {
-                effects.give_back(policy, lease, now, connection);
+                effects.give_back(lease, now, connection);
             }
         }
         self.leases.is_empty() && self.in_flight.is_none() && self.resets == 0
@@ -56,43 +54,19 @@ impl Count {
         self.renew(connection, effects);
         self.trim(now, effects);
         for mut lease in self.leases.drain(..) {
-            effects.give_back(&self.policy, &mut lease, now, connection);
+            effects.give_back(&mut lease, now, connection);
             effects.ended(&lease);
         }
     }
 }
 
-/// Whether a refund can give units of a count under `policy` back while leases are on.
-///
-/// Not those of a token bucket: a refund would move its theoretical arrival time below the ends of leases that other
-/// processes hold, and their units would be admitted twice.
-pub(in crate::store::redis) const fn accepts_refunds(policy: &Policy) -> bool {
-    !matches!(policy.algorithm(), Algorithm::TokenBucket)
-}
-
-/// Whether unused units can be given back to the server at `upper_bound`, or 0 if that is not known: not those of a bucket,
-/// and not those of a fixed window that is over.
-pub(super) fn is_worth_giving_back(policy: &Policy, use_by: UseBy, upper_bound: u64) -> bool {
-    accepts_refunds(policy)
-        && match use_by {
-            UseBy::Before(end) => policy.algorithm() != Algorithm::FixedWindow || upper_bound < end,
-            UseBy::Refill(_) => false,
-        }
-}
-
 impl Effects {
-    /// Takes the held units out of a lease, to be given back if that is of use.
-    pub(super) fn give_back(
-        &mut self,
-        policy: &Policy,
-        lease: &mut Lease,
-        now: u64,
-        connection: ConnectionId,
-    ) {
+    /// Takes the held units out of a lease, to be given back if that is allowed and they still count.
+    pub(super) fn give_back(&mut self, lease: &mut Lease, now: u64, connection: ConnectionId) {
         if lease.held == 0 {
             return;
         }
-        if is_worth_giving_back(policy, lease.use_by, lease.upper_bound(now)) {
+        if !lease.use_by.evaporates() && lease.upper_bound(now) < lease.counts_until {
             // No longer held before it is sent, so that it is in one place.
             let units = lease.give_back();
             self.give_backs.push(GiveBack {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::give_back::{Effects, GiveBack, is_worth_giving_back};
+use super::give_back::{Effects, GiveBack};
 use super::{Count, Taken, Terms};
 use crate::algorithm::{Operation, UseBy};
 use crate::clock::Timestamp;
@@ -66,8 +66,8 @@ impl Count {
     /// The report about reserved units: of a request that they admit as a whole, or of a limit that is not violated.
     pub(in crate::store::redis) fn reserved_outcome(&self, parts: &[Part], now: u64) -> Taken {
         let lease = parts.iter().filter_map(|part| self.leases.iter().find(|lease| lease.id == part.lease));
-        let told = || self.told.as_ref().map_or(0, |told| told.server_time(now));
-        let at = lease.map(|lease| lease.used_at(now)).max().unwrap_or_else(told);
+        let server_time = || self.last_answer.as_ref().map_or(0, |last| last.server_time(now));
+        let at = lease.map(|lease| lease.used_at(now)).max().unwrap_or_else(server_time);
         self.taken(at, self.held(), now)
     }
 
@@ -85,7 +85,7 @@ impl Count {
         if let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == part.lease) {
             lease.put_back(&self.policy, part.id, now);
             self.trim(now, effects);
-        } else if part.lease >= self.first_valid && is_worth_giving_back(&self.policy, part.use_by, 0) {
+        } else if part.lease >= self.first_valid && !part.use_by.evaporates() {
             effects.give_backs.push(part.back);
             effects.tally[1] += part.units;
         } else {
@@ -97,7 +97,7 @@ impl Count {
     /// have to be refunded by the server.
     ///
     /// Units of windows go into any lease of the same window or sub-window: a count does not know which of its units are
-    /// which. Never those of a bucket; see [`accepts_refunds`](super::accepts_refunds).
+    /// which. Never those that evaporate; see [`Leasing`](crate::policy::Leasing).
     pub(in crate::store::redis) fn take_back(
         &mut self,
         terms: Terms<'_>,
@@ -123,12 +123,12 @@ impl Count {
         true
     }
 
-    /// The outcome of a denied request for the whole of its `cost`, by the state that was told. `None` if it is not known,
+    /// The outcome of a denied request for the whole of its `cost`, by the last answer. `None` if it is not known,
     /// or if the cost fits by now.
     pub(in crate::store::redis) fn denial(&self, cost: u64) -> Option<Outcome> {
-        let told = self.told.as_ref()?;
+        let last = self.last_answer.as_ref()?;
         let outcome =
-            told.state().clone().decide(&self.policy, cost, Timestamp::from_micros(told.at), Operation::Peek);
+            last.state().clone().decide(&self.policy, cost, Timestamp::from_micros(last.at), Operation::Peek);
         (!outcome.is_allowed()).then_some(outcome)
     }
 }

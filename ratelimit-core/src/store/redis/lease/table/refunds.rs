@@ -2,9 +2,9 @@
 
 use super::Leases;
 use crate::check::Check;
-use crate::policy::Policy;
+use crate::policy::{Leasing, Policy};
 use crate::reservation::Charge;
-use crate::store::redis::lease::count::{Terms, accepts_refunds};
+use crate::store::redis::lease::count::Terms;
 
 impl Leases {
     /// Takes back the units of a charge. Returns false if the server has to refund them.
@@ -27,7 +27,7 @@ impl Leases {
 
     /// Notes a request under a limit that may hold leases.
     pub(in crate::store::redis::lease) fn note_bucket(&self, policy: &Policy) {
-        if policy.is_leased_bucket() {
+        if !policy.is_refundable() {
             self.leased_buckets.note(policy.state_id());
         }
     }
@@ -37,7 +37,7 @@ impl Leases {
     /// another limit of this process over such a bucket, whose units would be admitted twice.
     pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
         let policy = check.policy();
-        let is_leased = || policy.is_leased_bucket() || self.leased_buckets.may_have(policy.state_id());
-        accepts_refunds(policy) || !is_leased()
+        policy.algorithm().leasing() != Leasing::Evaporating
+            || (policy.is_refundable() && !self.leased_buckets.may_have(policy.state_id()))
     }
 }

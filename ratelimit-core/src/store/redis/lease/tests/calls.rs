@@ -85,7 +85,7 @@ impl Process {
 
     /// Uses one held unit; what the outcome says is left.
     fn take(&self, check: &Check<'_>) -> Option<u64> {
-        self.leases.take(check, INTERVAL).map(|(outcome, _)| outcome.remaining())
+        self.leases.take(check, INTERVAL).map(|(outcome, _)| outcome.outcomes()[0].remaining())
     }
 
     /// Calls that give units back.

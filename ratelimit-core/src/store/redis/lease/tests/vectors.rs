@@ -6,9 +6,7 @@ use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lanes::ConnectionId;
-use crate::store::redis::lease::count::{
-    Answer, Count, Effects, GiveBack, LeaseRequest, Terms, accepts_refunds,
-};
+use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
 use crate::store::redis::lease::heat::Heat;
 
 const MS: u64 = 1_000;
@@ -193,7 +191,6 @@ fn units_of_a_bucket_are_never_given_back() {
     second.server = first.server.clone();
     second.lease(5, 0);
     let mut server = second.server.clone();
-    assert!(!accepts_refunds(&first.policy));
     for now in [0, 2 * MS, INTERVAL + 1, 1_100 * MS] {
         first.count.sweep(CONNECTION, now, &mut first.effects);
     }

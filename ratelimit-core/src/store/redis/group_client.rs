@@ -1,11 +1,11 @@
-//! Groups of several callers: one call per caller, and refunds if a later caller of a cluster's group is denied.
+//! Sends groups, refunds and resets to the server; in a cluster one call per caller.
 
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::client::{Client, SentCommand};
-use super::command::{Keys, ScriptCall};
+use super::command::{Command, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
 use super::lease::Leases;
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
@@ -74,18 +74,22 @@ impl GroupClient {
         Self { client, encoder, denials, leases, refund_log: LogLimit::new() }
     }
 
-    /// Queues a group whose keys are on one node.
-    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
-        let limits = group.iter().map(|check| LimitArg::new(self.encoder.key_format.key(check), check));
-        let request = Request { operation, limits: limits.collect() };
-        self.queue(group, request, deadline)
+    fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
+        let limit = |check| {
+            let key = self.encoder.key_format.key(check);
+            match operation {
+                Operation::Overdraw => LimitArg::overdrawn(key, check),
+                _ => LimitArg::new(key, check),
+            }
+        };
+        Request { operation, limits: group.iter().map(limit).collect() }
     }
 
-    /// Queues a request about a group. Its answer also tells the leases of these counts.
-    fn queue(&self, group: &[Check<'_>], request: Request, deadline: Deadline) -> PendingReply {
-        let target = |(i, check)| self.leases.target(check, i, request.operation);
+    /// Queues a group whose keys are on one node. Its answer is also of use for the leases of these counts.
+    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
+        let target = |(i, check)| self.leases.target(check, i, operation);
         let targets = group.iter().enumerate().filter_map(target).collect();
-        self.client.submit(request, targets, deadline)
+        self.client.queues.submit(self.request(group, operation), targets, deadline)
     }
 
     /// Admits a request by held units, if all of its limits have leases with enough of them.
@@ -96,7 +100,7 @@ impl GroupClient {
             if interval == 0 {
                 return None;
             }
-            let (outcome, wants_lease) = self.leases.take_one(check, interval)?;
+            let (outcome, wants_lease) = self.leases.take(check, interval)?;
             if wants_lease {
                 self.prefetch(check);
             }
@@ -115,10 +119,9 @@ impl GroupClient {
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
         if let Some(target) = self.leases.target(check, 0, Operation::Check) {
-            let deadline = Deadline::after(self.client.deadline());
-            let limit = LimitArg::new(self.encoder.key_format.key(check), check);
-            let request = Request { operation: Operation::Check, limits: smallvec![limit] };
-            self.client.prefetch(request, target, deadline);
+            let deadline = Deadline::after(self.client.link.deadline());
+            let request = self.request(std::slice::from_ref(check), Operation::Check);
+            self.client.queues.prefetch(request, target, deadline);
         }
     }
 
@@ -153,21 +156,20 @@ impl GroupClient {
             reserved.confirm();
             return Ok(());
         }
-        let check = &check.with_cost(missing);
-        let guard = self.denials.invalidate_on_drop(std::slice::from_ref(check));
-        let limit = LimitArg::overdrawn(self.encoder.key_format.key(check), check);
-        let request = Request { operation: Operation::Overdraw, limits: smallvec![limit] };
+        let check = [check.with_cost(missing)];
+        let guard = self.denials.invalidate_on_drop(&check);
         // The answer ends the leases that were on their way, which would be used beside the debt.
-        let reply = self.queue(std::slice::from_ref(check), request, deadline).reply().await;
+        let reply = self.submit(&check, Operation::Overdraw, deadline).reply().await;
         drop(guard);
-        reply?.into_overdrawn(check)?;
+        reply?.into_overdrawn(&check[0])?;
         reserved.confirm();
         Ok(())
     }
 
     /// Whether the group takes several calls: in a cluster, if it has several callers.
     pub(super) fn is_split(&self, group: &[Check<'_>]) -> bool {
-        self.client.is_cluster() && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
+        self.client.link.is_cluster()
+            && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
     }
 
     pub(super) async fn decide(
@@ -176,7 +178,7 @@ impl GroupClient {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        if self.client.is_cluster() {
+        if self.client.link.is_cluster() {
             let callers = split_by_caller(group);
             if callers.len() > 1 {
                 return self.decide_each_caller(group.len(), &callers, operation, deadline).await;
@@ -305,7 +307,7 @@ impl GroupClient {
                 let script = script::refund(caller.iter().map(|charge| charge.check().policy().algorithm()));
                 let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Charge::check).collect();
                 let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
-                self.client.run(call, deadline, self.denials.invalidate_on_drop(&checks))
+                self.client.send(Command::Run(call), deadline, self.denials.invalidate_on_drop(&checks))
             })
             .collect()
     }
@@ -325,7 +327,7 @@ impl GroupClient {
                     self.leases.reset_on_drop(&caller.checks),
                     self.denials.invalidate_on_drop(&caller.checks),
                 );
-                self.client.delete(keys, deadline, guard)
+                self.client.send(Command::Delete(keys), deadline, guard)
             })
             .collect();
         wait_for_all(sent).await
