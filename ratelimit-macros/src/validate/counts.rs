@@ -16,7 +16,7 @@ use crate::source_text;
 
 /// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
 #[derive(PartialEq)]
-struct Count {
+struct CountIdentity {
     key: String,
     algorithm: &'static str,
     window: u64,
@@ -117,7 +117,7 @@ fn is_shadow(args: &Args) -> bool {
 }
 
 /// The count of a limit. `None` without a key, which is different for each limit, and in case of a mistake.
-fn count(args: &Args) -> Option<Count> {
+fn count(args: &Args) -> Option<CountIdentity> {
     let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
         args.key.as_ref()?.value.as_ref().ok()?;
     let algorithm = match &args.algorithm {
@@ -140,7 +140,7 @@ fn count(args: &Args) -> Option<Count> {
         };
         parameters.extend([max, burst]);
     }
-    Some(Count { key: text.clone(), algorithm: algorithm.name, window, parameters })
+    Some(CountIdentity { key: text.clone(), algorithm: algorithm.name, window, parameters })
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {

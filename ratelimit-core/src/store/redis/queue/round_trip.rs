@@ -17,10 +17,10 @@ const CALLS_PER_ROUND_TRIP: u32 = 16;
 
 /// The round trips of the calls that got a reply.
 #[derive(Default)]
-pub(super) struct RoundTripEstimate(Mutex<State>);
+pub(super) struct RoundTripEstimate(Mutex<LastRoundTrip>);
 
 #[derive(Default)]
-struct State {
+struct LastRoundTrip {
     last: Duration,
     /// The connection of the last call. `None` for a master without a lane.
     connection: Option<ConnectionId>,
