@@ -1,6 +1,7 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
 pub use crate::limiter::alone::{CountsAlone, limiter_id};
+pub use crate::observe::log::help;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::current::{OverridesGuard, Snapshot};
 #[cfg(feature = "overrides")]
@@ -17,7 +18,6 @@ pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcom
 }
 
 /// The policy with the largest limit whose states are those of `policy`, so that a peek counts exactly whatever `max` is.
-#[cfg(feature = "stats")]
 pub fn largest(policy: &crate::policy::Policy) -> crate::policy::Policy {
     policy.largest()
 }

@@ -15,6 +15,7 @@ use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::config::RateLimitConfig;
 use crate::quotas::count_id;
+use ratelimit_core::__private_0_1::help;
 
 /// Largest number of rows that are shown for one caller.
 const MAX_COUNTS: usize = 20;
@@ -222,14 +223,14 @@ impl Subject {
                     limit,
                     caller,
                     was_counted,
-                    help = "ratelimit_actix::guide::messages#caller-reset",
+                    help = help("caller-reset"),
                     "an operator reset a caller"
                 ),
                 Err(error) => tracing::warn!(
                     limit,
                     caller,
                     %error,
-                    help = "ratelimit_actix::guide::messages#caller-not-reset",
+                    help = help("caller-not-reset"),
                     "an operator could not reset a caller"
                 ),
             }

@@ -10,6 +10,7 @@ use ratelimit_core::{Algorithm, Mode, Policy};
 use super::limit::HandlerLimit;
 use super::registry::{DeclaredLimit, declared_limits};
 use crate::quotas::share_count;
+use ratelimit_core::__private_0_1::help;
 
 /// Limits of the program that share a count, but must not: the error of [`check_declared_limits`].
 ///
@@ -200,7 +201,7 @@ fn is_among_left_out(limit: &'static HandlerLimit) -> bool {
         let left_out = error.pairs.iter().filter(|pair| pair.rule == SharedCountRule::ShadowCountsApart);
         let log = |pair: &SharedCount| {
             tracing::error!(
-                help = "ratelimit_actix::guide::messages#shadow-without-a-count-of-its-own",
+                help = help("shadow-without-a-count-of-its-own"),
                 "{pair}; until then the shadow limit does not apply"
             );
             pair.second.limit()

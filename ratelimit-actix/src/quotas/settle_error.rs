@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
+use ratelimit_core::__private_0_1::help;
 use ratelimit_core::StoreError;
 use ratelimit_core::policy::MAX_UNITS;
 
@@ -41,7 +42,7 @@ impl UnknownLimitError {
         tracing::error!(
             %place,
             expected = list(&self.limits),
-            help = "ratelimit_actix::guide::messages#unknown-limit",
+            help = help("unknown-limit"),
             "a handler selects a limit by a name that no limit of its request has"
         );
     }

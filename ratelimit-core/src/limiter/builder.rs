@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::fallback::Fallback;
-use crate::report::Report;
+use crate::observe::report::Report;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -19,7 +19,6 @@ pub struct RateLimiterBuilder {
     instances: NonZeroU32,
     fallback_callers: usize,
     shadow: bool,
-    #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
     #[cfg(feature = "overrides")]
     pub(super) overrides: Arc<crate::overrides::Current>,
@@ -80,10 +79,7 @@ impl RateLimiterBuilder {
     pub fn build(self) -> RateLimiter {
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        let report = Report::new(
-            #[cfg(any(feature = "metrics", feature = "stats"))]
-            self.near_limit_ratio,
-        );
+        let report = Report::new(self.near_limit_ratio);
         let inner = Inner {
             store: self.store,
             fallback,
@@ -137,7 +133,6 @@ impl RateLimiter {
             instances: NonZeroU32::MIN,
             fallback_callers: DEFAULT_MAX_CALLERS,
             shadow: false,
-            #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio: 0.1,
             #[cfg(feature = "overrides")]
             overrides: Arc::default(),

@@ -140,7 +140,6 @@ impl RateLimiter {
     }
 
     /// The policies that the builder was given. For the page of an operator.
-    #[cfg(feature = "stats")]
     #[doc(hidden)]
     pub fn given_policies(&self) -> Vec<Policy> {
         self.inner.overrides.given_policies()

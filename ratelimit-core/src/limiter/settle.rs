@@ -155,7 +155,7 @@ impl RateLimiter {
         }
         let result = self.inner.store.as_dyn().decide_one(rest, self.call(Operation::Overdraw)).await;
         if let Err(error) = &result {
-            self.inner.fallback.log_failed_settlement(error);
+            self.inner.fallback.outage.log_failed_settlement(error);
         }
         result.map(drop)
     }

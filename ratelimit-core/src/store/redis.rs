@@ -2,8 +2,6 @@
 
 mod breaker;
 mod builder;
-#[cfg(feature = "stats")]
-mod call_stats;
 mod client;
 mod cluster_group;
 mod command;
@@ -150,10 +148,7 @@ impl Store for RedisStore {
             return Some(outcome);
         }
         let denial = self.groups.denials.get(group)?;
-        #[cfg(feature = "metrics")]
-        crate::metrics::denial_cache_hit();
-        #[cfg(feature = "stats")]
-        self.groups.denials.hits.add(1);
+        self.groups.denials.hits.record();
         Some(denial)
     }
 
@@ -169,7 +164,6 @@ impl Store for RedisStore {
         "redis"
     }
 
-    #[cfg(feature = "stats")]
     fn status(&self) -> super::StoreStatus {
         let connection = super::ConnectionStatus {
             cached_denials: self.groups.denials.len(),

@@ -20,11 +20,9 @@ use super::protocol::{Encoder, Request};
 use super::queue::{PendingReply, Queues};
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
-#[cfg(feature = "stats")]
 use super::topology::SLOT_RANGES;
 use super::topology::{Topology, key_in_each_range};
 use crate::error::StoreError;
-#[cfg(feature = "stats")]
 use crate::store::ConnectionStatus;
 use crate::store::Deadline;
 
@@ -88,17 +86,15 @@ impl Client {
     }
 
     /// State of the connection, and of the calls over it.
-    #[cfg(feature = "stats")]
     pub(super) fn status(&self) -> ConnectionStatus {
-        let Link { call_stats, .. } = &*self.link;
         ConnectionStatus {
             is_connected: self.is_up(),
             connections: self.link.present_generation(),
             deadline: self.deadline(),
             slot_ranges: if self.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: self.link.open_ranges().collect(),
-            round_trip_us: call_stats.round_trips(),
-            batch: call_stats.batches(),
+            round_trip_us: self.link.calls.round_trips(),
+            batch: self.link.calls.batches(),
             ..ConnectionStatus::default()
         }
     }

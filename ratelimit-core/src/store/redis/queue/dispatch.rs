@@ -67,7 +67,7 @@ impl RoundTrip {
     fn end(&self, link: &Link) {
         let time = self.start.elapsed();
         self.estimate.record(self.connection, time);
-        link.record_round_trip(time);
+        link.calls.record_round_trip(time);
     }
 }
 
@@ -101,7 +101,7 @@ impl Call {
         if to_encode.is_empty() {
             return None;
         }
-        context.link.record_batch(in_flight.len());
+        context.link.calls.record_batch(in_flight.len());
         let (call, batch) = context.encoder.encode(to_encode);
         Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
     }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::stats::Percentiles;
-
 /// The state of a store, as [`RateLimiter::store_status`](crate::RateLimiter::store_status) returns it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -67,4 +65,20 @@ pub struct LeaseStatus {
     pub returned: u64,
     /// Units of ended leases that expired.
     pub expired: u64,
+}
+
+/// How numbers of the last one to two minutes are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Percentiles {
+    /// How many numbers there are.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// Half of the numbers are at most this; rounded up by at most 25 %.
+    pub p50: u64,
+    /// 99 of 100 numbers are at most this; rounded up by at most 25 %.
+    pub p99: u64,
+    /// The largest number.
+    pub max: u64,
 }
