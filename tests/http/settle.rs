@@ -218,7 +218,15 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
     async fn handler(quotas: Quotas, watch: Data<tests::store::Watch>) -> Result<&'static str> {
         watch.fail(true);
         let failed = quotas.limit("tokens")?.settle(5).await.unwrap_err();
-        assert!(matches!(&failed, SettleError::Store(StoreError::Unavailable { .. })), "{failed:?}");
+        assert!(
+            matches!(
+                &failed,
+                SettleError::Limiter(ratelimit_actix::core::SettleError::Store(
+                    StoreError::Unavailable { .. }
+                ))
+            ),
+            "{failed:?}"
+        );
         watch.fail(false);
         let again = quotas.limit("tokens")?.settle(5).await.unwrap_err();
         assert!(matches!(again, SettleError::AlreadySettled { .. }), "{again:?}");
@@ -390,7 +398,8 @@ async fn a_refunded_charge_cannot_be_settled_but_a_kept_one_can() {
     assert_eq!(
         found(),
         [
-            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before",
+            "the charge of the limit `tokens` was refunded, because the response does not count; settle it before \
+             the handler returns",
             "settled"
         ]
     );

@@ -6,8 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 use ratelimit_core::__private_0_1::help;
-use ratelimit_core::StoreError;
-use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::SettleError as LimiterError;
 
 /// No limit of the request has the name: the error of [`Quotas::limit`](crate::Quotas::limit).
 ///
@@ -80,7 +79,8 @@ pub enum SettleError {
 
     /// The charge is gone: it was refunded after the response, which does not [count](crate::rate_limit).
     #[error(
-        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before"
+        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before \
+         the handler returns"
     )]
     #[non_exhaustive]
     Refunded {
@@ -88,35 +88,15 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
-    /// charged. Where the attribute sees the call, it is a compile error.
-    #[error(
-        "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
-         remove its lease, or change its algorithm"
-    )]
-    #[non_exhaustive]
-    LeasedBucket {
-        /// The name of the limit.
-        limit: String,
-    },
-
-    /// The true cost is more than 10^12 units. The limit can still be settled.
-    #[error("at most {MAX_UNITS} units can be settled, not {units}")]
-    #[non_exhaustive]
-    TooManyUnits {
-        /// The units that were given.
-        units: u64,
-    },
-
-    /// The store did not answer in time. Whether the limit is settled is unknown, so it cannot be settled again.
-    #[error("the store cannot settle the limit")]
-    Store(#[from] StoreError),
+    /// The limiter did not settle it: the cost is too high, the limit is a token bucket with a lease, or the store did not answer.
+    #[error(transparent)]
+    Limiter(#[from] ratelimit_core::SettleError),
 }
 
 impl ResponseError for SettleError {
     fn status_code(&self) -> StatusCode {
         match self {
-            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Limiter(LimiterError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -183,11 +183,7 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
-        StoreError::GroupTooLarge { .. }
-        | StoreError::SharedShadow { .. }
-        | StoreError::SettlesSeveral { .. }
-        | StoreError::SettlesLeasedBucket { .. }
-        | StoreError::TooManyUnits { .. } => return,
+        StoreError::GroupTooLarge { .. } | StoreError::SharedShadow { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }
