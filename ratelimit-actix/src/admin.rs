@@ -105,7 +105,7 @@ impl fmt::Debug for Admin {
 impl HttpServiceFactory for Admin {
     fn register(self, config: &mut AppService) {
         let sampler = Sampler::start(&self.limiter);
-        let state = Rc::new(State { admin: self, _sampler: sampler });
+        let state = Rc::new(Services { admin: self, _sampler: sampler });
         for (path, endpoint) in Endpoint::ALL {
             let state = Rc::clone(&state);
             let serve = move |req: HttpRequest, payload: web::Payload| {
@@ -118,7 +118,7 @@ impl HttpServiceFactory for Admin {
 }
 
 /// What the services of one worker share.
-struct State {
+struct Services {
     admin: Admin,
     /// Ends with the services.
     _sampler: Sampler,
@@ -184,7 +184,7 @@ fn headers() -> [(HeaderName, &'static str); 5] {
     ]
 }
 
-impl State {
+impl Services {
     async fn serve(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
         if !(self.admin.is_operator)(req) {
             return HttpResponse::NotFound().finish();

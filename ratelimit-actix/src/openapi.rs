@@ -11,6 +11,7 @@ use utoipa::openapi::OpenApi;
 pub use self::operations::UnclearOperationsError;
 use self::operations::{Found, find};
 use crate::config::RateLimitConfig;
+use ratelimit_core::__private_0_1::help;
 
 /// Adds to an OpenAPI document what the limits of its operations do.
 ///
@@ -99,7 +100,7 @@ impl Modify for RateLimitResponses {
     fn modify(&self, document: &mut OpenApi) {
         if let Err(error) = self.apply(document) {
             tracing::error!(
-                help = "ratelimit_actix::guide::messages#incomplete-document",
+                help = help("incomplete-document"),
                 "the OpenAPI document is incomplete: {error}"
             );
         }

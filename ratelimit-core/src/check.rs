@@ -86,15 +86,8 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Keyed digest of a caller, whatever the policy.
-#[cfg(feature = "stats")]
-#[allow(clippy::cast_possible_truncation, reason = "half of a digest is a shorter digest")]
-pub(crate) fn caller_digest(partition: &[u8], key: &[u8; 16]) -> u64 {
-    keyed(key).hash(partition).as_u128() as u64
-}
-
 #[allow(clippy::cast_possible_truncation, reason = "two halves")]
-fn keyed(key: &[u8; 16]) -> SipHasher13 {
+pub(crate) fn keyed(key: &[u8; 16]) -> SipHasher13 {
     let key = u128::from_le_bytes(*key);
     SipHasher13::new_with_keys(key as u64, (key >> 64) as u64)
 }

@@ -65,34 +65,6 @@ pub enum StoreError {
         policy: String,
     },
 
-    /// The reservation has not one charge but several, or none, so it is not clear which one is settled.
-    #[error("one limit is settled at a time, not {size}; select it by `Reservation::limit`")]
-    #[non_exhaustive]
-    SettlesSeveral {
-        /// Number of charges of the reservation.
-        size: usize,
-    },
-
-    /// The true cost is more than [`MAX_UNITS`](crate::policy::MAX_UNITS).
-    #[error("at most {} units can be settled, not {units}", crate::policy::MAX_UNITS)]
-    #[non_exhaustive]
-    TooManyUnits {
-        /// Units to settle.
-        units: u64,
-    },
-
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
-    /// charged.
-    #[error(
-        "the limit `{policy}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
-         remove its lease, or change its algorithm"
-    )]
-    #[non_exhaustive]
-    SettlesLeasedBucket {
-        /// Name of the policy.
-        policy: String,
-    },
-
     /// The group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     #[error("a group can have at most {} limits, not {size}", crate::check::MAX_GROUP)]
     #[non_exhaustive]
@@ -152,12 +124,44 @@ impl StoreError {
     /// | [`CorruptState`](Self::CorruptState) | yes | check again after the window, or [reset](crate::RateLimiter::reset) the caller |
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
-    /// | [`SettlesSeveral`](Self::SettlesSeveral), [`TooManyUnits`](Self::TooManyUnits) | no | settle one limit, to a possible cost |
-    /// | [`SettlesLeasedBucket`](Self::SettlesLeasedBucket) | no | remove the lease of the limit, or change its algorithm |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
     }
+}
+
+/// A charge was not settled: the error of [`RateLimiter::settle`](crate::RateLimiter::settle).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettleError {
+    /// The reservation has not one charge but several, or none, so it is not clear which one is settled. Nothing was changed.
+    #[error("one limit is settled at a time, not {size}; select it by `Reservation::limit`")]
+    NotOneCharge {
+        /// Number of charges of the reservation.
+        size: usize,
+    },
+
+    /// The true cost is more than [`MAX_UNITS`](crate::policy::MAX_UNITS). Nothing was changed.
+    #[error("at most {} units can be settled, not {units}", crate::policy::MAX_UNITS)]
+    TooManyUnits {
+        /// Units to settle.
+        units: u64,
+    },
+
+    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
+    /// changed.
+    #[error(
+        "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
+         remove its lease, or change its algorithm"
+    )]
+    LeasedBucket {
+        /// Name of the limit.
+        limit: String,
+    },
+
+    /// The store did not answer in time, or with an error. It is unknown whether the limit was settled, so do not retry.
+    #[error("the store did not confirm the settlement; it is unknown whether the limit was settled")]
+    Store(#[from] StoreError),
 }
 
 /// Error behind a [`StoreError`], of a type that depends on the store.
@@ -240,7 +244,6 @@ mod tests {
             StoreError::misconfigured("set a password", "x"),
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
-            StoreError::SettlesLeasedBucket { policy: "k".to_owned() },
             StoreError::GroupTooLarge { size: 65 },
         ];
         assert!(!lasting.iter().any(StoreError::is_transient));

@@ -10,9 +10,10 @@ use self::outage::Outage;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
+use crate::observe::metrics;
+use crate::observe::report::Report;
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
-use crate::report::Report;
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 
@@ -22,17 +23,18 @@ pub(crate) struct Fallback {
     local: MemoryStore,
     /// Number of processes that share the limits, and so divide them during an outage.
     instances: NonZeroU32,
-    outage: Outage,
+    pub(crate) outage: Outage,
+    callers_metric: metrics::FallbackCallers,
 }
 
 impl Fallback {
     pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
-        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
-    }
-
-    /// Records that the store replied.
-    pub(crate) fn record_reply(&self) {
-        self.outage.record_reply();
+        Self {
+            local: MemoryStore::with_max_callers(max_callers),
+            instances,
+            outage: Outage::new(),
+            callers_metric: metrics::FallbackCallers::new(),
+        }
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
@@ -46,8 +48,7 @@ impl Fallback {
         report: &Report,
     ) -> Result<GroupOutcome, StoreError> {
         if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
-            #[cfg(feature = "metrics")]
-            crate::metrics::failed(&error);
+            metrics::failed(&error);
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
@@ -58,10 +59,7 @@ impl Fallback {
         }
         if operation.charges() && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
             report.degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
-            #[cfg(feature = "metrics")]
-            if self.outage.size_metric.may_log() {
-                crate::metrics::fallback_callers(self.local.len());
-            }
+            self.callers_metric.record(|| self.callers());
         }
         decided
     }
@@ -106,15 +104,8 @@ impl Fallback {
     }
 
     /// Number of callers counted in this process.
-    #[cfg(feature = "stats")]
     pub(crate) fn callers(&self) -> usize {
         self.local.len()
-    }
-
-    /// Whether an outage is on.
-    #[cfg(feature = "stats")]
-    pub(crate) fn is_out(&self) -> bool {
-        self.outage.is_out()
     }
 
     /// Refunds charges of this process, made during an outage.
@@ -141,16 +132,6 @@ impl Fallback {
         if let Some(policy) = self.local_policy(check, 0) {
             self.local.reset_group(&[Check::new(&policy, check.partition())]);
         }
-    }
-
-    /// Logs that the store failed to refund.
-    pub(crate) fn log_failed_refund(&self, error: &StoreError) {
-        self.outage.log_failed_refund(error);
-    }
-
-    /// Logs that the store failed to settle.
-    pub(crate) fn log_failed_settlement(&self, error: &StoreError) {
-        self.outage.log_failed_settlement(error);
     }
 
     /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails

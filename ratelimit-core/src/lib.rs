@@ -56,22 +56,21 @@ pub mod conformance;
 mod error;
 mod fallback;
 mod limiter;
-mod log_limit;
-#[cfg(feature = "metrics")]
-pub mod metrics;
+mod observe;
 mod outcome;
 pub mod overrides;
 pub mod policy;
-mod report;
 mod reservation;
-#[cfg(feature = "stats")]
-pub mod stats;
 pub mod store;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
-pub use error::{Cause, StoreError};
+pub use error::{Cause, SettleError, StoreError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
+#[cfg(feature = "metrics")]
+pub use observe::metrics;
+#[cfg(feature = "stats")]
+pub use observe::stats;
 pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use overrides::InForce;
 #[cfg(feature = "overrides")]

@@ -23,9 +23,9 @@ use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
 use crate::fallback::Fallback;
+use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::report::Report;
 use crate::reservation::Reservation;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
@@ -104,7 +104,7 @@ impl RateLimiter {
         let status = store.as_dyn().status();
         crate::store::StoreStatus {
             fallback_callers: fallback.callers(),
-            is_out: fallback.is_out(),
+            is_out: fallback.outage.is_out(),
             ..status
         }
     }
@@ -411,7 +411,7 @@ impl RateLimiter {
             Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
         };
         if let Err(error) = &result {
-            self.inner.fallback.log_failed_refund(error);
+            self.inner.fallback.outage.log_failed_refund(error);
         }
         result
     }

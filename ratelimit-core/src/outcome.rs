@@ -1,7 +1,5 @@
 //! Outcomes of decisions: admitted or denied, what remains, and when to retry.
 
-#[cfg(any(feature = "metrics", feature = "stats"))]
-mod counted;
 mod decision;
 #[cfg(test)]
 mod tests;
@@ -10,8 +8,6 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-#[cfg(any(feature = "metrics", feature = "stats"))]
-pub(crate) use self::counted::Counted;
 pub use self::decision::Decision;
 pub(crate) use self::decision::Verdict;
 use crate::clock::{Timestamp, micros};

@@ -1,6 +1,7 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
 pub use crate::limiter::alone::{CountsAlone, limiter_id};
+pub use crate::observe::log::help;
 pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};

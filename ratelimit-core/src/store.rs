@@ -4,8 +4,6 @@ mod deadline;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(feature = "stats")]
-mod status;
 pub mod toolkit;
 
 use std::fmt;
@@ -14,11 +12,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use self::deadline::Deadline;
-#[cfg(feature = "stats")]
-pub use self::status::{ConnectionStatus, LeaseStatus, StoreStatus};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
+pub use crate::observe::status::{ConnectionStatus, LeaseStatus, Percentiles, StoreStatus};
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 
@@ -111,8 +108,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         "custom"
     }
 
-    /// State of the store, for [`RateLimiter::store_status`](crate::RateLimiter::store_status); by default nothing is told.
-    #[cfg(feature = "stats")]
+    /// State of the store, for `RateLimiter::store_status` of the feature `stats`; by default nothing is told.
     fn status(&self) -> StoreStatus {
         StoreStatus::new()
     }

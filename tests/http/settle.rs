@@ -218,7 +218,15 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
     async fn handler(quotas: Quotas, watch: Data<tests::store::Watch>) -> Result<&'static str> {
         watch.fail(true);
         let failed = quotas.limit("tokens")?.settle(5).await.unwrap_err();
-        assert!(matches!(&failed, SettleError::Store(StoreError::Unavailable { .. })), "{failed:?}");
+        assert!(
+            matches!(
+                &failed,
+                SettleError::Limiter(ratelimit_actix::core::SettleError::Store(
+                    StoreError::Unavailable { .. }
+                ))
+            ),
+            "{failed:?}"
+        );
         watch.fail(false);
         let again = quotas.limit("tokens")?.settle(5).await.unwrap_err();
         assert!(matches!(again, SettleError::AlreadySettled { .. }), "{again:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ratelimit_core::clock::Clock;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, StoreError, Timestamp};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, SettleError, StoreError, Timestamp};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -155,7 +155,10 @@ async fn a_corrupt_state_cannot_be_settled() {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let _: () = raw.set(only_key(&server).await, "not ours").await.unwrap();
         let error = limiter.settle(reservation, 5).await.unwrap_err();
-        assert!(matches!(error, StoreError::CorruptState { .. }), "{algorithm}: {error:?}");
+        assert!(
+            matches!(error, SettleError::Store(StoreError::CorruptState { .. })),
+            "{algorithm}: {error:?}"
+        );
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+use ratelimit_core::__private_0_1::help;
 use ratelimit_core::overrides::Origin;
 use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
 use serde::{Deserialize, Serialize};
@@ -244,14 +245,14 @@ impl Subject {
                     limit,
                     caller,
                     was_counted,
-                    help = "ratelimit_actix::guide::messages#caller-reset",
+                    help = help("caller-reset"),
                     "an operator reset a caller"
                 ),
                 Err(error) => tracing::warn!(
                     limit,
                     caller,
                     %error,
-                    help = "ratelimit_actix::guide::messages#caller-not-reset",
+                    help = help("caller-not-reset"),
                     "an operator could not reset a caller"
                 ),
             }

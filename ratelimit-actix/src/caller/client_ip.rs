@@ -11,6 +11,7 @@ use actix_web::HttpRequest;
 
 use super::value::Caller;
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
+use ratelimit_core::__private_0_1::help;
 
 use crate::config::RateLimitConfig;
 
@@ -82,7 +83,7 @@ static WARNED: AtomicBool = AtomicBool::new(false);
 fn warn_about_untrusted_peer(config: &RateLimitConfig) {
     if !config.is_registered() {
         tracing::warn!(
-            help = "ratelimit_actix::guide::messages#untrusted-peer",
+            help = help("untrusted-peer"),
             "a request has a forwarding header, but no `RateLimitConfig` is registered, so the header is ignored and the peer is \
              counted; if the peer is your proxy, list it with `RateLimitConfig::builder().trusted_proxies(..)`, and register what \
              `build()?` returns with `App::app_data(config)`: a builder or a `Result` in app data is no configuration"
@@ -90,7 +91,7 @@ fn warn_about_untrusted_peer(config: &RateLimitConfig) {
         return;
     }
     tracing::warn!(
-        help = "ratelimit_actix::guide::messages#untrusted-peer",
+        help = help("untrusted-peer"),
         "a request has a forwarding header, but its peer is not a trusted proxy, so the header is ignored and the peer \
          is counted; if the peer is your proxy, list it with `RateLimitConfig::builder().trusted_proxies(..)`"
     );
@@ -101,7 +102,7 @@ fn warn_about_missing_peer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(
-            help = "ratelimit_actix::guide::messages#no-peer-address",
+            help = help("no-peer-address"),
             "a rate-limited request has no peer address; all such requests are counted as one caller; in a test, give each \
              client an address with `TestRequest::peer_addr`; on a Unix socket, where forwarding headers cannot be trusted \
              by the peer's address, let the proxy connect over TCP and list it with `trusted_proxies`, or name callers with \

@@ -13,6 +13,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::count::Count;
 use crate::overrides::EffectiveRow;
 use crate::quotas::{NamedPolicy, nearest_limiter};
+use ratelimit_core::__private_0_1::help;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
@@ -211,7 +212,7 @@ impl HandlerLimit {
                     policy = self.policy().name(),
                     max,
                     %error,
-                    help = "ratelimit_actix::guide::messages#computed-max",
+                    help = help("computed-max"),
                     "the `max` that was computed for a request is out of its bounds; such requests are denied"
                 );
             });
@@ -234,7 +235,7 @@ impl HandlerLimit {
                 tracing::error!(
                     policy = self.policy().name(),
                     cost,
-                    help = "ratelimit_actix::guide::messages#computed-cost",
+                    help = help("computed-cost"),
                     "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
                 );
             });

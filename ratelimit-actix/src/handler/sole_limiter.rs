@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ratelimit_core::__private_0_1::{CountsAlone, limiter_id};
+use ratelimit_core::__private_0_1::{CountsAlone, help, limiter_id};
 use ratelimit_core::{Policy, RateLimiter};
 
 /// The limiters that decided about a handler.
@@ -42,7 +42,7 @@ impl SoleLimiter {
         if self.has_first_beside(other) && !LOGGED.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 limit = limit.name(),
-                help = "ratelimit_actix::guide::messages#a-limiter-for-each-worker",
+                help = help("a-limiter-for-each-worker"),
                 "a second limiter in memory decides about one handler, and each counts by itself, so that more requests pass than \
                  the limit says; make one limiter before `HttpServer::new`, and register a clone in the closure"
             );

@@ -11,6 +11,7 @@ use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::overrides::LimitRows;
 use crate::overrides::plan::{IntoPlan, Plan};
+use ratelimit_core::__private_0_1::help;
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type PlanFn = dyn Fn(&HttpRequest) -> Plan + Send + Sync;
@@ -142,7 +143,7 @@ impl Limit {
                 self.warned.no_plan.call_once(|| {
                     tracing::warn!(
                         policy = self.policy.name(),
-                        help = "ratelimit_actix::guide::messages#override-without-effect",
+                        help = help("override-without-effect"),
                         "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
                     );
                 });
@@ -159,7 +160,7 @@ impl Limit {
                     policy = self.policy.name(),
                     cost = self.cost,
                     capacity = policy.capacity(),
-                    help = "ratelimit_actix::guide::messages#override-without-effect",
+                    help = help("override-without-effect"),
                     "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
                 );
             });

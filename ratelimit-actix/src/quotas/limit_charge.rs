@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::SettleError as LimiterError;
 
 use super::quota::{Closed, Quota};
 use super::settle_error::{SettleError, UnknownLimitError};
@@ -107,7 +108,7 @@ impl LimitCharge {
     /// A future that is dropped has settled the limit, or not, or with a lease in part. It cannot be settled again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
-            return Err(SettleError::TooManyUnits { units: actual });
+            return Err(LimiterError::TooManyUnits { units: actual }.into());
         }
         let Some(settlement) = self.claim()? else { return Ok(()) };
         let deadline = &self.quotas.deadline;
@@ -179,7 +180,7 @@ impl LimitCharge {
         let DecidedGroup { limiter, quotas } = decided;
         let quota = &mut quotas[place];
         if !quota.policy().is_refundable() {
-            return Err(SettleError::LeasedBucket { limit: limit() });
+            return Err(LimiterError::LeasedBucket { limit: limit() }.into());
         }
         match quota.close(Closed::Settled) {
             Ok(outcomes) => Ok(Some(Settlement::new(limiter, &quota.check(), outcomes))),

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use actix_web::{HttpRequest, web};
+use ratelimit_core::__private_0_1::help;
 use ratelimit_core::RateLimiter;
 
 /// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
 static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     tracing::warn!(
-        help = "ratelimit_actix::guide::messages#no-limiter",
+        help = help("no-limiter"),
         "no rate limiter is registered, so limits are counted in this process only; make one and register it with \
          `App::app_data(limiter.clone())` or `limiter.install()`, for example \
          `let limiter = RateLimiter::in_memory();`"

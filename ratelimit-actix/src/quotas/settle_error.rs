@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
-use ratelimit_core::StoreError;
-use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::__private_0_1::help;
+use ratelimit_core::SettleError as LimiterError;
 
 /// No limit of the request has the name: the error of [`Quotas::limit`](crate::Quotas::limit).
 ///
@@ -41,7 +41,7 @@ impl UnknownLimitError {
         tracing::error!(
             %place,
             expected = list(&self.limits),
-            help = "ratelimit_actix::guide::messages#unknown-limit",
+            help = help("unknown-limit"),
             "a handler selects a limit by a name that no limit of its request has"
         );
     }
@@ -88,35 +88,15 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units
-    /// [cannot be given back](crate::Policy::is_refundable). Nothing was charged.
-    #[error(
-        "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
-         remove its lease, or change its algorithm"
-    )]
-    #[non_exhaustive]
-    LeasedBucket {
-        /// The name of the limit.
-        limit: String,
-    },
-
-    /// The true cost is more than 10^12 units. The limit can still be settled.
-    #[error("at most {MAX_UNITS} units can be settled, not {units}")]
-    #[non_exhaustive]
-    TooManyUnits {
-        /// The units that were given.
-        units: u64,
-    },
-
-    /// The store did not answer in time. Whether the limit is settled is unknown, so it cannot be settled again.
-    #[error("the store did not answer in time; it is unknown whether the limit was settled")]
-    Store(#[from] StoreError),
+    /// The limiter did not settle it: the cost is too high, the limit is a token bucket with a lease, or the store did not answer.
+    #[error(transparent)]
+    Limiter(#[from] ratelimit_core::SettleError),
 }
 
 impl ResponseError for SettleError {
     fn status_code(&self) -> StatusCode {
         match self {
-            Self::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Limiter(LimiterError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

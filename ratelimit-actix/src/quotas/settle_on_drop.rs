@@ -10,6 +10,7 @@ use ratelimit_core::policy::MAX_UNITS;
 use tokio::runtime::Handle;
 
 use super::settlement::Settlement;
+use ratelimit_core::__private_0_1::help;
 
 /// A number of units that grows while a response is sent. Clones share it.
 ///
@@ -85,7 +86,7 @@ impl Drop for SettleOnDrop {
             runtime.spawn(task);
         } else {
             tracing::error!(
-                help = "ratelimit_actix::guide::messages#settled-without-a-runtime",
+                help = help("settled-without-a-runtime"),
                 "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
                  what was charged stays charged"
             );

@@ -1,6 +1,6 @@
 //! Correcting what one limit was charged for a request to the true cost.
 
-use ratelimit_core::{Check, GroupOutcome, Outcome, OwnedReservation, RateLimiter, StoreError};
+use ratelimit_core::{Check, GroupOutcome, Outcome, OwnedReservation, RateLimiter, SettleError};
 
 use super::quota::ChargeOutcomes;
 
@@ -29,7 +29,7 @@ impl Settlement {
     }
 
     /// Corrects the sum of all charges to `actual` units, with `limiter`, which may have less time than the own one.
-    pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), StoreError> {
+    pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), SettleError> {
         let Some((first, cost)) = self.charges.first() else { return Ok(()) };
         let charged = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
         let Some(mut surplus) = charged.checked_sub(actual).filter(|surplus| *surplus > 0) else {

@@ -21,9 +21,6 @@ use super::style::RequestStyle;
 use crate::quotas::PolicyRef;
 use crate::quotas::{Quota, tightest, told};
 
-/// `Retry-After` in seconds if the store does not answer. How long an outage lasts is unknown.
-const RETRY_UNAVAILABLE_SECONDS: u64 = 1;
-
 /// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
 #[derive(Clone, thiserror::Error)]
 #[error("rate limit exceeded")]
@@ -134,71 +131,57 @@ impl ResponseError for RateLimited {
     }
 }
 
-/// The store did not answer, and the limit fails closed: 503, to be retried after a second.
-#[derive(Clone, thiserror::Error)]
-#[error("the store of the rate limiter cannot answer")]
-pub struct Unavailable(RequestStyle);
+/// Defines a rejection with a status, a wait in seconds, and nothing else.
+macro_rules! plain_rejection {
+    ($(#[$attribute:meta])+ $name:ident, $status:ident, $retry_after:expr) => {
+        $(#[$attribute])+
+        pub struct $name(RequestStyle);
 
-impl Unavailable {
-    pub(crate) const fn new(style: RequestStyle) -> Self {
-        Self(style)
-    }
+        impl $name {
+            const RETRY_AFTER_SECONDS: Option<u64> = $retry_after;
 
-    /// A rejection to test an error handler with. Its response has the default style.
-    #[cfg(feature = "test-util")]
-    pub fn for_test() -> Self {
-        Self(RequestStyle::default())
-    }
+            pub(crate) const fn new(style: RequestStyle) -> Self {
+                Self(style)
+            }
+
+            /// A rejection to test an error handler with. Its response has the default style.
+            #[cfg(feature = "test-util")]
+            pub fn for_test() -> Self {
+                Self(RequestStyle::default())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+
+        impl ResponseError for $name {
+            fn status_code(&self) -> StatusCode {
+                StatusCode::$status
+            }
+
+            fn error_response(&self) -> HttpResponse {
+                let retry_after = Self::RETRY_AFTER_SECONDS;
+                self.0.render(&RejectionInfo { status: self.status_code(), retry_after, violated: &[] })
+            }
+        }
+    };
 }
 
-impl fmt::Debug for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Unavailable")
-    }
+plain_rejection! {
+    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an outage lasts is unknown.
+    #[derive(Clone, thiserror::Error)]
+    #[error("the store of the rate limiter cannot answer")]
+    Unavailable, SERVICE_UNAVAILABLE, Some(1)
 }
 
-impl ResponseError for Unavailable {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::SERVICE_UNAVAILABLE
-    }
-
-    fn error_response(&self) -> HttpResponse {
-        let retry_after = Some(RETRY_UNAVAILABLE_SECONDS);
-        self.0.render(&RejectionInfo { status: self.status_code(), retry_after, violated: &[] })
-    }
-}
-
-/// The request has no caller, such as a request without the header field that `by` reads: 400.
-#[derive(Clone, thiserror::Error)]
-#[error("the request has no caller to be counted for")]
-pub struct MissingCaller(RequestStyle);
-
-impl MissingCaller {
-    pub(crate) const fn new(style: RequestStyle) -> Self {
-        Self(style)
-    }
-
-    /// A rejection to test an error handler with. Its response has the default style.
-    #[cfg(feature = "test-util")]
-    pub fn for_test() -> Self {
-        Self(RequestStyle::default())
-    }
-}
-
-impl fmt::Debug for MissingCaller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MissingCaller")
-    }
-}
-
-impl ResponseError for MissingCaller {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::BAD_REQUEST
-    }
-
-    fn error_response(&self) -> HttpResponse {
-        self.0.render(&RejectionInfo { status: self.status_code(), retry_after: None, violated: &[] })
-    }
+plain_rejection! {
+    /// The request has no caller, such as a request without the header field that `by` reads: 400.
+    #[derive(Clone, thiserror::Error)]
+    #[error("the request has no caller to be counted for")]
+    MissingCaller, BAD_REQUEST, None
 }
 
 /// Why a request is rejected. An [error handler] gets it.
@@ -220,8 +203,8 @@ impl Rejection {
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         match self {
             Self::RateLimited(limited) => limited.retry_after().map(retry_after_seconds),
-            Self::Unavailable(_) => Some(RETRY_UNAVAILABLE_SECONDS),
-            Self::MissingCaller(_) => None,
+            Self::Unavailable(_) => Unavailable::RETRY_AFTER_SECONDS,
+            Self::MissingCaller(_) => MissingCaller::RETRY_AFTER_SECONDS,
         }
     }
 }

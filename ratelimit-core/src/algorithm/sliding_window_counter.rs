@@ -140,13 +140,13 @@ impl From<TwoWindows> for SubWindows {
 
 /// Storage of the earlier counts; at least one.
 pub(super) trait Earlier {
-    type Count: Copy + Default + From<u64> + Into<u64>;
-    fn counts(&self) -> &[Self::Count];
-    fn counts_mut(&mut self) -> &mut [Self::Count];
+    type Stored: Copy + Default + From<u64> + Into<u64>;
+    fn counts(&self) -> &[Self::Stored];
+    fn counts_mut(&mut self) -> &mut [Self::Stored];
 }
 
 impl Earlier for [u64; 1] {
-    type Count = u64;
+    type Stored = u64;
 
     fn counts(&self) -> &[u64] {
         self
@@ -158,7 +158,7 @@ impl Earlier for [u64; 1] {
 }
 
 impl Earlier for Box<[U40]> {
-    type Count = U40;
+    type Stored = U40;
 
     fn counts(&self) -> &[U40] {
         self
@@ -174,10 +174,10 @@ impl<E: Earlier> State<E> {
     fn roll(&mut self, by: usize) {
         let earlier = self.earlier.counts_mut();
         if by > earlier.len() {
-            earlier.fill(E::Count::default());
+            earlier.fill(E::Stored::default());
         } else if by > 0 {
             earlier.rotate_right(by);
-            earlier[..by].fill(E::Count::default());
+            earlier[..by].fill(E::Stored::default());
             earlier[by - 1] = self.current.into();
         } else {
             return;
@@ -229,7 +229,7 @@ impl<E: Earlier> Step for State<E> {
         }
         if self.current == 0 && self.used(now) == 0 {
             self.start = now - now % self.length;
-            self.earlier.counts_mut().fill(E::Count::default());
+            self.earlier.counts_mut().fill(E::Stored::default());
             return false;
         }
         went_back

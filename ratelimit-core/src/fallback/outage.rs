@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::{Clock, SystemClock};
 use crate::error::{ErrorChain, StoreError};
-use crate::log_limit::LogLimit;
+use crate::observe::log::{LogLimit, help};
 
 /// Whether an outage is on.
 #[derive(Debug)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     clock: SystemClock,
     is_out: AtomicBool,
     /// Instant of the last failure, in microseconds.
@@ -17,9 +17,6 @@ pub(super) struct Outage {
     corrupt_state: LogLimit,
     /// For lines about failed refunds and settlements.
     failed_refund: LogLimit,
-    /// For the metric of the fallback's size, whose measuring takes every lock.
-    #[cfg(feature = "metrics")]
-    pub(super) size_metric: LogLimit,
 }
 
 /// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a cluster may be out:
@@ -27,15 +24,13 @@ pub(super) struct Outage {
 const QUIET_US: u64 = 1_000_000;
 
 impl Outage {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             clock: SystemClock::new(),
             is_out: AtomicBool::new(false),
             failed_at: AtomicU64::new(0),
             corrupt_state: LogLimit::new(),
             failed_refund: LogLimit::new(),
-            #[cfg(feature = "metrics")]
-            size_metric: LogLimit::new(),
         }
     }
 
@@ -44,15 +39,14 @@ impl Outage {
     }
 
     /// Whether an outage is on. Without requests it does not end.
-    #[cfg(feature = "stats")]
-    pub(super) fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         self.is_out.load(Ordering::Relaxed)
     }
 
     /// Records that the store replied.
-    pub(super) fn record_reply(&self) {
+    pub(crate) fn record_reply(&self) {
         // Read first: this runs for every request, and a write would take the cache line from all other threads.
-        if self.is_out.load(Ordering::Relaxed) {
+        if self.is_out() {
             self.end_if_quiet();
         }
     }
@@ -62,22 +56,19 @@ impl Outage {
     fn end_if_quiet(&self) {
         let quiet = self.now().saturating_sub(self.failed_at.load(Ordering::Relaxed)) > QUIET_US;
         if quiet && self.is_out.swap(false, Ordering::Relaxed) {
-            tracing::info!(
-                help = "ratelimit_actix::guide::messages#store-answers-again",
-                "the rate limiter's store answers again"
-            );
+            tracing::info!(help = help("store-answers-again"), "the rate limiter's store answers again");
         }
     }
 
     /// Records that the store failed.
     #[cold]
-    pub(super) fn record_failure(&self, error: &StoreError) {
+    pub(crate) fn record_failure(&self, error: &StoreError) {
         // An error about one caller is no outage of the store.
         if let StoreError::CorruptState { .. } = error {
             if self.corrupt_state.may_log() {
                 tracing::error!(
                     error = %error,
-                    help = "ratelimit_actix::guide::messages#unusable-value",
+                    help = help("unusable-value"),
                     "corrupt state in the store; the failure policy decides for this caller until the key expires"
                 );
             }
@@ -87,29 +78,29 @@ impl Outage {
         if !self.is_out.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 error = %ErrorChain(error),
-                help = "ratelimit_actix::guide::messages#store-out",
+                help = help("store-out"),
                 "the rate limiter's store cannot answer; failure policies apply until it does"
             );
         }
     }
 
     /// Logs that the store failed to refund.
-    pub(super) fn log_failed_refund(&self, error: &StoreError) {
+    pub(crate) fn log_failed_refund(&self, error: &StoreError) {
         if self.failed_refund.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
-                help = "ratelimit_actix::guide::messages#failed-refund",
+                help = help("failed-refund"),
                 "a refund failed; what was charged may stay charged until its window is over"
             );
         }
     }
 
     /// Logs that the store failed to settle.
-    pub(super) fn log_failed_settlement(&self, error: &StoreError) {
+    pub(crate) fn log_failed_settlement(&self, error: &StoreError) {
         if self.failed_refund.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
-                help = "ratelimit_actix::guide::messages#failed-settlement",
+                help = help("failed-settlement"),
                 "a settlement failed; the limit may count less than was used"
             );
         }

@@ -12,8 +12,9 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
+use crate::observe::metrics::Stopwatch;
+use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::report::Report;
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -125,15 +126,13 @@ async fn decide_in_store<S: Store>(
     group: &[Check<'_>],
     call: Call<'_>,
 ) -> Result<GroupOutcome, StoreError> {
-    #[cfg(feature = "metrics")]
-    let stopwatch = crate::metrics::Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let answer = store.decide(group, call.operation, Deadline::after(call.limit)).await;
     let answer = validated(answer, group);
     // A look may be answered without the server, which then may still be out.
     if answer.is_ok() && call.operation.charges() {
-        #[cfg(feature = "metrics")]
         stopwatch.decided();
-        call.fallback.record_reply();
+        call.fallback.outage.record_reply();
     }
     call.finish(store, group, answer)
 }
@@ -227,10 +226,8 @@ fn measured<T>(
     decide: impl FnOnce() -> T,
     outcomes: impl FnOnce(&T) -> &[Outcome],
 ) -> T {
-    #[cfg(feature = "metrics")]
-    let stopwatch = crate::metrics::Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let decided = decide();
-    #[cfg(feature = "metrics")]
     stopwatch.decided();
     report.decided(group, outcomes(&decided));
     decided

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::fallback::Fallback;
-use crate::report::Report;
+use crate::observe::report::Report;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -19,7 +19,6 @@ pub struct RateLimiterBuilder {
     instances: NonZeroU32,
     fallback_callers: usize,
     shadow: bool,
-    #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
@@ -82,10 +81,7 @@ impl RateLimiterBuilder {
     pub fn build(self) -> RateLimiter {
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        let report = Report::new(
-            #[cfg(any(feature = "metrics", feature = "stats"))]
-            self.near_limit_ratio,
-        );
+        let report = Report::new(self.near_limit_ratio);
         let inner =
             Inner { store: self.store, fallback, report, shadow: self.shadow, overrides: self.overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
@@ -133,7 +129,6 @@ impl RateLimiter {
             instances: NonZeroU32::MIN,
             fallback_callers: DEFAULT_MAX_CALLERS,
             shadow: false,
-            #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio: 0.1,
             overrides: Arc::default(),
         }

@@ -6,7 +6,7 @@ use super::RateLimiter;
 use super::backend::only;
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::error::StoreError;
+use crate::error::{SettleError, StoreError};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{MAX_UNITS, Policy};
 use crate::reservation::Reservation;
@@ -98,9 +98,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`StoreError::SettlesSeveral`] if the reservation does not have exactly one charge, [`StoreError::TooManyUnits`] if
-    /// `actual` is above [`MAX_UNITS`], [`StoreError::SettlesLeasedBucket`] if the limit is a token bucket with a lease, and a
-    /// [`StoreError`] if the store cannot be reached in time; it is then unknown whether the charge was settled, so do not retry.
+    /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a token
+    /// bucket with a lease, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///
@@ -126,27 +125,26 @@ impl RateLimiter {
     /// assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0));
     /// assert!(denied.retry_after() > Some(Duration::from_secs(9)), "10 s for the debt, and 10 ms for a token");
     /// assert_eq!(limiter.peek(&REQUESTS, "tenant-42").await?.remaining(), 59, "keeps its charge");
-    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
-    pub async fn settle(&self, reservation: Reservation<'_>, actual: u64) -> Result<(), StoreError> {
+    pub async fn settle(&self, reservation: Reservation<'_>, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
-            return Err(StoreError::TooManyUnits { units: actual });
+            return Err(SettleError::TooManyUnits { units: actual });
         }
         let (1, Some(charge)) = (reservation.charges().len(), reservation.charges().next()) else {
-            return Err(StoreError::SettlesSeveral { size: reservation.charges().len() });
+            return Err(SettleError::NotOneCharge { size: reservation.charges().len() });
         };
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
         if !check.policy().is_refundable() {
-            return Err(StoreError::SettlesLeasedBucket { policy: check.policy().name().to_owned() });
+            return Err(SettleError::LeasedBucket { limit: check.policy().name().to_owned() });
         }
         if charge.is_overflowed() || actual == check.cost() {
             return Ok(());
         } else if actual < check.cost() {
             let surplus = check.with_cost(check.cost() - actual);
-            return self
-                .refund(Reservation::new(smallvec::smallvec![charge.with_check(surplus)], is_degraded))
-                .await;
+            let surplus = Reservation::new(smallvec::smallvec![charge.with_check(surplus)], is_degraded);
+            return Ok(self.refund(surplus).await?);
         }
         let rest = check.with_cost(actual - check.cost());
         if is_degraded {
@@ -155,8 +153,8 @@ impl RateLimiter {
         }
         let result = self.inner.store.as_dyn().decide_one(rest, self.call(Operation::Overdraw)).await;
         if let Err(error) = &result {
-            self.inner.fallback.log_failed_settlement(error);
+            self.inner.fallback.outage.log_failed_settlement(error);
         }
-        result.map(drop)
+        Ok(result.map(drop)?)
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::clock::{FakeClock, Timestamp};
+use crate::error::SettleError;
 use crate::policy::{Algorithm, OnError, Parameter, PolicyBuilder};
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -283,7 +284,7 @@ fn a_settlement_without_the_store_is_an_error_and_charges_nothing_in_this_proces
     block_on(async {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let settled = out.settle(reservation, 4).await;
-        assert!(matches!(settled, Err(StoreError::Timeout { .. })), "{settled:?}");
+        assert!(matches!(settled, Err(SettleError::Store(StoreError::Timeout { .. }))), "{settled:?}");
         let peeked = out.peek(&policy, "a").await.unwrap();
         assert_eq!((peeked.is_degraded(), peeked.remaining()), (true, 5));
     });
@@ -297,11 +298,11 @@ fn what_cannot_be_settled_is_an_error() {
     block_on(async {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let error = limiter.settle(reservation.clone(), 3).await.unwrap_err();
-        assert!(matches!(error, StoreError::SettlesSeveral { size: 2 }) && !error.is_transient(), "{error}");
+        assert!(matches!(error, SettleError::NotOneCharge { size: 2 }), "{error}");
         assert!(error.to_string().contains("`Reservation::limit`"), "{error}");
         let single = reservation.limit("other").unwrap();
         let error = limiter.settle(single.clone(), 1_000_000_000_001).await.unwrap_err();
-        assert!(matches!(error, StoreError::TooManyUnits { units: 1_000_000_000_001 }), "{error}");
+        assert!(matches!(error, SettleError::TooManyUnits { units: 1_000_000_000_001 }), "{error}");
         assert!(reservation.limit("a third").is_none());
         limiter.settle(single, 4).await.unwrap();
         let left = [limiter.peek(&one, "a").await.unwrap(), limiter.peek(&other, "a").await.unwrap()];
@@ -333,7 +334,7 @@ fn a_token_bucket_with_a_lease_is_not_settled_and_other_limits_with_leases_are()
                 } else {
                     let error = settled.unwrap_err();
                     assert!(
-                        matches!(&error, StoreError::SettlesLeasedBucket { policy } if policy == "tokens"),
+                        matches!(&error, SettleError::LeasedBucket { limit } if limit == "tokens"),
                         "{error}"
                     );
                 }

@@ -14,6 +14,7 @@ use super::in_force::OverridesStatus;
 use super::known::{KnownLimit, known_limits};
 use super::set::Overrides;
 use super::table::{LimitRows, OverrideTable};
+use crate::observe::metrics;
 use crate::policy::Policy;
 
 /// The overrides in force of one limiter.
@@ -100,8 +101,7 @@ impl Current {
         let before = self.table.swap(Some(Arc::new(table)));
         self.is_set.store(true, Ordering::Release);
         *self.rejected.lock() = None;
-        #[cfg(feature = "metrics")]
-        crate::metrics::overrides_current(true);
+        metrics::overrides_current(true);
         before
     }
 
@@ -117,8 +117,7 @@ impl Current {
             return false;
         }
         *self.rejected.lock() = Some(error);
-        #[cfg(feature = "metrics")]
-        crate::metrics::overrides_current(false);
+        metrics::overrides_current(false);
         true
     }
 
@@ -150,7 +149,6 @@ impl Current {
     }
 
     /// The policies that were given to the builder.
-    #[cfg(feature = "stats")]
     pub(crate) fn given_policies(&self) -> Vec<Policy> {
         self.policies.read().iter().map(|known| known.policy.clone()).collect()
     }

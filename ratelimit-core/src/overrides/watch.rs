@@ -13,6 +13,8 @@ use super::current::Current;
 use super::error::OverridesError;
 use super::file;
 use super::set::Overrides;
+use crate::observe::log::help;
+use crate::observe::metrics;
 
 /// Pause between two reads.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -54,14 +56,13 @@ impl Watcher {
             None => {}
             Some(Ok((limits, rows))) => {
                 tracing::info!(
-                    help = "ratelimit_actix::guide::messages#overrides",
+                    help = help("overrides"),
                     file = %self.path.display(),
                     limits,
                     rows,
                     "the overrides were read again and are in force"
                 );
-                #[cfg(feature = "metrics")]
-                crate::metrics::overrides_reloaded(true);
+                metrics::overrides_reloaded(true);
             }
             Some(Err(error)) => {
                 let error = Arc::new(error);
@@ -69,12 +70,11 @@ impl Watcher {
                     return;
                 }
                 tracing::error!(
-                    help = "ratelimit_actix::guide::messages#overrides",
+                    help = help("overrides"),
                     %error,
                     "the new overrides are rejected; those before stay in force"
                 );
-                #[cfg(feature = "metrics")]
-                crate::metrics::overrides_reloaded(false);
+                metrics::overrides_reloaded(false);
             }
         }
     }

@@ -259,7 +259,10 @@ impl PolicyBuilder {
         }
     }
 
-    const fn policy(self, Numbers { window_us, sub_windows, burst, block_us, lease_us }: Numbers) -> Policy {
+    const fn policy(
+        self,
+        DerivedNumbers { window_us, sub_windows, burst, block_us, lease_us }: DerivedNumbers,
+    ) -> Policy {
         let Self { key, algorithm, max, on_error, mode, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
@@ -283,7 +286,7 @@ impl PolicyBuilder {
     }
 
     /// Checks all bounds: the combinations of numbers that every algorithm can compute exactly.
-    const fn checked(&self) -> Result<Numbers, PolicyError> {
+    const fn checked(&self) -> Result<DerivedNumbers, PolicyError> {
         let Self { algorithm, max, .. } = *self;
         if !is_name(self.key) {
             return Err(PolicyError::Key);
@@ -353,7 +356,7 @@ impl PolicyBuilder {
                 None => return Err(PolicyError::Lease),
             },
         };
-        Ok(Numbers { window_us, sub_windows, burst, block_us, lease_us })
+        Ok(DerivedNumbers { window_us, sub_windows, burst, block_us, lease_us })
     }
 }
 
@@ -368,7 +371,7 @@ pub(crate) const fn lease_micros(lease: Duration) -> Option<u32> {
 }
 
 /// Numbers that follow from the settings.
-struct Numbers {
+struct DerivedNumbers {
     window_us: u64,
     sub_windows: u64,
     burst: u64,

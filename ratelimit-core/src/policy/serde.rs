@@ -50,32 +50,23 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     deserializer.deserialize_str(Text("a string for `key`", PhantomData))
 }
 
-fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    deserializer.deserialize_str(Text("a string for `name`", PhantomData)).map(Some)
+/// Defines the readers of fields that need not be there.
+macro_rules! readers {
+    ($($field:ident: $type:ty = $visitor:expr, $method:ident;)+) => {$(
+        fn $field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<$type>, D::Error> {
+            deserializer.$method($visitor).map(Some)
+        }
+    )+};
 }
 
-fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
-    Window::deserialize(deserializer).map(Some)
-}
-
-fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
-    deserializer.deserialize_str(Text("a time for `block` such as \"10m\"", PhantomData)).map(Some)
-}
-
-fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Window>, D::Error> {
-    deserializer.deserialize_str(Text("a time for `lease` such as \"100ms\"", PhantomData)).map(Some)
-}
-
-fn max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_u64(Number("a whole number for `max`")).map(Some)
-}
-
-fn sub_windows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_u64(Number("a whole number for `sub_windows`")).map(Some)
-}
-
-fn burst<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_u64(Number("a whole number for `burst`")).map(Some)
+readers! {
+    name: String = Text("a string for `name`", PhantomData), deserialize_str;
+    max: u64 = Number("a whole number for `max`"), deserialize_u64;
+    window: Window = Text("a `window` such as \"60s\"", PhantomData), deserialize_str;
+    sub_windows: u64 = Number("a whole number for `sub_windows`"), deserialize_u64;
+    burst: u64 = Number("a whole number for `burst`"), deserialize_u64;
+    block: Window = Text("a time for `block` such as \"10m\"", PhantomData), deserialize_str;
+    lease: Window = Text("a time for `lease` such as \"100ms\"", PhantomData), deserialize_str;
 }
 
 /// Reads a number of units or parts.
@@ -151,52 +142,28 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     }
 }
 
-impl Serialize for Algorithm {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
+/// Implements `Serialize` and `Deserialize` for a value that is a text.
+macro_rules! text_values {
+    ($($type:ty: $expected:literal;)+) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text($expected, PhantomData))
+            }
+        }
+    )+};
 }
 
-impl<'de> Deserialize<'de> for Algorithm {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text("the name of an `algorithm`", PhantomData))
-    }
-}
-
-impl Serialize for OnError {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for OnError {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text("the name of a failure policy for `on_error`", PhantomData))
-    }
-}
-
-impl Serialize for Mode {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Mode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text("the name of a `mode`", PhantomData))
-    }
-}
-
-impl Serialize for Window {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Window {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text("a `window` such as \"60s\"", PhantomData))
-    }
+text_values! {
+    Algorithm: "the name of an `algorithm`";
+    OnError: "the name of a failure policy for `on_error`";
+    Mode: "the name of a `mode`";
+    Window: "a `window` such as \"60s\"";
 }
 
 #[cfg(test)]

@@ -235,7 +235,6 @@ impl Store for MemoryStore {
         Some(self.decide_group(group, operation))
     }
 
-    #[cfg(feature = "stats")]
     fn status(&self) -> super::StoreStatus {
         super::StoreStatus { callers: Some(self.len()), ..super::StoreStatus::new() }
     }

@@ -2,8 +2,6 @@
 
 mod breaker;
 mod builder;
-#[cfg(feature = "stats")]
-mod call_stats;
 mod client;
 mod command;
 mod denial_cache;
@@ -148,10 +146,7 @@ impl Store for RedisStore {
             return Some(outcome);
         }
         let denial = self.groups.denials.get(group)?;
-        #[cfg(feature = "metrics")]
-        crate::metrics::denial_cache_hit();
-        #[cfg(feature = "stats")]
-        self.groups.denials.hits.add(1);
+        self.groups.denials.hits.record();
         Some(denial)
     }
 
@@ -167,7 +162,6 @@ impl Store for RedisStore {
         "redis"
     }
 
-    #[cfg(feature = "stats")]
     fn status(&self) -> super::StoreStatus {
         let connection = super::ConnectionStatus {
             cached_denials: self.groups.denials.len(),

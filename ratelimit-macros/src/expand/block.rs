@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use crate::expand::wrapper;
-use crate::validate::block::{Block, Member};
+use crate::validate::block::{Block, BlockMember};
 
 /// Expands each handler of `block` and copies everything else.
 pub(crate) fn expand(block: &Block) -> TokenStream {
@@ -12,9 +12,9 @@ pub(crate) fn expand(block: &Block) -> TokenStream {
     let mut inside = quote!(#(#inner)*);
     for member in members {
         match member {
-            Member::Handler(spec) => inside.extend(wrapper::expand(spec)),
-            Member::Block(block) => inside.extend(expand(block)),
-            Member::Other(other) => other.to_tokens(&mut inside),
+            BlockMember::Handler(spec) => inside.extend(wrapper::expand(spec)),
+            BlockMember::Block(block) => inside.extend(expand(block)),
+            BlockMember::Other(other) => other.to_tokens(&mut inside),
         }
     }
     let mut braced = Group::new(Delimiter::Brace, inside);

@@ -9,21 +9,10 @@ use crate::expand::paths::Facade;
 use crate::parse::request_fn::{Closure, Input, Inputs};
 use crate::span::located_at_start;
 
-/// A function that returns a caller, and its name.
-pub(crate) fn caller_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
-    function_to(facade, closure, "IntoCaller")
-}
-
-/// A function that returns the name of a plan, and its name.
-pub(crate) fn plan_function(facade: Facade<'_>, closure: &Closure) -> (Ident, TokenStream) {
-    function_to(facade, closure, "IntoPlan")
-}
-
 /// A function that returns what implements a trait of the facade, and its name.
-fn function_to(facade: Facade<'_>, closure: &Closure, bound: &str) -> (Ident, TokenStream) {
+pub(crate) fn function_to(facade: Facade<'_>, closure: &Closure, bound: &Ident) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let private = facade.private(span);
-    let bound = Ident::new(bound, span);
     let returned = match &closure.inputs {
         Inputs::Request(_) => quote_spanned!(span=> impl #private::#bound + '_),
         Inputs::Extractors(_) => quote_spanned!(span=> impl #private::#bound),

@@ -7,8 +7,7 @@ use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
-use crate::parse::plan::Plan;
-use crate::parse::request_fn::RequestFn;
+use crate::parse::request_fn::{Closure, RequestFn};
 use crate::span::located_at_start;
 use crate::validate::spec::{HandlerSpec, LimitSpec};
 
@@ -110,7 +109,7 @@ fn value(
             closure_fn::call(facade, closure, closure_fn::function(closure, &returned), &failed(span))
         }
         // Spanned at the user's path: an unsuitable function is reported there.
-        RequestFn::Function(path) => {
+        RequestFn::Function { path, .. } => {
             let span = located_at_start(path);
             let failed = failed(span);
             quote_spanned! {span=>
@@ -124,17 +123,11 @@ fn value(
 }
 
 /// The name of a plan.
-fn plan(facade: Facade<'_>, plan: &Plan, failed: impl Fn(Span) -> TokenStream) -> TokenStream {
+fn plan(facade: Facade<'_>, plan: &RequestFn, failed: impl Fn(Span) -> TokenStream) -> TokenStream {
     match plan {
-        Plan::Closure(closure) => {
-            let span = located_at_start(&closure.body);
-            let private = facade.private(span);
-            let function = closure_fn::plan_function(facade, closure);
-            let value = closure_fn::call(facade, closure, function, &failed(span));
-            quote_spanned!(span=> #private::IntoPlan::into_plan(#value))
-        }
+        RequestFn::Closure(closure) => converted(facade, closure, ("IntoPlan", "into_plan"), failed),
         // Spanned at the user's path: an unsuitable function is reported there.
-        Plan::Function(path) => {
+        RequestFn::Function { path, .. } => {
             let span = located_at_start(path);
             let private = facade.private(span);
             quote_spanned!(span=> #private::IntoPlan::into_plan(#path(__rate_limit_group.request())))
@@ -142,18 +135,27 @@ fn plan(facade: Facade<'_>, plan: &Plan, failed: impl Fn(Span) -> TokenStream) -
     }
 }
 
+/// The value of a closure that returns what implements a trait of the facade, converted by its method.
+fn converted(
+    facade: Facade<'_>,
+    closure: &Closure,
+    (bound, method): (&str, &str),
+    failed: impl Fn(Span) -> TokenStream,
+) -> TokenStream {
+    let span = located_at_start(&closure.body);
+    let private = facade.private(span);
+    let (bound, method) = (Ident::new(bound, span), Ident::new(method, span));
+    let function = closure_fn::function_to(facade, closure, &bound);
+    let value = closure_fn::call(facade, closure, function, &failed(span));
+    quote_spanned!(span=> #private::#bound::#method(#value))
+}
+
 /// A caller that is not constant: it needs extractors or an `await`.
 fn caller(facade: Facade<'_>, by: &By, failed: impl Fn(Span) -> TokenStream + Copy) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
     match by {
-        By::Closure(closure) => {
-            let span = located_at_start(&closure.body);
-            let private = facade.private(span);
-            let function = closure_fn::caller_function(facade, closure);
-            let value = closure_fn::call(facade, closure, function, &failed(span));
-            quote_spanned!(span=> #private::IntoCaller::into_caller(#value))
-        }
+        By::Closure(closure) => converted(facade, closure, ("IntoCaller", "into_caller"), failed),
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
                 Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),

@@ -9,7 +9,6 @@ use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
-use crate::parse::lease::Lease;
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
@@ -89,7 +88,7 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         Mode::Enforce => None,
         Mode::Shadow => Some(variant_setter(facade, "mode", "Mode", "Shadow")),
     };
-    let lease = policy.lease.as_ref().map(lease);
+    let lease = policy.lease.as_ref().map(|lease| duration("lease", lease));
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span =
@@ -146,12 +145,6 @@ fn duration(name: &str, window: &Window) -> TokenStream {
     quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
 }
 
-fn lease(lease: &Lease) -> TokenStream {
-    let span = located(lease.span);
-    let micros = Literal::u64_suffixed(lease.micros);
-    quote_spanned!(span=> .lease(::core::time::Duration::from_micros(#micros)))
-}
-
 /// `.setter(Type::Variant)`.
 fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> TokenStream {
     let site = Span::mixed_site();
@@ -201,7 +194,7 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
         By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
             let span = located_at_start(&closure.body);
             let private = facade.private(span);
-            let (name, function) = closure_fn::caller_function(facade, closure);
+            let (name, function) = closure_fn::function_to(facade, closure, &Ident::new("IntoCaller", span));
             // Spanned at the type: a type other than the request's is reported there.
             let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
             quote_spanned! {span=>

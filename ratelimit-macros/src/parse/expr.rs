@@ -1,6 +1,6 @@
 //! Helpers for reading expressions.
 
-use syn::{Expr, Lit};
+use syn::{Expr, Lit, LitStr};
 
 /// Removes the invisible delimiters of a macro's `$value`.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
@@ -14,6 +14,17 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     match value {
         Expr::Lit(literal) => Some(&literal.lit),
         _ => None,
+    }
+}
+
+/// The string that an argument takes, or the fault in what it has.
+pub(crate) fn expect_str<'a>(name: &str, example: &str, value: &'a Expr) -> Result<&'a LitStr, String> {
+    match literal(value) {
+        Some(Lit::Str(text)) => Ok(text),
+        _ => Err(format!(
+            "`{name}` takes a string literal, not {}; write for example `{example}`",
+            describe(value)
+        )),
     }
 }
 

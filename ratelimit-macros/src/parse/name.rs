@@ -6,7 +6,7 @@ use syn::{Expr, Lit};
 use crate::bounds::{MAX_NAME, is_name_char};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::by::By;
-use crate::parse::expr::{describe, literal, ungrouped, word};
+use crate::parse::expr::{expect_str, literal, ungrouped, word};
 use crate::parse::template;
 
 /// A key or the name of a policy.
@@ -30,20 +30,15 @@ pub(crate) fn read(
     diagnostics: &mut Diagnostics,
 ) -> Result<Name, Reported> {
     let value = ungrouped(value);
-    let fault = match (literal(&value), word(&value)) {
-        (Some(Lit::Str(text)), _) => match name_fault(name, example, &text.value()) {
-            None => {
-                return Ok(Name { text: text.value(), span: text.span() });
-            }
+    let fault = match (expect_str(name, example, &value), word(&value)) {
+        (Ok(text), _) => match name_fault(name, example, &text.value()) {
+            None => return Ok(Name { text: text.value(), span: text.span() }),
             Some(fault) => fault,
         },
-        (_, Some(word)) => {
+        (Err(_), Some(word)) => {
             format!("`{name}` takes a string literal; did you mean `{name} = \"{word}\"`?")
         }
-        _ => format!(
-            "`{name}` takes a string literal, not {}; write for example `{example}`",
-            describe(&value)
-        ),
+        (Err(fault), None) => fault,
     };
     Err(diagnostics.error(value, fault))
 }

@@ -12,8 +12,12 @@ use crate::span::located_at_start;
 /// User code that chooses a value per request.
 pub(crate) enum RequestFn {
     Closure(Closure),
-    /// `with(path)`: a function, sync or async, over the request or over extractors.
-    Function(ExprPath),
+    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may fail; for a plan the path
+    /// of a `fn(&HttpRequest) -> P`.
+    Function {
+        path: ExprPath,
+        can_fail: bool,
+    },
 }
 
 impl RequestFn {
@@ -21,7 +25,7 @@ impl RequestFn {
     pub(crate) fn code(&self) -> TokenStream {
         match self {
             Self::Closure(closure) => closure.tokens.clone(),
-            Self::Function(path) => path.to_token_stream(),
+            Self::Function { path, .. } => path.to_token_stream(),
         }
     }
 
@@ -29,7 +33,7 @@ impl RequestFn {
     pub(crate) fn can_fail(&self) -> bool {
         match self {
             Self::Closure(closure) => closure.can_fail(),
-            Self::Function(_) => true,
+            Self::Function { can_fail, .. } => *can_fail,
         }
     }
 }
@@ -82,7 +86,9 @@ pub(crate) fn read(
 ) -> Option<Result<RequestFn, Reported>> {
     match value {
         Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(RequestFn::Closure)),
-        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(RequestFn::Function)),
+        Expr::Call(call) if is_with(call) => {
+            Some(with(name, call, diagnostics).map(|path| RequestFn::Function { path, can_fail: true }))
+        }
         _ => None,
     }
 }
@@ -105,6 +111,31 @@ pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
     };
     let fault =
         format!("`skip` takes a closure, such as `|req: &HttpRequest| ..`, or `with(function)`{help}");
+    Err(diagnostics.error(value, fault))
+}
+
+/// Reads the value of `plan`: code that returns the name of a plan per request.
+pub(crate) fn plan(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
+    let value = ungrouped(value);
+    let help = match &value {
+        Expr::Closure(closure) => {
+            return self::closure("plan", closure, diagnostics).map(RequestFn::Closure);
+        }
+        Expr::Path(path) => return Ok(RequestFn::Function { path: path.clone(), can_fail: false }),
+        Expr::Lit(_) => "; the plans have their numbers in overrides, in `[limit.NAME.plans]`".to_owned(),
+        Expr::Call(call) => match (call.args.first(), call.func.to_token_stream().to_string().as_str()) {
+            (Some(Expr::Path(path)), "with") => {
+                let path = path.to_token_stream().to_string().replace(' ', "");
+                format!("; did you mean `plan = {path}`?")
+            }
+            _ => "; write the path of the function, without calling it".to_owned(),
+        },
+        _ => format!(", not {}", describe(&value)),
+    };
+    let fault = format!(
+        "`plan` takes a closure that returns the name of a plan, such as `|user: web::ReqData<User>| ..`, or the path of a \
+         `fn(&HttpRequest) -> P`{help}"
+    );
     Err(diagnostics.error(value, fault))
 }
 

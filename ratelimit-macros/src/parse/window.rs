@@ -1,61 +1,82 @@
-//! The values of `window` and `block`.
+//! The values of `window`, `block` and `lease`.
 
 pub(crate) mod grammar;
 
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
+use crate::bounds::MAX_LEASE_MICROS;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::expr::{expect_str, literal, ungrouped};
 use crate::parse::window::grammar::{EXPECTED, Fault};
 
-/// The length of a window or of a block.
+/// The length of a window, of a block or of a lease.
 pub(crate) struct Window {
     pub(crate) micros: u64,
     pub(crate) span: Span,
 }
 
-/// Reads a time such as `"60s"`. `example` is a value of the argument `name`.
-pub(crate) fn read(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Window, Reported> {
-    let value = ungrouped(value);
-    let fault = match literal(&value) {
-        Some(Lit::Str(text)) => match grammar::parse(&text.value()) {
-            Ok(micros) => {
-                return Ok(Window { micros, span: text.span() });
-            }
-            Err(fault) => message(name, example, &fault),
-        },
-        Some(Lit::Int(integer)) => {
-            let unit = if integer.suffix().is_empty() { "s" } else { integer.suffix() };
-            let meant = format!("{}{unit}", integer.base10_digits());
-            let meant = if grammar::parse(&meant).is_ok() {
-                format!("{name} = \"{meant}\"")
-            } else {
-                example.to_owned()
-            };
-            format!("`{name}` takes a string, not an integer; did you mean `{meant}`?")
-        }
-        _ => {
-            format!(
-                "`{name}` takes a string literal, not {}; write for example `{example}`",
-                describe(&value)
-            )
-        }
-    };
-    Err(diagnostics.error(value, fault))
+/// An argument that takes a time, such as `"60s"`.
+pub(crate) struct Time<'a> {
+    name: &'a str,
+    /// The whole argument.
+    example: &'a str,
+    /// The unit of a number without one.
+    unit: &'a str,
+    /// The longest time in microseconds, if it is shorter than that of a window, and as text.
+    longest: Option<(u64, &'a str)>,
 }
 
-/// The fault, and the argument that was probably meant.
-pub(crate) fn message(name: &str, example: &str, Fault { text, meant }: &Fault) -> String {
-    // The grammar is that of a window, and begins most of its messages so.
-    let text = text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));
-    match meant {
-        Some(meant) => format!("{text}; did you mean `{name} = \"{meant}\"`?"),
-        None => format!("{text}: {EXPECTED}, such as `{example}`"),
+impl<'a> Time<'a> {
+    /// A window or a block.
+    pub(crate) const fn window(name: &'a str, example: &'a str) -> Self {
+        Self { name, example, unit: "s", longest: None }
+    }
+
+    pub(crate) const fn lease(name: &'a str, example: &'a str) -> Self {
+        Self { name, example, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
+    }
+
+    /// Reads the value.
+    pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Window, Reported> {
+        let Self { name, example, .. } = self;
+        let value = ungrouped(value);
+        let fault = match (literal(&value), expect_str(name, example, &value)) {
+            (Some(Lit::Int(integer)), _) => {
+                let unit = if integer.suffix().is_empty() { self.unit } else { integer.suffix() };
+                let meant = format!("{}{unit}", integer.base10_digits());
+                let meant =
+                    if self.takes(&meant) { format!("{name} = \"{meant}\"") } else { (*example).to_owned() };
+                format!("`{name}` takes a string, not an integer; did you mean `{meant}`?")
+            }
+            (_, Ok(text)) => match (grammar::parse(&text.value()), self.longest) {
+                (Ok(micros), Some((longest, words))) if micros > longest => format!(
+                    "`{name}` must be at most {words}, found {:?}; write for example `{example}`",
+                    text.value()
+                ),
+                (Ok(micros), _) => return Ok(Window { micros, span: text.span() }),
+                (Err(fault), _) => self.message(&fault),
+            },
+            (_, Err(fault)) => fault,
+        };
+        Err(diagnostics.error(value, fault))
+    }
+
+    /// Whether a text is a time that the argument takes.
+    fn takes(&self, text: &str) -> bool {
+        let longest = self.longest.map_or(u64::MAX, |(longest, _)| longest);
+        grammar::parse(text).is_ok_and(|micros| micros <= longest)
+    }
+
+    /// The fault, and the argument that was probably meant.
+    pub(crate) fn message(&self, Fault { text, meant }: &Fault) -> String {
+        let Self { name, example, .. } = self;
+        // The grammar is that of a window, and begins its messages so.
+        let text =
+            text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));
+        match meant {
+            Some(meant) if self.takes(meant) => format!("{text}; did you mean `{name} = \"{meant}\"`?"),
+            _ => format!("{text}: {EXPECTED}, such as `{example}`"),
+        }
     }
 }

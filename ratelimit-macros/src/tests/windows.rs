@@ -2,8 +2,8 @@
 //!
 //! The table is data without Rust syntax, so that any other reader of windows can be tested with it.
 
+use crate::parse::window::Time;
 use crate::parse::window::grammar::parse;
-use crate::parse::window::message;
 
 const TABLE: &str = include_str!("windows.txt");
 
@@ -26,7 +26,7 @@ fn the_grammar_agrees_with_the_table() {
         };
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap();
         assert_eq!(
-            parse(text).map_err(|fault| message("window", "window = \"60s\"", &fault)),
+            parse(text).map_err(|fault| Time::window("window", "window = \"60s\"").message(&fault)),
             expected,
             "{text:?}"
         );

@@ -20,12 +20,12 @@ pub(crate) struct Block {
     /// The tokens before the braces.
     pub(crate) header: TokenStream,
     pub(crate) inner: Vec<Attribute>,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<BlockMember>,
     pub(crate) braces: Group,
 }
 
 /// A member of a block.
-pub(crate) enum Member {
+pub(crate) enum BlockMember {
     Handler(Box<HandlerSpec>),
     Block(Block),
     /// An item without limits.
@@ -119,10 +119,10 @@ impl Block {
 
     /// The number of limited handlers.
     fn count(&self) -> usize {
-        let count = |member: &Member| match member {
-            Member::Handler(_) => 1,
-            Member::Block(block) => block.count(),
-            Member::Other(_) => 0,
+        let count = |member: &BlockMember| match member {
+            BlockMember::Handler(_) => 1,
+            BlockMember::Block(block) => block.count(),
+            BlockMember::Other(_) => 0,
         };
         self.members.iter().map(count).sum()
     }
@@ -134,7 +134,7 @@ fn read_member(
     applies: Applies,
     owner: Option<&str>,
     diagnostics: &mut Diagnostics,
-) -> Result<Member, Reported> {
+) -> Result<BlockMember, Reported> {
     let item = Item::split(tokens.clone());
     if let Some(conditional) = item.conditional() {
         return Err(diagnostics.error(
@@ -151,7 +151,7 @@ fn read_member(
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
             return Err(diagnostics.error(exemption, help));
         }
-        return Ok(Member::Other(item.into_token_stream()));
+        return Ok(BlockMember::Other(item.into_token_stream()));
     }
     match item.kind() {
         ItemKind::Module | ItemKind::Impl => return read_nested(&item, tokens, inherited, diagnostics),
@@ -163,7 +163,7 @@ fn read_member(
         Applies::WhenAsked => false,
     };
     if item.stacked().is_empty() && !is_limited {
-        return Ok(Member::Other(tokens));
+        return Ok(BlockMember::Other(tokens));
     }
     let group = limits_of(&item, inherited, diagnostics);
     let mut routes = item.routes();
@@ -174,10 +174,10 @@ fn read_member(
     if !inherited.is_valid && item.stacked().is_empty() {
         // Mistakes in its limits have been reported. Those in the handler have not.
         let ignored = Handler::parse(&item, place, None, diagnostics);
-        return ignored.map(|_| Member::Other(tokens));
+        return ignored.map(|_| BlockMember::Other(tokens));
     }
     handler(&item, group, place, &routes, inherited.facade.as_ref(), diagnostics)
-        .map(|spec| Member::Handler(Box::new(spec)))
+        .map(|spec| BlockMember::Handler(Box::new(spec)))
 }
 
 /// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
@@ -202,16 +202,16 @@ fn read_nested(
     tokens: TokenStream,
     inherited: &Inherited,
     diagnostics: &mut Diagnostics,
-) -> Result<Member, Reported> {
+) -> Result<BlockMember, Reported> {
     if item.stacked().is_empty() {
         // The functions of a module in another file are not visible here.
         let is_inline =
             item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
         let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
         if !is_inline || is_trait_impl {
-            return Ok(Member::Other(tokens));
+            return Ok(BlockMember::Other(tokens));
         }
-        return Block::read(item, inherited, false, diagnostics).map(Member::Block);
+        return Block::read(item, inherited, false, diagnostics).map(BlockMember::Block);
     }
     let mut group = Vec::new();
     for attribute in item.stacked() {
@@ -232,7 +232,7 @@ fn read_nested(
         };
         &own
     };
-    Block::read(item, limits, true, diagnostics).map(Member::Block)
+    Block::read(item, limits, true, diagnostics).map(BlockMember::Block)
 }
 
 /// Returns true if an attribute has no arguments, with or without parentheses.

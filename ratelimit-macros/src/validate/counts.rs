@@ -15,7 +15,7 @@ use crate::source_text;
 
 /// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
 #[derive(PartialEq)]
-struct Count {
+struct CountIdentity {
     key: String,
     is_shadow: bool,
     algorithm: &'static str,
@@ -86,7 +86,7 @@ fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &
 }
 
 /// The count of a limit. `None` without a key, which is different for each limit, and in case of a mistake.
-fn count(args: &Args) -> Option<Count> {
+fn count(args: &Args) -> Option<CountIdentity> {
     let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
         args.key.as_ref()?.value.as_ref().ok()?;
     let algorithm = match &args.algorithm {
@@ -110,7 +110,7 @@ fn count(args: &Args) -> Option<Count> {
         parameters.extend([max, burst]);
     }
     let is_shadow = matches!(args.mode.as_ref().map(|mode| &mode.value), Some(Ok(Mode::Shadow)));
-    Some(Count { key: text.clone(), is_shadow, algorithm: algorithm.name, window, parameters })
+    Some(CountIdentity { key: text.clone(), is_shadow, algorithm: algorithm.name, window, parameters })
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {

@@ -10,10 +10,8 @@ use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
-use crate::parse::lease::Lease;
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
-use crate::parse::plan::Plan;
 use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
 use crate::parse::window::Window;
@@ -37,7 +35,7 @@ pub(crate) struct LimitSpec {
     pub(crate) cost: Option<Units>,
     pub(crate) count: Count,
     pub(crate) skip: Option<RequestFn>,
-    pub(crate) plan: Option<Plan>,
+    pub(crate) plan: Option<RequestFn>,
 }
 
 /// The place where the policy of a limit is written.
@@ -60,7 +58,7 @@ pub(crate) struct PolicySpec {
     pub(crate) on_error: OnError,
     pub(crate) block: Option<Window>,
     pub(crate) mode: Mode,
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<Window>,
 }
 
 impl LimitSpec {

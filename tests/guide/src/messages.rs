@@ -14,9 +14,6 @@ pub struct Logged {
     pub help: Option<String>,
 }
 
-/// What the field `help` begins with.
-const PAGE: &str = "ratelimit_actix::guide::messages#";
-
 /// Every line that the crates log.
 pub fn logged() -> Vec<Logged> {
     let mut logged = Vec::new();
@@ -24,9 +21,10 @@ pub fn logged() -> Vec<Logged> {
         for level in ["error", "warn", "info", "debug"] {
             for call in source.split(&format!("tracing::{level}!(")).skip(1) {
                 let literals = literals(call);
-                let help = literals.iter().find_map(|literal| literal.strip_prefix(PAGE)).map(str::to_owned);
-                let text =
-                    literals.into_iter().find(|literal| !literal.starts_with(PAGE)).unwrap_or_default();
+                let (help, texts): (Vec<_>, Vec<_>) = literals
+                    .into_iter()
+                    .partition(|literal| call.contains(&format!("help = help(\"{literal}\")")));
+                let (help, text) = (help.into_iter().next(), texts.into_iter().next().unwrap_or_default());
                 logged.push(Logged { text: fixed(&text).to_owned(), help });
             }
         }
@@ -57,7 +55,6 @@ pub fn parts(source: &str) -> Vec<String> {
     let mut sources = Vec::new();
     collect(&repository().join(source), &mut sources);
     let texts = sources.iter().flat_map(|source| literals(&without_attributes(source)));
-    let texts = texts.filter(|text| !text.starts_with(PAGE));
     let parts = texts.flat_map(|text| fixed_parts(&text).map(str::to_owned).collect::<Vec<_>>());
     parts.filter(|part| part.len() > 8 && part.contains(' ')).collect()
 }

@@ -65,7 +65,6 @@ fn max_in_force(current: &Current) -> u64 {
     current.guard().limit(&SHOP).map_or(SHOP.max(), |rows| rows.limit().policy().max())
 }
 
-#[cfg(feature = "stats")]
 #[test]
 fn a_look_at_the_limits_does_not_wait_for_overrides_that_are_checked() {
     let current = current();

@@ -12,18 +12,18 @@ use crate::policy::Policy;
 /// A part of the table under one lock.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    pub(super) table: HashTable<Entry>,
+    pub(super) table: HashTable<StoredState>,
     /// Before this instant too few entries have expired for a sweep.
     pub(super) next_sweep: Timestamp,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct StoredState {
     pub(super) digest: Digest,
     pub(super) state: State,
 }
 
-impl Entry {
+impl StoredState {
     #[inline]
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         let mut outcome = match operation {
@@ -41,7 +41,7 @@ impl Entry {
     }
 }
 
-const _: () = assert!(size_of::<Entry>() == 32, "with one byte of the table, all that a caller costs");
+const _: () = assert!(size_of::<StoredState>() == 32, "with one byte of the table, all that a caller costs");
 
 /// Two halves, because a `u128` has a larger alignment than the rest of an entry.
 pub(super) type Digest = (u64, u64);
@@ -65,7 +65,7 @@ pub(super) fn hash(digest: Digest) -> u64 {
 
 impl Shard {
     #[inline]
-    pub(super) fn find(&mut self, digest: Digest) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, digest: Digest) -> Option<&mut StoredState> {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
@@ -104,7 +104,7 @@ impl Shard {
         let mut outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
         outcome.set_shadow(check.is_shadow());
         if operation == Operation::Check && outcome.fits() {
-            self.table.insert_unique(hash(digest), Entry { digest, state }, |entry| hash(entry.digest));
+            self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
         }
         outcome
     }
@@ -114,7 +114,7 @@ impl Shard {
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
             Slot::Occupied(slot) => slot.into_mut().state = state,
             Slot::Vacant(slot) => {
-                slot.insert(Entry { digest, state });
+                slot.insert(StoredState { digest, state });
             }
         }
     }

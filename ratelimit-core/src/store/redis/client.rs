@@ -18,11 +18,9 @@ use super::protocol::Encoder;
 use super::queue::Queues;
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
-#[cfg(feature = "stats")]
 use super::topology::SLOT_RANGES;
 use super::topology::{Topology, key_in_each_range};
 use crate::error::StoreError;
-#[cfg(feature = "stats")]
 use crate::store::ConnectionStatus;
 use crate::store::Deadline;
 
@@ -71,7 +69,6 @@ impl Client {
     }
 
     /// State of the connection, and of the calls over it.
-    #[cfg(feature = "stats")]
     pub(super) fn status(&self) -> ConnectionStatus {
         let link = &self.link;
         ConnectionStatus {
@@ -80,8 +77,8 @@ impl Client {
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: link.open_ranges().collect(),
-            round_trip_us: link.call_stats.round_trips(),
-            batch: link.call_stats.batches(),
+            round_trip_us: link.calls.round_trips(),
+            batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
     }

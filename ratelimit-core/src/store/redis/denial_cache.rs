@@ -30,6 +30,7 @@ use smallvec::SmallVec;
 
 use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
+use crate::observe::calls::CacheHits;
 use crate::outcome::GroupOutcome;
 
 /// Number of locks over which the entries are spread.
@@ -54,9 +55,7 @@ pub(super) struct DenialCache {
     any: AtomicBool,
     /// For each bucket of callers; finding a bucket takes no digest.
     changes: Box<[ChangeCounters]>,
-    /// Denials that were repeated.
-    #[cfg(feature = "stats")]
-    pub(super) hits: super::call_stats::Tally,
+    pub(super) hits: CacheHits,
 }
 
 /// Number of changes that this process made to states of a bucket.
@@ -125,13 +124,11 @@ impl DenialCache {
             shards,
             any: AtomicBool::new(false),
             changes,
-            #[cfg(feature = "stats")]
-            hits: super::call_stats::Tally::default(),
+            hits: CacheHits::default(),
         }
     }
 
     /// Number of entries, also of those that have expired since.
-    #[cfg(feature = "stats")]
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }

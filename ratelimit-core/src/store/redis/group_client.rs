@@ -15,7 +15,7 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::log_limit::LogLimit;
+use crate::observe::log::{LogLimit, help};
 use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::reservation::{Charge, Reservation};
 use crate::store::Deadline;
@@ -275,7 +275,7 @@ impl GroupClient {
             // The units then count until their window is over: fewer requests pass than may, never more.
             tracing::warn!(
                 error = %error,
-                help = "ratelimit_actix::guide::messages#failed-refund",
+                help = help("failed-refund"),
                 "could not refund the charges of a denied group"
             );
         }

@@ -18,6 +18,8 @@ use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
 use super::timeouts::Timeouts;
 use super::topology::{Nodes, RedisConnection, SLOT_RANGES, slot_range};
+use crate::observe::calls::Calls;
+use crate::observe::metrics;
 
 /// State that requests and the supervisor share.
 pub(super) struct Link {
@@ -36,8 +38,7 @@ pub(super) struct Link {
     pub(super) nodes: Option<Arc<Nodes>>,
     /// The connections from which leases come.
     pub(super) lanes: Arc<Lanes>,
-    #[cfg(feature = "stats")]
-    pub(super) call_stats: super::call_stats::CallStats,
+    pub(super) calls: Calls,
 }
 
 /// State of the connection.
@@ -87,8 +88,7 @@ impl Link {
             probe_keys,
             nodes,
             lanes,
-            #[cfg(feature = "stats")]
-            call_stats: super::call_stats::CallStats::new(),
+            calls: Calls::new(),
         }
     }
 
@@ -158,38 +158,6 @@ impl Link {
         let value = reply.map_err(|error| self.record_error(error, generation, range))?;
         self.record_reply(range);
         Ok(value)
-    }
-
-    /// Records the time of a call that got its reply.
-    pub(super) fn record_round_trip(&self, time: Duration) {
-        #[cfg(feature = "metrics")]
-        crate::metrics::round_trip(time);
-        #[cfg(feature = "stats")]
-        self.call_stats.record_round_trip(time);
-        #[cfg(not(feature = "stats"))]
-        let _ = self;
-        #[cfg(not(any(feature = "metrics", feature = "stats")))]
-        let _ = time;
-    }
-
-    /// Records the number of requests in a call.
-    pub(super) fn record_batch(&self, requests: usize) {
-        #[cfg(feature = "metrics")]
-        crate::metrics::batch(requests);
-        #[cfg(feature = "stats")]
-        self.call_stats.record_batch(requests);
-        #[cfg(not(feature = "stats"))]
-        let _ = self;
-        #[cfg(not(any(feature = "metrics", feature = "stats")))]
-        let _ = requests;
-    }
-
-    /// Reports the slot ranges whose circuit breaker is open.
-    pub(super) fn report_open_ranges(&self) {
-        #[cfg(feature = "metrics")]
-        crate::metrics::open_ranges(self.open_ranges().count());
-        #[cfg(not(feature = "metrics"))]
-        let _ = self;
     }
 
     /// Records that a call got its reply.
@@ -283,7 +251,7 @@ impl Link {
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
         }
-        self.report_open_ranges();
+        metrics::open_ranges(self.open_ranges());
         self.state.send_if_modified(|state| match state {
             ConnectionState::Up { generation: present, suspect, .. }
                 if *present == generation && !*suspect =>

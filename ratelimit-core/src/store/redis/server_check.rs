@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::{FromRedisValue, Value};
 
 use super::topology::RedisConnection;
+use crate::observe::log::help;
 
 /// Oldest version whose commands the scripts are written for.
 const MIN_VERSION: (u32, u32) = (6, 2);
@@ -20,14 +21,14 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection) {
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
-            help = "ratelimit_actix::guide::messages#old-server",
+            help = help("old-server"),
             "this Redis is older than 6.2; rate limits need Redis 6.2, Valkey 7.2, or newer"
         );
     }
     if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {
         tracing::warn!(
             policy,
-            help = "ratelimit_actix::guide::messages#eviction",
+            help = help("eviction"),
             "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free a \
              denied one; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
         );
@@ -42,7 +43,7 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection) {
     if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
         tracing::warn!(
             apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
-            help = "ratelimit_actix::guide::messages#clocks-differ",
+            help = help("clocks-differ"),
             "the clocks of this machine and of Redis differ; limits follow the clock of Redis, and clients see \
              its time of reset; synchronise both with NTP"
         );

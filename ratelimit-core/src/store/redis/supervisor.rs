@@ -24,6 +24,8 @@ use super::link::{ConnectionState, Link};
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
+use crate::observe::log::help;
+use crate::observe::metrics;
 
 /// A connection that served for longer was a good one; the pauses before the next attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -54,8 +56,7 @@ impl Link {
     async fn supervise(&self, topology: &mut Topology) {
         let mut state = self.state.subscribe();
         let mut pauses = self.timeouts.pauses();
-        #[cfg(feature = "metrics")]
-        crate::metrics::disconnected();
+        metrics::disconnected();
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
             let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
@@ -76,24 +77,22 @@ impl Link {
             for (range, failures) in self.failures.iter().enumerate() {
                 self.breaker.reset(failures, ranges.contains(&range));
             }
-            self.report_open_ranges();
+            metrics::open_ranges(self.open_ranges());
             self.is_down.store(false, Ordering::Relaxed);
             if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
                 nodes.start_over(cluster.client_connection());
             }
-            #[cfg(feature = "metrics")]
-            crate::metrics::connected();
+            metrics::connected();
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
             while timeout(self.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
                 self.ping(connection.clone(), generation).await;
             }
-            #[cfg(feature = "metrics")]
-            crate::metrics::disconnected();
+            metrics::disconnected();
             tracing::debug!(
                 generation,
-                help = "ratelimit_actix::guide::messages#connected",
+                help = help("connected"),
                 "the connection to Redis no longer serves; making another"
             );
             if up.elapsed() > STABLE_AFTER {
@@ -152,17 +151,9 @@ impl Link {
             let error = match result {
                 Ok(Ok(verified)) => {
                     if is_first {
-                        tracing::info!(
-                            attempt,
-                            help = "ratelimit_actix::guide::messages#connected",
-                            "connected to Redis"
-                        );
+                        tracing::info!(attempt, help = help("connected"), "connected to Redis");
                     } else {
-                        tracing::debug!(
-                            attempt,
-                            help = "ratelimit_actix::guide::messages#connected",
-                            "connected to Redis"
-                        );
+                        tracing::debug!(attempt, help = help("connected"), "connected to Redis");
                     }
                     return verified;
                 }
@@ -174,14 +165,14 @@ impl Link {
             if is_first && attempt == 1 {
                 tracing::error!(
                     error = %ErrorChain(&cause),
-                    help = "ratelimit_actix::guide::messages#cannot-connect",
+                    help = help("cannot-connect"),
                     "cannot connect to Redis; trying again until it serves"
                 );
             } else {
                 tracing::debug!(
                     attempt,
                     error = %ErrorChain(&cause),
-                    help = "ratelimit_actix::guide::messages#cannot-connect",
+                    help = help("cannot-connect"),
                     "cannot connect to Redis; trying again"
                 );
             }

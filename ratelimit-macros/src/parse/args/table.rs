@@ -9,13 +9,11 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
 use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
-use crate::parse::lease::{self, Lease};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::path;
-use crate::parse::plan::{self, Plan};
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::window::{self, Window};
+use crate::parse::window::{Time, Window};
 
 /// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
@@ -90,7 +88,7 @@ macro_rules! arguments {
 arguments! {
     max "max": Units, Policy, "max = 10", |row, value, d| number::units(row.name, row.example, value, d),
         ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
-    window "window": Window, Policy, "window = \"60s\"", |row, value, d| window::read(row.name, row.example, value, d),
+    window "window": Window, Policy, "window = \"60s\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
         ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"];
     key "key": Key, Policy, "key = \"user-api\"", |row, value, d| name::read_key(row.name, row.example, value, d),
         ["id", "keyprefix", "prefix"];
@@ -112,17 +110,17 @@ arguments! {
         ["capacity", "burstsize"];
     cost "cost": Units, Limit, "cost = 5", |row, value, d| number::units(row.name, row.example, value, d),
         ["weight", "tokens"];
-    block "block": Window, Policy, "block = \"10m\"", |row, value, d| window::read(row.name, row.example, value, d),
+    block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
         ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"];
     mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::mode(value, d),
         ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
     count "count": Count, Limit, "count = \"failures\"", |_, value, d| choice::count(value, d),
         ["only", "countif", "counts", "countonly"];
-    lease "lease": Lease, Policy, "lease = \"100ms\"", |row, value, d| lease::read(row.example, value, d),
+    lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row.name, row.example).read(value, d),
         ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"];
     skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| request_fn::skip(value, d),
         ["unless", "skipif", "exempt", "when", "condition", "except"];
-    plan "plan": Plan, Limit, "plan = plan_of", |_, value, d| plan::read(value, d),
+    plan "plan": RequestFn, Limit, "plan = plan_of", |_, value, d| request_fn::plan(value, d),
         ["plans", "tier", "tiers", "subscription"];
     policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| path::policy(value, d),
         ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];

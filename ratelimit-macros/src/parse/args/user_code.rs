@@ -7,10 +7,8 @@ use syn::ExprPath;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
-use crate::parse::lease::Lease;
 use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
-use crate::parse::plan::Plan;
 use crate::parse::request_fn::RequestFn;
 use crate::parse::window::Window;
 
@@ -28,7 +26,7 @@ macro_rules! no_code {
     };
 }
 
-no_code!(&'static Algorithm, Ident, Key, Lease, Mode, Name, OnError, OnMissing, Window);
+no_code!(&'static Algorithm, Ident, Key, Mode, Name, OnError, OnMissing, Window);
 
 impl UserCode for Number {
     fn add_code(&self, code: &mut Vec<TokenStream>) {
@@ -48,12 +46,6 @@ impl UserCode for Units {
 }
 
 impl UserCode for RequestFn {
-    fn add_code(&self, code: &mut Vec<TokenStream>) {
-        code.push(self.code());
-    }
-}
-
-impl UserCode for Plan {
     fn add_code(&self, code: &mut Vec<TokenStream>) {
         code.push(self.code());
     }

@@ -10,8 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
 use super::count_name::Origin;
-#[cfg(feature = "stats")]
-use crate::store::redis::call_stats::Tally;
+use crate::observe::calls::LeaseUnits;
 use crate::store::redis::command::{Command, Keys, ScriptCall};
 use crate::store::redis::denial_cache::{DenialCache, InvalidateOnDrop};
 use crate::store::redis::lanes::Lanes;
@@ -27,28 +26,7 @@ pub(super) struct GiveBacks {
     waiting: Mutex<Vec<(Origin, GiveBack)>>,
     any: AtomicBool,
     denials: Arc<DenialCache>,
-    #[cfg(feature = "stats")]
-    pub(super) ended: EndedUnits,
-}
-
-/// What became of the units of leases that ended.
-#[cfg(feature = "stats")]
-#[derive(Debug, Default)]
-pub(super) struct EndedUnits([Tally; 3]);
-
-#[cfg(feature = "stats")]
-impl EndedUnits {
-    /// Adds used, returned and expired units. Most events end no lease.
-    fn add(&self, units: [u64; 3]) {
-        for (tally, units) in self.0.iter().zip(units).filter(|(_, units)| *units > 0) {
-            tally.add(units);
-        }
-    }
-
-    pub(super) fn status(&self) -> crate::store::LeaseStatus {
-        let [used, returned, expired] = self.0.each_ref().map(Tally::get);
-        crate::store::LeaseStatus { used, returned, expired, ..Default::default() }
-    }
+    pub(super) units: LeaseUnits,
 }
 
 /// A call that gives units back. The guard ends denials that the units shorten, when it is dropped.
@@ -59,13 +37,7 @@ pub(in crate::store::redis) struct GiveBackCall {
 
 impl GiveBacks {
     pub(super) fn new(denials: Arc<DenialCache>) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            any: AtomicBool::new(false),
-            denials,
-            #[cfg(feature = "stats")]
-            ended: EndedUnits::default(),
-        }
+        Self { waiting: Mutex::default(), any: AtomicBool::new(false), denials, units: LeaseUnits::default() }
     }
 
     /// Notes what an event of a count gives back, and what became of the units of leases that ended.
@@ -74,12 +46,7 @@ impl GiveBacks {
         if !effects.give_backs.is_empty() {
             self.push(origin, effects.give_backs);
         }
-        #[cfg(feature = "metrics")]
-        if effects.tally != [0; 3] {
-            crate::metrics::lease_units_ended(effects.tally);
-        }
-        #[cfg(feature = "stats")]
-        self.ended.add(effects.tally);
+        self.units.record_ended(effects.tally);
     }
 
     #[cold]

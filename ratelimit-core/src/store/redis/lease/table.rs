@@ -23,13 +23,11 @@ use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
 use crate::error::StoreError;
-use crate::log_limit::LogLimit;
+use crate::observe::log::{LogLimit, help};
+use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::{Leasing, Policy};
-#[cfg(feature = "stats")]
 use crate::store::LeaseStatus;
-#[cfg(feature = "stats")]
-use crate::store::redis::call_stats::Tally;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{ConnectionId, Lanes};
@@ -62,9 +60,6 @@ pub(in crate::store::redis) struct Leases {
     /// One bit per hash of a policy about which a line was logged.
     logged: [AtomicU64; 16],
     odd_answers: LogLimit,
-    /// Units that were charged ahead.
-    #[cfg(feature = "stats")]
-    leased: Tally,
 }
 
 /// The outcome of a limit that held units admit.
@@ -103,8 +98,6 @@ impl Leases {
             has_count: Notify::new(),
             logged: Default::default(),
             odd_answers: LogLimit::new(),
-            #[cfg(feature = "stats")]
-            leased: Tally::default(),
         }
     }
 
@@ -156,7 +149,7 @@ impl Leases {
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(
                 policy = policy.name(),
-                help = "ratelimit_actix::guide::messages#lease-that-is-never-held",
+                help = help("lease-that-is-never-held"),
                 "this limit never holds a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
             );
         }
@@ -167,11 +160,10 @@ impl Leases {
     #[cold]
     pub(super) fn record_odd_answer(&self) {
         let error = StoreError::protocol(protocol::EXPECTED);
-        #[cfg(feature = "metrics")]
-        crate::metrics::failed(&error);
+        metrics::failed(&error);
         if self.odd_answers.may_log() {
             tracing::warn!(
-                help = "ratelimit_actix::guide::messages#odd-lease",
+                help = help("odd-lease"),
                 error = %error,
                 "the server's answer about a lease is not used"
             );
@@ -191,10 +183,8 @@ impl Leases {
     }
 
     /// The leases of this process.
-    #[cfg(feature = "stats")]
     pub(in crate::store::redis) fn status(&self) -> LeaseStatus {
-        let mut status = self.give_backs.ended.status();
-        status.leased = self.leased.get();
+        let mut status = self.give_backs.units.status();
         for shard in &self.shards {
             for slot in shard.lock().table.iter().filter_map(|entry| entry.slot.as_ref()) {
                 let held = slot.count.held();
@@ -346,13 +336,8 @@ impl Leases {
         }
         self.give_backs.note(origin, effects);
         drop(shard);
-        #[cfg(feature = "metrics")]
         if let Some((request, true)) = lease {
-            crate::metrics::leased(request.units);
-        }
-        #[cfg(feature = "stats")]
-        if let Some((request, true)) = lease {
-            self.leased.add(request.units);
+            self.give_backs.units.record_lease(request.units);
         }
         if is_new || lease.is_some() {
             self.has_count.notify_one();

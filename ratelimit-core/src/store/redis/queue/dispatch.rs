@@ -64,7 +64,7 @@ impl RoundTrip {
         let now = Instant::now();
         let time = now.duration_since(self.start);
         self.estimate.record(self.route, time, now);
-        link.record_round_trip(time);
+        link.calls.record_round_trip(time);
     }
 }
 
@@ -98,7 +98,7 @@ impl Call {
         if to_encode.is_empty() {
             return None;
         }
-        context.link.record_batch(in_flight.len());
+        context.link.calls.record_batch(in_flight.len());
         let (call, batch) = context.encoder.encode(to_encode);
         Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
     }

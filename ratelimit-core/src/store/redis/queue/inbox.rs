@@ -22,13 +22,13 @@ pub(super) fn inbox() -> (Inbox, InboxReader) {
 }
 
 /// Takes requests from any thread.
-pub(super) struct Inbox(Arc<Mutex<State>>);
+pub(super) struct Inbox(Arc<Mutex<InboxState>>);
 
 /// The receiving end of an inbox. Dropping it closes the inbox.
-pub(super) struct InboxReader(Arc<Mutex<State>>);
+pub(super) struct InboxReader(Arc<Mutex<InboxState>>);
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     requests: VecDeque<QueuedRequest>,
     /// The number of requests that the task waits for, and its waker.
     waiter: Option<(usize, Waker)>,
@@ -89,7 +89,8 @@ impl InboxReader {
 
 impl Drop for InboxReader {
     fn drop(&mut self) {
-        let state = mem::replace(&mut *self.0.lock(), State { is_closed: true, ..State::default() });
+        let state =
+            mem::replace(&mut *self.0.lock(), InboxState { is_closed: true, ..InboxState::default() });
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         drop(state);
     }

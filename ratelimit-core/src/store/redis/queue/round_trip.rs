@@ -26,10 +26,10 @@ pub(super) struct Route {
 
 /// The round trips of the calls that got a reply.
 #[derive(Default)]
-pub(super) struct RoundTripEstimate(Mutex<State>);
+pub(super) struct RoundTripEstimate(Mutex<LastRoundTrip>);
 
 #[derive(Default)]
-struct State {
+struct LastRoundTrip {
     last: Duration,
     /// Of the last call; `None` before the first.
     route: Option<Route>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Leases;
 use crate::check::Check;
+use crate::observe::metrics;
 use crate::store::redis::lease::count::Effects;
 use crate::store::redis::lease::give_backs::GiveBackCall;
 use crate::store::redis::protocol::Encoder;
@@ -36,10 +37,7 @@ impl Leases {
                 entry.slot.is_some() || !entry.is_cold(now)
             });
         }
-        #[cfg(feature = "metrics")]
-        crate::metrics::lease_units_held(held);
-        #[cfg(not(feature = "metrics"))]
-        let _ = held;
+        metrics::lease_units_held(held);
         shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::recent::{Bar, Recent, Totals};
-use crate::outcome::Counted;
+use crate::observe::counted::Counted;
 use crate::policy::Policy;
 
 /// Maximum number of policies with one name that are kept.

@@ -5,7 +5,6 @@
 
 mod counts;
 mod denied;
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only calls to a server are measured"))]
 mod histogram;
 mod recent;
 mod table;
@@ -18,12 +17,12 @@ use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
 pub(crate) use self::histogram::Histogram;
-pub use self::histogram::Percentiles;
 pub use self::recent::{BAR_SECONDS, BARS, Bar, Totals};
 use self::table::LimitTable;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::outcome::Counted;
+use crate::observe::counted::Counted;
+pub use crate::observe::status::Percentiles;
 use crate::policy::Policy;
 
 /// What a limiter has decided in this process since it was built.
@@ -177,6 +176,21 @@ impl LimitStats {
     /// A limit that was first decided later has fewer.
     pub fn recent(&self) -> &[Bar] {
         &self.recent
+    }
+}
+
+/// A counter that only the statistics read.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::Limit;
-use crate::check::{caller_digest, random_key};
+use crate::check::{keyed, random_key};
 
 /// Number of locks over which the callers are spread.
 const SHARDS: usize = 8;
@@ -104,10 +104,10 @@ pub(super) struct DeniedCallers {
 struct Shard {
     /// Apart from the entries, so that a search reads few cache lines.
     digests: Vec<u64>,
-    entries: Vec<Entry>,
+    entries: Vec<DenialCount>,
 }
 
-struct Entry {
+struct DenialCount {
     limit: Limit,
     partition: Option<Box<[u8]>>,
     count: u64,
@@ -119,8 +119,9 @@ impl DeniedCallers {
         Self { key: random_key(), shards: Default::default(), missed: AtomicU64::new(0) }
     }
 
+    #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a shorter digest")]
     pub(super) fn digest_of(&self, partition: &[u8]) -> CallerDigest {
-        CallerDigest(caller_digest(partition, &self.key))
+        CallerDigest(keyed(&self.key).hash(partition).as_u128() as u64)
     }
 
     fn shard(&self, digest: CallerDigest) -> &Mutex<Shard> {
@@ -181,7 +182,7 @@ impl Shard {
             return;
         }
         let partition = (partition.len() <= MAX_PARTITION).then(|| partition.into());
-        let entry = |count, error| Entry { limit: Arc::clone(limit), partition, count, error };
+        let entry = |count, error| DenialCount { limit: Arc::clone(limit), partition, count, error };
         if self.entries.len() < PER_SHARD {
             self.digests.push(digest.0);
             self.entries.push(entry(1, 0));

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
+use crate::clock::{Clock, SystemClock};
+use crate::observe::status::Percentiles;
 
 /// Number of buckets: up to 2^32.
 const BUCKETS: usize = 4 * 32;
@@ -10,6 +11,7 @@ const BUCKETS: usize = 4 * 32;
 /// How often which size occurred in the last one to two minutes.
 #[derive(Debug)]
 pub(crate) struct Histogram {
+    clock: SystemClock,
     /// One for even minutes, and one for odd ones.
     minutes: [Minute; 2],
 }
@@ -24,29 +26,26 @@ struct Minute {
     max: AtomicU64,
 }
 
-/// What a histogram tells of the numbers in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Percentiles {
-    /// How many numbers there are.
-    pub count: u64,
-    /// Their sum.
-    pub sum: u64,
-    /// Half of the numbers are at most this; rounded up by at most 25 %.
-    pub p50: u64,
-    /// 99 of 100 numbers are at most this; rounded up by at most 25 %.
-    pub p99: u64,
-    /// The largest number.
-    pub max: u64,
-}
-
 impl Histogram {
-    pub(crate) const fn new() -> Self {
-        Self { minutes: [const { Minute::new() }; 2] }
+    pub(crate) fn new() -> Self {
+        Self { clock: SystemClock::new(), minutes: [const { Minute::new() }; 2] }
     }
 
-    /// Counts a number in a minute. As a minute begins, numbers of other threads may be lost.
-    pub(crate) fn record(&self, minute: u64, number: u64) {
+    fn present_minute(&self) -> u64 {
+        self.clock.now().as_micros() / 60_000_000
+    }
+
+    /// Counts a number. As a minute begins, numbers of other threads may be lost.
+    pub(crate) fn record(&self, number: u64) {
+        self.record_in(self.present_minute(), number);
+    }
+
+    /// The percentiles of this minute and the one before.
+    pub(crate) fn percentiles(&self) -> Percentiles {
+        self.percentiles_in(self.present_minute())
+    }
+
+    fn record_in(&self, minute: u64, number: u64) {
         let minute = minute + 1;
         let counts = &self.minutes[usize::from(minute % 2 == 1)];
         let counted = counts.number.load(Ordering::Relaxed);
@@ -60,8 +59,7 @@ impl Histogram {
         counts.max.fetch_max(number, Ordering::Relaxed);
     }
 
-    /// The percentiles of this minute and the one before.
-    pub(crate) fn percentiles(&self, minute: u64) -> Percentiles {
+    fn percentiles_in(&self, minute: u64) -> Percentiles {
         let recent = self.minutes.iter().filter(|counts| {
             let number = counts.number.load(Ordering::Relaxed);
             number > 0 && (minute..=minute + 1).contains(&number)
@@ -137,11 +135,11 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_numbers() {
         let histogram = Histogram::new();
-        assert_eq!(histogram.percentiles(0), Percentiles::default());
+        assert_eq!(histogram.percentiles_in(0), Percentiles::default());
         for number in 1..=100 {
-            histogram.record(0, number);
+            histogram.record_in(0, number);
         }
-        let found = histogram.percentiles(0);
+        let found = histogram.percentiles_in(0);
         assert_eq!((found.count, found.sum, found.max), (100, 5_050, 100));
         assert!((50..=59).contains(&found.p50) && (99..=100).contains(&found.p99), "{found:?}");
     }
@@ -149,21 +147,21 @@ mod tests {
     #[test]
     fn one_of_a_hundred_is_not_in_the_99th_percentile() {
         let histogram = Histogram::new();
-        (0..99).for_each(|_| histogram.record(0, 3));
-        histogram.record(0, 1_000);
-        let found = histogram.percentiles(0);
+        (0..99).for_each(|_| histogram.record_in(0, 3));
+        histogram.record_in(0, 1_000);
+        let found = histogram.percentiles_in(0);
         assert_eq!((found.p50, found.p99, found.max), (3, 3, 1_000));
     }
 
     #[test]
     fn numbers_are_forgotten_after_two_minutes() {
         let histogram = Histogram::new();
-        histogram.record(5, 10);
-        histogram.record(6, 20);
-        let found = |minute| histogram.percentiles(minute);
+        histogram.record_in(5, 10);
+        histogram.record_in(6, 20);
+        let found = |minute| histogram.percentiles_in(minute);
         assert_eq!((found(6).count, found(6).max), (2, 20));
         assert_eq!((found(7).count, found(8).count), (1, 0));
-        histogram.record(7, 30);
+        histogram.record_in(7, 30);
         assert_eq!((found(7).sum, found(7).max), (50, 30));
     }
 }

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "stats")]
 use serde::{Serialize, Serializer};
 
-use crate::clock::micros;
-use crate::stats::Percentiles;
-
 /// The state of a store, as [`RateLimiter::store_status`](crate::RateLimiter::store_status) returns it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct StoreStatus {
     /// Number of callers held in this process, each counted once for each of its policies. `None` if the store counts elsewhere.
@@ -29,7 +28,8 @@ impl StoreStatus {
 }
 
 /// The state of a connection to Redis.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct ConnectionStatus {
     /// Whether there is a connection that serves; a part of a cluster may be out.
@@ -37,7 +37,7 @@ pub struct ConnectionStatus {
     /// Number of connections made so far; above 1 after a reconnect.
     pub connections: u64,
     /// Longest time that a call waits. Serialized as `deadline_us`, in microseconds.
-    #[serde(rename = "deadline_us", serialize_with = "in_micros")]
+    #[cfg_attr(feature = "stats", serde(rename = "deadline_us", serialize_with = "in_micros"))]
     pub deadline: Duration,
     /// Number of slot ranges, which have a circuit breaker each: 64 of a cluster, 1 of a single server.
     pub slot_ranges: usize,
@@ -55,12 +55,14 @@ pub struct ConnectionStatus {
     pub leases: LeaseStatus,
 }
 
+#[cfg(feature = "stats")]
 fn in_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(micros(*time))
+    serializer.serialize_u64(crate::clock::micros(*time))
 }
 
 /// The leases of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct LeaseStatus {
     /// Callers with held units.
@@ -75,4 +77,21 @@ pub struct LeaseStatus {
     pub returned: u64,
     /// Units of ended leases that expired.
     pub expired: u64,
+}
+
+/// How numbers of the last one to two minutes are distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "stats", derive(Serialize))]
+#[non_exhaustive]
+pub struct Percentiles {
+    /// How many numbers there are.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// Half of the numbers are at most this; rounded up by at most 25 %.
+    pub p50: u64,
+    /// 99 of 100 numbers are at most this; rounded up by at most 25 %.
+    pub p99: u64,
+    /// The largest number.
+    pub max: u64,
 }

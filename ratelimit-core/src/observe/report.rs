@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
-#[cfg(any(feature = "metrics", feature = "stats"))]
-use crate::outcome::Counted;
+use crate::observe::counted::Counted;
+use crate::observe::log::help;
+use crate::observe::metrics;
+use crate::observe::stats::Stats;
 use crate::outcome::Outcome;
-#[cfg(feature = "stats")]
-use crate::stats::Stats;
 
 /// Minimum time between two log lines about one shadow limit, in microseconds.
 const INTERVAL_US: u64 = 60_000_000;
@@ -25,20 +25,16 @@ pub(crate) struct Report {
     /// Instant of the last line about each shadow limit, by its name.
     last_lines: Mutex<HashMap<String, Timestamp>>,
     /// Share of the capacity below which an admitted request is near the limit.
-    #[cfg(any(feature = "metrics", feature = "stats"))]
     near_limit_ratio: f64,
-    #[cfg(feature = "stats")]
     pub(crate) stats: Stats,
 }
 
 impl Report {
-    pub(crate) fn new(#[cfg(any(feature = "metrics", feature = "stats"))] near_limit_ratio: f64) -> Self {
+    pub(crate) fn new(near_limit_ratio: f64) -> Self {
         Self {
             clock: SystemClock::new(),
             last_lines: Mutex::default(),
-            #[cfg(any(feature = "metrics", feature = "stats"))]
             near_limit_ratio,
-            #[cfg(feature = "stats")]
             stats: Stats::new(),
         }
     }
@@ -46,41 +42,31 @@ impl Report {
     /// Records the outcomes of a group, decided by the store or without it.
     #[inline]
     pub(crate) fn decided(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
-        #[cfg(any(feature = "metrics", feature = "stats"))]
-        self.count(group, outcomes);
+        if cfg!(any(feature = "metrics", feature = "stats")) {
+            self.count(group, outcomes);
+        }
         if outcomes.iter().any(Outcome::would_deny) {
             self.log_shadow_denials(group, outcomes);
         }
     }
 
-    #[cfg(any(feature = "metrics", feature = "stats"))]
     #[inline]
     fn count(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
         let is_admitted = outcomes.iter().all(Outcome::is_allowed);
         for (check, outcome) in group.iter().zip(outcomes) {
             let counted = Counted::of(outcome, is_admitted);
             let is_near_limit = is_admitted && is_near_limit(outcome, self.near_limit_ratio);
-            #[cfg(feature = "metrics")]
-            crate::metrics::decided(check.policy(), counted, is_near_limit);
-            #[cfg(feature = "stats")]
+            metrics::decided(check.policy(), counted, is_near_limit);
             self.stats.record(check, counted, is_near_limit);
         }
     }
 
     /// Records a decision without the store; `None` if a limit of the group failed closed.
     pub(crate) fn degraded(&self, group: &[Check<'_>], decided: Option<&[Outcome]>) {
-        #[cfg(feature = "metrics")]
-        crate::metrics::degraded(group, decided);
-        #[cfg(feature = "stats")]
+        metrics::degraded(group, decided);
         for check in group {
             self.stats.record_degraded(check.policy());
         }
-        #[cfg(not(any(feature = "metrics", feature = "stats")))]
-        let _ = group;
-        #[cfg(not(feature = "stats"))]
-        let _ = self;
-        #[cfg(not(feature = "metrics"))]
-        let _ = decided;
     }
 
     /// Logs each shadow limit that would deny, at most once a minute and without the caller.
@@ -91,7 +77,7 @@ impl Report {
             if outcome.would_deny() && self.may_log(name) {
                 tracing::info!(
                     limit = name,
-                    help = "ratelimit_actix::guide::messages#would-have-denied",
+                    help = help("would-have-denied"),
                     "a shadow limit would have denied a request"
                 );
             }
@@ -122,7 +108,6 @@ impl Report {
 }
 
 /// Whether less than this share of the capacity is left after a charge.
-#[cfg(any(feature = "metrics", feature = "stats"))]
 #[inline]
 fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
     #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
@@ -135,10 +120,7 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        Report::new(
-            #[cfg(any(feature = "metrics", feature = "stats"))]
-            0.1,
-        )
+        Report::new(0.1)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How metrics and statistics count one limit of a decision.
 
-use super::Outcome;
+use crate::outcome::Outcome;
 
 /// How a limit was decided. Each decision about a limit is counted as one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,17 +23,6 @@ impl Counted {
             (true, _) if outcome.would_deny() => Self::WouldDeny,
             (true, true) => Self::Admitted,
             (true, false) => Self::Passed,
-        }
-    }
-
-    /// The label `outcome` in metrics.
-    #[cfg(feature = "metrics")]
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Admitted => "allowed",
-            Self::Passed => "passed",
-            Self::Denied => "denied",
-            Self::WouldDeny => "would_deny",
         }
     }
 }

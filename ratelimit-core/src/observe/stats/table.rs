@@ -28,12 +28,12 @@ const OTHERS: &str = "all others";
 /// The counters of all limits.
 #[derive(Debug)]
 pub(super) struct LimitTable {
-    slots: Box<[OnceLock<Entry>]>,
+    slots: Box<[OnceLock<KnownState>]>,
     by_name: RwLock<HashMap<String, Limit>>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KnownState {
     state_id: u64,
     limit: Limit,
 }
@@ -68,7 +68,7 @@ impl LimitTable {
 
     /// The slots in which the entry of a policy may be, in order.
     #[inline]
-    fn probe(&self, policy: &Policy) -> impl Iterator<Item = &OnceLock<Entry>> {
+    fn probe(&self, policy: &Policy) -> impl Iterator<Item = &OnceLock<KnownState>> {
         #[allow(clippy::cast_possible_truncation, reason = "any bits of a fingerprint will do")]
         let first = policy.state_id() as usize;
         (0..PROBES).map(move |probe| &self.slots[first.wrapping_add(probe) % SLOTS])
@@ -93,7 +93,7 @@ impl LimitTable {
         limit.keep(policy);
         // The lock is held, so that no other thread enters the same.
         for slot in self.probe(policy) {
-            let entry = Entry { state_id: policy.state_id(), limit: Arc::clone(&limit) };
+            let entry = KnownState { state_id: policy.state_id(), limit: Arc::clone(&limit) };
             if slot.set(entry).is_ok() {
                 break;
             }
@@ -112,7 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::outcome::Counted;
+    use crate::observe::counted::Counted;
 
     fn count(table: &LimitTable, policy: &Policy) {
         table.with(policy, |limit| limit.record(Counted::Admitted, false));
