@@ -183,7 +183,7 @@ impl LimitCharge {
             return Err(SettleError::LeasedBucket { limit: limit() });
         }
         match quota.close(Closed::Settled) {
-            Ok(outcomes) => Ok(Some(Settlement::new(limiter, &quota.check(), outcomes))),
+            Ok(()) => Ok(Some(Settlement::new(limiter, quota))),
             Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
             Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
         }
