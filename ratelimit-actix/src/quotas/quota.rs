@@ -93,13 +93,11 @@ impl Quota {
 
     /// Closes the charges for `reason`. An error if they are closed.
     pub(super) fn close(&mut self, reason: Closed) -> Result<(), Closed> {
-        match self.closed {
-            Some(before) => Err(before),
-            None => {
-                self.closed = Some(reason);
-                Ok(())
-            }
+        if let Some(before) = self.closed {
+            return Err(before);
         }
+        self.closed = Some(reason);
+        Ok(())
     }
 
     /// A check of the same limit for the same caller.
