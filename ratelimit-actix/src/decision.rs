@@ -1,85 +1,65 @@
 //! The decision about one request: made at once if the limiter counts in this process, otherwise by a boxed future.
 
-pub(crate) mod count;
-pub(crate) mod refund;
+pub(crate) mod limit_source;
 pub(crate) mod respond;
 
 use std::future::Future;
+use std::iter;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use actix_web::HttpRequest;
-use ratelimit_core::{Check, GroupOutcome, RateLimiter};
+use actix_web::{HttpMessage, HttpRequest};
+use ratelimit_core::clock::{Clock, SystemClock};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
-use self::refund::Charge;
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::quotas::nearest_limiter;
-use crate::quotas::request_deadline;
-use crate::quotas::{PolicyRef, Quotas, all_quotas};
+use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted};
+use crate::request::deadline::RequestDeadline;
+use crate::request::nearest_limiter;
 use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
 
-/// The limits of one request that are checked together. Owns the callers.
-pub(crate) trait RequestChecks {
-    /// One check for each limit that takes part.
-    fn checks(&self) -> SmallVec<[Check<'_>; 2]>;
-
-    /// The policy of each check.
-    fn policies(&self) -> impl Iterator<Item = PolicyRef>;
-
-    /// What an admitted request was charged, if the response may make it a refund. Takes the callers, so it is called once.
-    fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>>;
-}
-
-/// An admitted request with what may be refunded later, or the rejection.
-pub(crate) type AdmissionResult = Result<Option<Box<Charge>>, Box<Rejection>>;
+/// Whether a request is admitted.
+pub(crate) type AdmissionResult = Result<(), Box<Rejection>>;
 
 /// A decision that is made, or that needs a round trip.
 ///
-/// This is an enum and not a future: a future that may wait for a server is large, and every request would copy it, also
-/// where none ever waits.
-pub(crate) enum Admission<'r> {
-    Ready(AdmissionResult),
-    Pending(Pin<Box<dyn Future<Output = AdmissionResult> + 'r>>),
+/// This is an enum and not an async function: a future that may wait for a server is large, and every request would copy it, also
+/// where none ever waits. The future of a decision that is made is no larger than the decision.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+#[must_use = "a request is admitted only by awaiting it"]
+pub enum Admission<'r, T> {
+    /// The decision is made; `None` once it was returned.
+    Ready(Option<T>),
+    /// The request needs a round trip, or is rejected.
+    Pending(Pin<Box<dyn Future<Output = T> + 'r>>),
 }
 
-impl<'r> Admission<'r> {
-    /// For a request that is not counted.
-    pub(crate) const NOT_COUNTED: Self = Self::Ready(Ok(None));
+impl<T: Unpin> Future for Admission<'_, T> {
+    type Output = T;
 
-    /// For a request without the caller that a limit requires.
-    #[cold]
-    pub(crate) fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Self {
-        Self::Ready(Err(missing_caller(req, config)))
-    }
-
-    /// Checks all limits with the nearest limiter, which is `limiter`, and adds the outcome to the quotas of the request.
     #[inline]
-    pub(crate) fn decide<C: RequestChecks + 'r>(
-        req: &'r HttpRequest,
-        config: &'r RateLimitConfig,
-        limiter: &RateLimiter,
-        mut request: C,
-    ) -> Self {
-        match try_decide(req, config, limiter, &mut request) {
-            Some(result) => Self::Ready(result),
-            None => Self::Pending(Box::pin(decide(req, config, request))),
-        }
-    }
-
-    /// Waits for the decision, if it needs a round trip.
-    pub(crate) async fn result(self) -> AdmissionResult {
-        match self {
-            Self::Ready(result) => result,
-            Self::Pending(result) => result.await,
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match self.get_mut() {
+            // A future must not be polled after it was ready.
+            Self::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Pending(pending) => pending.as_mut().poll(context),
         }
     }
 }
 
-/// Whether limits apply to a request: its method is counted, and its client is not exempt.
+/// Whether limits apply to a request: its method is counted, and its client is not exempt. Otherwise notes that none applies.
 #[inline]
 pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
-    config.counts(req.method()) && !caller::is_exempt(req, config)
+    let is_counted = config.counts(req.method()) && !caller::is_exempt(req, config);
+    if !is_counted {
+        note_not_counted(req);
+    }
+    is_counted
 }
 
 /// Whether the nearest limiter makes every limit a shadow limit. These do not reject a request, not even one without a caller.
@@ -88,64 +68,75 @@ pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
     nearest_limiter::nearest(req).is_shadow()
 }
 
-/// Checks all limits with the nearest limiter, which is `limiter`, and adds the outcome to the quotas of the request. `None` if that takes a round
-/// trip; then nothing is charged.
+/// Checks all limits with the nearest limiter, which is `limiter`, and moves them with the outcome to the quotas of the request.
+/// `None` if that takes a round trip; then nothing is charged, and the limits stay.
 #[inline]
 pub(crate) fn try_decide(
     req: &HttpRequest,
     config: &RateLimitConfig,
     limiter: &RateLimiter,
-    request: &mut impl RequestChecks,
+    limits: &mut AppliedLimits,
 ) -> Option<AdmissionResult> {
-    let checks = request.checks();
-    if checks.is_empty() {
-        return Some(Ok(None));
+    if limits.is_empty() {
+        return Some(Ok(()));
     }
     // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
-    let outcome = limiter.try_check_all(&checks).ok()??;
-    Quotas::add(req, request.policies(), &checks, &outcome);
-    drop(checks);
-    Some(result(req, config, request, outcome))
+    let outcome = limiter.try_check_all(&checks(limits)).ok()??;
+    Some(decided(req, config, limits, outcome))
 }
 
 /// [`try_decide`] with a round trip.
 pub(crate) async fn decide(
     req: &HttpRequest,
     config: &RateLimitConfig,
-    mut request: impl RequestChecks,
+    mut limits: AppliedLimits,
 ) -> AdmissionResult {
-    let checks = request.checks();
+    let checks = checks(&limits);
+    let deadline = RequestDeadline::of(&mut req.extensions_mut());
     let check = async |limiter: &RateLimiter| limiter.check_all(&checks).await;
-    let Ok(outcome) = request_deadline::run_within(req, nearest_limiter::nearest(req), check).await else {
+    let Ok(outcome) = deadline.run(nearest_limiter::nearest(req), check).await else {
         // The limiter has logged the reason.
         let style = config.response_style().for_request(req);
         return Err(Box::new(Rejection::Unavailable(Unavailable::new(style))));
     };
-    Quotas::add(req, request.policies(), &checks, &outcome);
     drop(checks);
-    result(req, config, &mut request, outcome)
+    decided(req, config, &mut limits, outcome)
+}
+
+fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
+    limits.iter().map(AppliedLimit::check).collect()
 }
 
 #[inline]
-fn result(
+fn decided(
     req: &HttpRequest,
     config: &RateLimitConfig,
-    request: &mut impl RequestChecks,
+    limits: &mut AppliedLimits,
     outcome: GroupOutcome,
 ) -> AdmissionResult {
-    if outcome.is_allowed() { Ok(request.take_charge(outcome)) } else { Err(denied(req, config, outcome)) }
+    Quotas::add(req, limits, &outcome);
+    if outcome.is_allowed() { Ok(()) } else { Err(denied(req, config, outcome)) }
 }
 
 /// The rejection of a request without the caller that a limit requires.
 #[cold]
-pub(crate) fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
+fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
     let style = config.response_style().for_request(req);
     Box::new(Rejection::MissingCaller(MissingCaller::new(style)))
 }
 
+/// The rejection by a limit that admits no request: its `max` is 0 or invalid, so no wait helps.
+#[cold]
+fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: AppliedLimit) -> Box<Rejection> {
+    let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(limit.cost);
+    let outcome = GroupOutcome::new(SystemClock::new().now(), iter::once(outcome));
+    Quotas::add(req, &mut AppliedLimits::from_iter([limit]), &outcome);
+    denied(req, config, outcome)
+}
+
 /// The rejection for a denial that is among the quotas of the request.
 #[cold]
-pub(crate) fn denied(req: &HttpRequest, config: &RateLimitConfig, outcome: GroupOutcome) -> Box<Rejection> {
+fn denied(req: &HttpRequest, config: &RateLimitConfig, outcome: GroupOutcome) -> Box<Rejection> {
     let style = config.response_style().for_request(req);
     Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style)))
 }

@@ -109,6 +109,7 @@ mod middleware;
 mod openapi;
 mod overrides;
 mod quotas;
+mod request;
 mod response;
 mod unlimited;
 

@@ -13,19 +13,17 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Mode, Policy};
+use ratelimit_core::MAX_GROUP;
 use smallvec::SmallVec;
 
 use self::filter::Filter;
 pub use self::limit::Limit;
-use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
-use crate::decision::refund::Charge;
+use crate::decision::limit_source::applied_limits;
 use crate::decision::respond::{reject, write_quotas};
-use crate::decision::{Admission, RequestChecks, is_counted, is_in_shadow};
-use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
-use crate::quotas::nearest_limiter;
-use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
+use crate::decision::{Admission, AdmissionResult, decide, is_counted, try_decide};
+use crate::quotas::Quotas;
+use crate::request::nearest_limiter;
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -78,6 +76,7 @@ struct Settings {
 
 impl RateLimitMiddleware {
     /// Starts with one limit: a [`Limit`], or a [`Policy`](crate::Policy) for a limit by address.
+    ///
     pub fn new(limit: impl Into<Limit>) -> Self {
         let limits = SmallVec::from_iter([limit.into()]);
         Self(Arc::new(Settings { limits, filter: Filter::default() }))
@@ -155,77 +154,23 @@ impl Settings {
 
     /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
     /// its only owner.
-    fn decide<'r>(&'r self, req: &'r HttpRequest, config: &'r RateLimitConfig) -> Admission<'r> {
-        if !is_counted(req, config) {
-            note_not_counted(req);
-            return Admission::NOT_COUNTED;
-        }
-        if !self.filter.applies_to(req) {
-            return Admission::NOT_COUNTED;
+    fn decide<'r>(
+        &self,
+        req: &'r HttpRequest,
+        config: &'r RateLimitConfig,
+    ) -> Admission<'r, AdmissionResult> {
+        if !is_counted(req, config) || !self.filter.applies_to(req) {
+            return Admission::Ready(Some(Ok(())));
         }
         let limiter = nearest_limiter::nearest(req);
-        let overrides = limiter.overrides_guard();
-        let mut callers = SmallVec::new();
-        for limit in &self.limits {
-            match applied(limit, overrides.limit(limit.policy()), req, config) {
-                Ok(Some(applied)) => callers.push(applied),
-                Err(MissingCallerError) if !is_in_shadow(req) => {
-                    return Admission::missing_caller(req, config);
-                }
-                Ok(None) | Err(_) => note_skipped(req, PolicyRef::Shared(Arc::clone(limit.policy()))),
-            }
-        }
-        Admission::decide(req, config, limiter, Callers(callers))
-    }
-}
-
-/// A limit that applies to a request, its caller, and the policy in force if overrides have one.
-type Applied<'s> = (&'s Limit, Caller, Option<Arc<Policy>>);
-
-/// `None` if the limit does not apply to the request.
-fn applied<'s>(
-    limit: &'s Limit,
-    rows: Option<&LimitRows>,
-    req: &HttpRequest,
-    config: &RateLimitConfig,
-) -> Result<Option<Applied<'s>>, MissingCallerError> {
-    if rows.is_some_and(LimitRows::is_off_for_all) {
-        return Ok(None);
-    }
-    let is_lenient = is_lenient(rows, limit.policy().mode() == Mode::Shadow);
-    let Some(caller) = limit.caller(req, config, is_lenient)? else { return Ok(None) };
-    let row = rows.map(|rows| rows.row(limit.plan_of(req, rows).name(), caller.partition()));
-    if row.is_some_and(EffectiveRow::is_off) {
-        return Ok(None);
-    }
-    let policy = row.map(|row| Arc::clone(row.policy()));
-    if let Some(policy) = &policy {
-        limit.warn_about_cost(policy);
-    }
-    Ok(Some((limit, caller, policy)))
-}
-
-/// The callers of one request.
-struct Callers<'s>(SmallVec<[Applied<'s>; 2]>);
-
-impl RequestChecks for Callers<'_> {
-    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
-        let checks = self.0.iter().filter_map(|(limit, caller, policy)| {
-            let policy = policy.as_ref().unwrap_or(limit.policy());
-            Some(Check::new(policy, caller.partition()?).with_cost(limit.cost_units()))
-        });
-        checks.collect()
-    }
-
-    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
-        self.0.iter().map(|(limit, _, policy)| {
-            PolicyRef::Shared(Arc::clone(policy.as_ref().unwrap_or(limit.policy())))
-        })
-    }
-
-    /// Every response counts.
-    fn take_charge(&mut self, _: GroupOutcome) -> Option<Box<Charge>> {
-        None
+        let result = match applied_limits(req, config, limiter, &self.limits) {
+            Ok(mut limits) => match try_decide(req, config, limiter, &mut limits) {
+                Some(result) => result,
+                None => return Admission::Pending(Box::pin(decide(req, config, limits))),
+            },
+            Err(rejection) => Err(rejection),
+        };
+        Admission::Ready(Some(result))
     }
 }
 
@@ -269,7 +214,7 @@ where
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
             let config = RateLimitConfig::nearest(req.request()).clone();
-            if let Err(rejection) = settings.decide(req.request(), &config).result().await {
+            if let Err(rejection) = settings.decide(req.request(), &config).await {
                 let (req, payload) = req.into_parts();
                 let response =
                     Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();

@@ -8,7 +8,7 @@ pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 pub use crate::caller::into_caller::IntoCaller;
 pub use crate::caller::on_missing::OnMissing;
 pub use crate::caller::value::Caller;
-pub use crate::decision::count::Count;
+pub use crate::decision::Admission;
 pub use crate::handler::bounds::{
     Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor,
 };
@@ -17,6 +17,7 @@ pub use crate::handler::default_key::DefaultKey;
 pub use crate::handler::dynamic::{DynamicLimits, join};
 pub use crate::handler::limit::HandlerLimit;
 pub use crate::handler::registry::{Declaration, SourceText};
-pub use crate::handler::request::{Admit, AdmittedRequest, admit};
+pub use crate::handler::request::{AdmittedRequest, admit};
 pub use crate::handler::request_fn::RequestFn;
 pub use crate::overrides::plan::{IntoPlan, Plan};
+pub use crate::quotas::Count;

@@ -1,11 +1,11 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
+mod applied_limit;
 mod left_out;
 mod limit_charge;
-pub(crate) mod nearest_limiter;
 mod policy_ref;
 mod quota;
-pub(crate) mod request_deadline;
+mod refund;
 mod request_extension;
 mod settle_error;
 mod settle_on_drop;
@@ -17,17 +17,19 @@ use std::rc::Rc;
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
+pub use self::applied_limit::Count;
+pub(crate) use self::applied_limit::{AppliedLimit, AppliedLimits, Partition};
 use self::left_out::LeftOut;
 pub(crate) use self::left_out::{note_not_counted, note_skipped};
 pub use self::limit_charge::LimitCharge;
 pub(crate) use self::policy_ref::count_id;
 pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef};
 pub use self::quota::Quota;
-pub(crate) use self::quota::{ChargeOutcomes, tightest, told};
-use self::request_deadline::RequestDeadline;
-pub(crate) use self::request_extension::{all_quotas, close_for_refund, with_quotas};
+pub(crate) use self::quota::{tightest, told};
+pub(crate) use self::request_extension::{all_quotas, has_uncounted, with_quotas};
 pub use self::settle_error::{SettleError, UnknownLimitError};
 pub use self::settle_on_drop::{SettleOnDrop, UsageCounter};
+use crate::request::deadline::RequestDeadline;
 
 /// The quotas of limits that were checked together.
 type QuotaGroup = SmallVec<[Quota; 1]>;
@@ -83,7 +85,7 @@ impl Quotas {
 
     /// Replaces the outcomes of the last group by `left`, what is left after a refund. Without `left`, that is unknown, and
     /// the group is removed.
-    pub(crate) fn replace_last(&self, left: Option<&GroupOutcome>) {
+    fn replace_last(&self, left: Option<&GroupOutcome>) {
         let mut decided = self.decided.borrow_mut();
         match (left, decided.last_mut()) {
             (Some(left), Some(last)) => last.update(left, Quota::set_outcome),

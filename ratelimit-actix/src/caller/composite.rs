@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_missing_part_makes_the_caller_missing() {
-        assert!(("a", None::<u8>).into_caller().is_missing());
-        assert!((None::<u8>, "a").into_caller().is_missing());
+        assert!(("a", None::<u8>).into_caller().partition().is_none());
+        assert!((None::<u8>, "a").into_caller().partition().is_none());
         assert_eq!(("a", Some("b")).into_caller(), ("a", "b").into_caller());
     }
 

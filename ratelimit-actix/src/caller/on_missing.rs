@@ -1,6 +1,7 @@
 //! What to do with a request without a caller.
 
 use super::value::Caller;
+use crate::quotas::Partition;
 
 /// A request has no caller, and the limit requires one.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +24,13 @@ pub enum OnMissing {
 
 impl OnMissing {
     /// The caller to count. `None` if the limit does not apply to the request.
-    pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Caller>, MissingCallerError> {
-        match self {
-            _ if !caller.is_missing() => Ok(Some(caller)),
-            Self::Reject => Err(MissingCallerError),
-            Self::Skip => Ok(None),
-            Self::Anonymous => Ok(Some(Caller::anonymous())),
+    #[inline]
+    pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Partition>, MissingCallerError> {
+        match (caller, self) {
+            (Caller(Some(caller)), _) => Ok(Some(Partition(caller))),
+            (Caller(None), Self::Reject) => Err(MissingCallerError),
+            (Caller(None), Self::Skip) => Ok(None),
+            (Caller(None), Self::Anonymous) => Ok(Caller::anonymous().0.map(Partition)),
         }
     }
 }

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn without_the_parameter_there_is_no_caller() {
-        assert!(path_param(&TestRequest::default().to_http_request(), "id").is_missing());
+        assert!(path_param(&TestRequest::default().to_http_request(), "id").partition().is_none());
     }
 
     proptest! {

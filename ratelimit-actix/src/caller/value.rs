@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
+use crate::quotas::Partition;
+
 /// Callers up to this many bytes need no allocation; a UUID as text fits.
-pub(super) const INLINE: usize = 40;
+pub(super) const INLINE: usize = Partition::INLINE;
 
 /// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a number.
 ///
@@ -69,11 +71,6 @@ impl Caller {
     /// No caller.
     pub(crate) const fn missing() -> Self {
         Self(None)
-    }
-
-    /// Whether there is no caller.
-    pub(crate) const fn is_missing(&self) -> bool {
-        self.0.is_none()
     }
 
     /// The partition for the store. `None` without a caller.

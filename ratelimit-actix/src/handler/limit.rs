@@ -3,17 +3,16 @@
 use std::sync::Once;
 
 use actix_web::HttpRequest;
+use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Check, Mode, Policy, PolicyBuilder, PolicyError, RateLimiter};
+use ratelimit_core::{Mode, Policy, PolicyBuilder, RateLimiter};
 
 use super::by::By;
 use super::sole_limiter::SoleLimiter;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::decision::count::Count;
 use crate::overrides::EffectiveRow;
-use crate::quotas::{NamedPolicy, nearest_limiter};
-use ratelimit_core::__private_0_1::help;
+use crate::quotas::{Count, NamedPolicy, Partition};
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
@@ -121,14 +120,12 @@ impl HandlerLimit {
         self
     }
 
-    /// The nearest limiter of a request to a handler with these limits.
+    /// Notes that a limiter decides about a handler with these limits.
     #[inline]
-    pub(super) fn nearest_limiter<'r>(req: &'r HttpRequest, limits: &'static [Self]) -> &'r RateLimiter {
-        let limiter = nearest_limiter::nearest(req);
+    pub(super) fn note_limiter(limits: &[Self], limiter: &RateLimiter) {
         if let Some(first) = limits.first() {
             first.limiter.note(limiter, first.policy());
         }
-        limiter
     }
 
     pub(crate) const fn named_policy(&self) -> &NamedPolicy {
@@ -170,42 +167,26 @@ impl HandlerLimit {
         &self.count
     }
 
-    /// What `by` finds in a request.
+    /// The caller that counts: `found`, or what `by` finds. `None` if the limit does not apply, because there is no caller.
     #[inline]
-    pub(crate) fn find_caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
-        self.by.caller(req, config)
-    }
-
-    /// The caller that counts for one that was found. `None` if the limit does not apply, because there is no caller. A
-    /// lenient limit, such as a shadow limit, rejects nothing.
-    #[inline]
-    pub(crate) fn resolve(
+    pub(super) fn caller(
         &self,
-        found: Caller,
-        is_lenient: bool,
-    ) -> Result<Option<Caller>, MissingCallerError> {
-        match self.on_missing.resolve(found) {
-            Err(MissingCallerError) if is_lenient => Ok(None),
-            resolved => resolved,
-        }
+        found: Option<Caller>,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Partition>, MissingCallerError> {
+        self.on_missing.resolve(found.unwrap_or_else(|| self.by.caller(req, config)))
     }
 
-    /// The policy with the `max` of one request. `None` if `max` admits no request, or is out of its bounds, which is logged.
-    pub(crate) fn policy_with_max(&self, max: u64) -> Option<Policy> {
+    /// The policy with the `max` of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
+    /// of its bounds, which is logged once.
+    pub(super) fn policy_with_max(&self, max: u64, row: Option<&EffectiveRow>) -> Option<Policy> {
         if max == 0 {
             return None;
         }
-        self.logged(max, self.template?.max(max).try_build())
-    }
-
-    /// [`policy_with_max`](Self::policy_with_max) with the other numbers of overrides.
-    pub(crate) fn policy_with_max_under(&self, max: u64, row: &EffectiveRow) -> Option<Policy> {
-        let policy = self.policy_with_max(max)?;
-        self.logged(max, row.apply(&policy))
-    }
-
-    /// Logs, once, a policy that a `max` does not fit.
-    fn logged(&self, max: u64, policy: Result<Policy, PolicyError>) -> Option<Policy> {
+        let policy = self.template?.max(max).try_build();
+        let policy =
+            policy.and_then(|policy| row.map_or_else(|| Ok(policy.clone()), |row| row.apply(&policy)));
         if let Err(error) = &policy {
             self.invalid_max.call_once(|| {
                 tracing::error!(
@@ -221,12 +202,14 @@ impl HandlerLimit {
     }
 
     /// A policy under which a cost of [`NEVER`](Self::NEVER) stands for a `max` that admits no request.
-    pub(crate) fn smallest_policy(&self) -> Option<Policy> {
-        self.template?.max(1).try_build().ok()
+    pub(super) fn smallest_policy(&self, row: Option<&EffectiveRow>) -> Option<Policy> {
+        let policy = self.template?.max(1).try_build().ok()?;
+        // A shadow limit may be one by overrides.
+        Some(row.and_then(|row| row.apply(&policy).ok()).unwrap_or(policy))
     }
 
     /// A cost that no limit admits.
-    pub(crate) const NEVER: u64 = MAX_UNITS + 1;
+    pub(super) const NEVER: u64 = MAX_UNITS + 1;
 
     /// Logs, once, a cost that is larger than any limit.
     pub(crate) fn warn_about_cost(&self, cost: u64) {
@@ -240,11 +223,6 @@ impl HandlerLimit {
                 );
             });
         }
-    }
-
-    /// A check for the caller with this partition.
-    pub(crate) fn check<'a>(&'a self, partition: &'a [u8]) -> Check<'a> {
-        Check::new(self.policy(), partition).with_cost(self.cost)
     }
 }
 

@@ -1,24 +1,19 @@
 //! A request on its way through a limited handler: admitted before it, header fields after it.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::{Check, GroupOutcome, Policy, RateLimiter};
-use smallvec::SmallVec;
+use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use crate::caller::{Caller, MissingCallerError};
+use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
-use crate::decision::refund::{Charge, EffectiveLimit, RefundResult};
+use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{RequestChecks, decide, is_counted, is_in_shadow, missing_caller, try_decide};
-use crate::overrides::{LimitRows, is_lenient};
-use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
+use crate::decision::{Admission, decide, is_counted, try_decide};
+use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
+use crate::request::nearest_limiter;
+use crate::response::Rejection;
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -28,55 +23,43 @@ use crate::quotas::{PolicyRef, Quotas, note_not_counted, note_skipped};
 pub struct AdmittedRequest {
     req: HttpRequest,
     payload: Payload,
-    /// What the response may make a refund. `None` if every response counts.
-    charge: Option<Box<Charge>>,
 }
 
-/// The future of [`admit`]. Nearly every request of a limiter in this process is admitted at once; its future is no larger than
-/// what it returns.
-#[allow(
-    missing_debug_implementations,
-    reason = "a payload has none, and a request's shows what the client sent"
-)]
-#[must_use = "a request is admitted only by awaiting it"]
-pub enum Admit {
-    /// The request is admitted; `None` once that was returned.
-    Ready(Option<AdmittedRequest>),
-    /// The request needs a round trip, or is rejected.
-    Pending(Pin<Box<dyn Future<Output = Result<AdmittedRequest, HttpResponse>>>>),
-}
-
-impl Future for Admit {
-    type Output = Result<AdmittedRequest, HttpResponse>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.get_mut() {
-            // A future must not be polled after it was ready.
-            Self::Ready(admitted) => {
-                admitted.take().map_or(Poll::Pending, |admitted| Poll::Ready(Ok(admitted)))
-            }
-            Self::Pending(pending) => pending.as_mut().poll(context),
-        }
-    }
-}
+/// The admitted request, or the response to a rejected one.
+type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>>;
 
 /// Checks all limits of a handler at once, before anything reads the body. The future returns the response to a rejected
 /// request as its error.
-pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admit {
-    let payload = payload.into_inner();
+#[inline]
+pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
+    admit_by(req, payload.into_inner(), |req, config, limiter| {
+        HandlerLimit::note_limiter(limits, limiter);
+        if !is_counted(req, config) {
+            return Ok(AppliedLimits::new());
+        }
+        applied_limits(req, config, limiter, limits)
+    })
+}
+
+/// Checks the limits that `apply` finds for the request.
+#[inline]
+pub(super) fn admit_by(
+    req: HttpRequest,
+    payload: Payload,
+    apply: impl FnOnce(&HttpRequest, &RateLimitConfig, &RateLimiter) -> Result<AppliedLimits, Box<Rejection>>,
+) -> HandlerAdmission {
     let config = RateLimitConfig::nearest(&req);
-    let limiter = HandlerLimit::nearest_limiter(&req, limits);
-    let result = match StaticLimits::of(&req, config, limiter, limits) {
-        Ok(mut checks) => match try_decide(&req, config, limiter, &mut checks) {
+    let limiter = nearest_limiter::nearest(&req);
+    let result = match apply(&req, config, limiter) {
+        Ok(mut limits) => match try_decide(&req, config, limiter, &mut limits) {
             Some(result) => result,
-            None => return Admit::Pending(Box::pin(admit_by_server(req, payload, checks))),
+            None => return Admission::Pending(Box::pin(admit_by_server(req, payload, limits))),
         },
-        Err(MissingCallerError) => Err(missing_caller(&req, config)),
+        Err(rejection) => Err(rejection),
     };
     match result {
-        Ok(charge) => Admit::Ready(Some(AdmittedRequest::new(req, payload, charge))),
-        Err(rejection) => Admit::Pending(Box::pin(async move {
+        Ok(()) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload }))),
+        Err(rejection) => Admission::Pending(Box::pin(async move {
             Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
         })),
     }
@@ -85,135 +68,40 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
 async fn admit_by_server(
     req: HttpRequest,
     payload: Payload,
-    checks: StaticLimits,
+    limits: AppliedLimits,
 ) -> Result<AdmittedRequest, HttpResponse> {
     let config = RateLimitConfig::nearest(&req);
-    match decide(&req, config, checks).await {
-        Ok(charge) => Ok(AdmittedRequest::new(req, payload, charge)),
+    match decide(&req, config, limits).await {
+        Ok(()) => Ok(AdmittedRequest { req, payload }),
         Err(rejection) => Err(reject(&req, payload, rejection, config).await),
     }
 }
 
-/// The callers of limits without values that are computed for each request.
-struct StaticLimits(SmallVec<[StaticLimit; 2]>);
-
-/// A limit that applies to a request.
-struct StaticLimit {
-    limit: &'static HandlerLimit,
-    caller: Caller,
-    /// The policy in force, if overrides have one.
-    policy: Option<Arc<Policy>>,
-}
-
-impl StaticLimit {
-    /// `None` if the limit does not apply to the request.
+impl LimitSource for &'static HandlerLimit {
     #[inline]
-    fn of(
-        limit: &'static HandlerLimit,
-        rows: Option<&LimitRows>,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Self>, MissingCallerError> {
-        match rows {
-            None => {
-                let caller = limit.resolve(limit.find_caller(req, config), limit.is_shadow())?;
-                Ok(caller.map(|caller| Self { limit, caller, policy: None }))
-            }
-            Some(rows) => Self::overridden(limit, rows, req, config),
-        }
+    fn policy(&self) -> PolicyRef {
+        PolicyRef::Static(self.named_policy())
     }
 
-    #[cold]
-    fn overridden(
-        limit: &'static HandlerLimit,
-        rows: &LimitRows,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Self>, MissingCallerError> {
-        if rows.is_off_for_all() {
-            return Ok(None);
-        }
-        let is_lenient = is_lenient(Some(rows), limit.is_shadow());
-        let Some(caller) = limit.resolve(limit.find_caller(req, config), is_lenient)? else {
-            return Ok(None);
-        };
-        let row = rows.row(None, caller.partition());
-        let policy = Some(Arc::clone(row.policy()));
-        Ok((!row.is_off()).then_some(Self { limit, caller, policy }))
+    fn cost(&self) -> u64 {
+        self.fixed_cost()
     }
 
-    fn check(&self) -> Option<Check<'_>> {
-        let partition = self.caller.partition()?;
-        Some(match &self.policy {
-            None => self.limit.check(partition),
-            Some(policy) => Check::new(policy, partition).with_cost(self.limit.fixed_cost()),
-        })
+    fn count(&self) -> &'static Count {
+        self.counted()
     }
 
-    fn policy_ref(&self) -> PolicyRef {
-        let named = self.limit.named_policy();
-        match &self.policy {
-            None => PolicyRef::Static(named),
-            Some(policy) => PolicyRef::Dynamic(named, Arc::clone(policy)),
-        }
-    }
-}
-
-impl StaticLimits {
-    /// The limits that apply to a request: none if it is not counted.
     #[inline]
-    fn of(
+    fn caller(
+        &mut self,
         req: &HttpRequest,
         config: &RateLimitConfig,
-        limiter: &RateLimiter,
-        limits: &'static [HandlerLimit],
-    ) -> Result<Self, MissingCallerError> {
-        let mut callers = SmallVec::new();
-        if !is_counted(req, config) {
-            note_not_counted(req);
-            return Ok(Self(callers));
-        }
-        let overrides = limiter.overrides_guard();
-        for limit in limits {
-            let rows = overrides.limit(limit.policy());
-            match StaticLimit::of(limit, rows, req, config) {
-                Ok(Some(applied)) => callers.push(applied),
-                Err(missing) if !is_in_shadow(req) => return Err(missing),
-                Ok(None) | Err(_) => note_skipped(req, PolicyRef::Static(limit.named_policy())),
-            }
-        }
-        Ok(Self(callers))
-    }
-}
-
-impl RequestChecks for StaticLimits {
-    fn checks(&self) -> SmallVec<[Check<'_>; 2]> {
-        self.0.iter().filter_map(StaticLimit::check).collect()
-    }
-
-    fn policies(&self) -> impl Iterator<Item = PolicyRef> {
-        self.0.iter().map(StaticLimit::policy_ref)
-    }
-
-    fn take_charge(&mut self, outcome: GroupOutcome) -> Option<Box<Charge>> {
-        if !self.0.iter().any(|applied| applied.limit.counted().may_refund()) {
-            return None;
-        }
-        let limits = self.0.drain(..).map(|applied| EffectiveLimit {
-            policy: applied.policy_ref(),
-            count: applied.limit.counted(),
-            cost: applied.limit.fixed_cost(),
-            caller: applied.caller,
-        });
-        Charge::new(limits.collect(), outcome)
+    ) -> Result<Option<Partition>, MissingCallerError> {
+        HandlerLimit::caller(self, None, req, config)
     }
 }
 
 impl AdmittedRequest {
-    pub(super) const fn new(req: HttpRequest, payload: Payload, charge: Option<Box<Charge>>) -> Self {
-        Self { req, payload, charge }
-    }
-
     /// Runs the extractors of the handler together, as Actix does.
     ///
     /// # Errors
@@ -242,16 +130,11 @@ impl AdmittedRequest {
     ///
     /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond), or with the one with which
     /// [`extract`](Self::extract) failed.
-    pub async fn finish(mut self, mut response: HttpResponse) -> HttpResponse {
-        let Some(charge) = self.charge.take() else { return response };
-        let is_told = charge.is_told();
-        let RefundResult::Refunded(left) = charge.refund(&self.req, response.status()).await else {
-            return response;
-        };
-        if let Some(quotas) = Quotas::of(&self.req) {
-            quotas.replace_last(left.as_ref());
-        }
-        if is_told {
+    pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
+        if has_uncounted(&self.req, response.status())
+            && let Some(quotas) = Quotas::of(&self.req)
+            && quotas.refund(response.status()).await
+        {
             rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
         }
         response

@@ -9,8 +9,10 @@ use ratelimit_core::Policy;
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::overrides::LimitRows;
+use crate::decision::limit_source::LimitSource;
 use crate::overrides::plan::{IntoPlan, Plan};
+use crate::overrides::{EffectiveRow, LimitRows};
+use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use ratelimit_core::__private_0_1::help;
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
@@ -126,16 +128,43 @@ impl Limit {
         self
     }
 
-    pub(super) fn policy(&self) -> &Arc<Policy> {
-        &self.policy
+    /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
+    pub(super) fn clone_for_worker(&self) -> Self {
+        Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
+    }
+}
+
+impl LimitSource for &Limit {
+    fn policy(&self) -> PolicyRef {
+        PolicyRef::Shared(Arc::clone(&self.policy))
     }
 
-    pub(super) const fn cost_units(&self) -> u64 {
+    fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The plan of a request, if overrides have rows of plans.
-    pub(super) fn plan_of(&self, req: &HttpRequest, rows: &LimitRows) -> Plan {
+    /// Every response counts.
+    fn count(&self) -> &'static Count {
+        &Count::All
+    }
+
+    fn applies_to(&self, req: &HttpRequest) -> bool {
+        !self.skip.as_ref().is_some_and(|skip| skip(req))
+    }
+
+    fn caller(
+        &mut self,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Partition>, MissingCallerError> {
+        self.on_missing.resolve(match &self.by {
+            By::Ip => caller::by_address(req, config),
+            By::Global => Caller::global(),
+            By::Function(caller) => caller(req),
+        })
+    }
+
+    fn plan(&self, req: &HttpRequest, rows: &LimitRows) -> Plan {
         match &self.plan {
             _ if !rows.has_plans() => Plan::default(),
             Some(plan) => plan(req),
@@ -152,45 +181,21 @@ impl Limit {
         }
     }
 
-    /// Says once that no request passes, because its cost is above what overrides allow.
-    pub(super) fn warn_about_cost(&self, policy: &Policy) {
-        if self.cost > policy.capacity() {
+    /// Changes nothing. Says once that no request passes, because its cost is above what overrides allow.
+    fn adjust(&self, applied: &mut AppliedLimit, _: Option<&EffectiveRow>, _: &HttpRequest) -> bool {
+        let capacity = applied.policy.policy().capacity();
+        if self.cost > capacity {
             self.warned.cost.call_once(|| {
                 tracing::error!(
                     policy = self.policy.name(),
                     cost = self.cost,
-                    capacity = policy.capacity(),
+                    capacity,
                     help = help("override-without-effect"),
                     "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
                 );
             });
         }
-    }
-
-    /// The caller of a request. `None` if the limit does not apply. A lenient limit, such as a shadow limit, rejects nothing.
-    pub(super) fn caller(
-        &self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-        is_lenient: bool,
-    ) -> Result<Option<Caller>, MissingCallerError> {
-        if self.skip.as_ref().is_some_and(|skip| skip(req)) {
-            return Ok(None);
-        }
-        let caller = match &self.by {
-            By::Ip => caller::by_address(req, config),
-            By::Global => Caller::global(),
-            By::Function(caller) => caller(req),
-        };
-        match self.on_missing.resolve(caller) {
-            Err(MissingCallerError) if is_lenient => Ok(None),
-            resolved => resolved,
-        }
-    }
-
-    /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
-    pub(super) fn clone_for_worker(&self) -> Self {
-        Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
+        true
     }
 }
 
@@ -221,20 +226,26 @@ mod tests {
     use std::time::Duration;
 
     use actix_web::test::TestRequest;
+    use ratelimit_core::RateLimiter;
 
     use super::*;
+    use crate::decision::limit_source::applied_limits;
+    use crate::response::Rejection;
 
     static TWO: Policy = Policy::new("two", 2, Duration::from_secs(60));
 
     #[test]
     fn a_limit_that_skips_a_request_needs_no_caller() {
         let limit = Limit::new(&TWO).by(|_| None::<u8>).skip(|req| req.path() == "/free");
-        let caller = |path: &str| {
+        let limits = |path: &str| {
             let req = TestRequest::with_uri(path).to_http_request();
-            limit.caller(&req, &RateLimitConfig::default(), false).map(|caller| caller.is_some())
+            let limiter = RateLimiter::in_memory();
+            applied_limits(&req, &RateLimitConfig::default(), &limiter, [&limit]).map(|limits| limits.len())
         };
-        assert!(matches!(caller("/free"), Ok(false)));
-        assert!(matches!(caller("/paid"), Err(MissingCallerError)));
+        assert!(matches!(limits("/free"), Ok(0)));
+        assert!(
+            matches!(limits("/paid"), Err(rejection) if matches!(*rejection, Rejection::MissingCaller(_)))
+        );
     }
 
     #[test]

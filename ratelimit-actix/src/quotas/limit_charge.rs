@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
-use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::SettleError as LimiterError;
+use ratelimit_core::policy::MAX_UNITS;
 
 use super::quota::{Closed, Quota};
 use super::settle_error::{SettleError, UnknownLimitError};
@@ -183,7 +183,7 @@ impl LimitCharge {
             return Err(LimiterError::LeasedBucket { limit: limit() }.into());
         }
         match quota.close(Closed::Settled) {
-            Ok(outcomes) => Ok(Some(Settlement::new(limiter, &quota.check(), outcomes))),
+            Ok(()) => Ok(Some(Settlement::new(limiter, quota))),
             Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
             Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
         }

@@ -59,7 +59,7 @@ pub(crate) fn count_id(policy: &Policy) -> u128 {
 pub(crate) enum PolicyRef {
     /// In a `static` of the program.
     Static(&'static NamedPolicy),
-    /// In a `static`, but with a `max` computed for this request.
+    /// In a `static`, but with the numbers of this request: a computed `max`, or overrides.
     Dynamic(&'static NamedPolicy, Arc<Policy>),
     /// In middleware.
     Shared(Arc<Policy>),
@@ -71,6 +71,14 @@ impl PolicyRef {
             Self::Static(named) => named.policy(),
             Self::Dynamic(_, policy) | Self::Shared(policy) => policy,
         }
+    }
+
+    /// Replaces the policy, such as by that of overrides. The limit keeps its name.
+    pub(crate) fn replace(&mut self, policy: Arc<Policy>) {
+        *self = match self {
+            Self::Static(named) | Self::Dynamic(named, _) => Self::Dynamic(named, policy),
+            Self::Shared(_) => Self::Shared(policy),
+        };
     }
 
     /// The name in header fields and response bodies.

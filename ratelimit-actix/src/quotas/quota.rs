@@ -1,37 +1,25 @@
 //! What one limit decided about one request, and which of several limits is the tightest.
 
-use std::fmt;
-use std::mem;
 use std::time::Duration;
+use std::{mem, slice};
 
+use actix_web::http::StatusCode;
 use ratelimit_core::{Check, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
-use super::policy_ref::PolicyRef;
+use super::applied_limit::AppliedLimit;
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
 pub struct Quota {
-    policy: PolicyRef,
-    partition: HiddenPartition,
+    limit: AppliedLimit,
     /// That of the last decision.
     outcome: Outcome,
-    charges: Charges,
+    /// The outcomes of all charges, after a further charge, or after the outcome has been replaced. Empty before that: the only
+    /// charge is the one that `outcome` tells.
+    charges: Vec<Outcome>,
+    closed: Option<Closed>,
 }
-
-/// What the limit was charged for the request, until that is settled or refunded.
-#[derive(Clone, Debug, Default)]
-enum Charges {
-    /// What the outcome says.
-    #[default]
-    OfOutcome,
-    /// The outcomes of all charges, after a further charge, or after the outcome has been replaced.
-    Outcomes(Vec<Outcome>),
-    Closed(Closed),
-}
-
-/// The outcome of each charge of one limit for one request, in their order.
-pub(crate) type ChargeOutcomes = SmallVec<[Outcome; 1]>;
 
 /// What became of charges that cannot be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,27 +30,17 @@ pub(super) enum Closed {
     Refunded,
 }
 
-/// Whose count it is; `Debug` hides it from logs.
-#[derive(Clone)]
-struct HiddenPartition(SmallVec<[u8; 40]>);
-
-impl fmt::Debug for HiddenPartition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
 impl Quota {
-    pub(crate) fn new(policy: PolicyRef, check: &Check<'_>, outcome: Outcome) -> Self {
-        let partition = HiddenPartition(SmallVec::from_slice(check.partition()));
-        Self { policy, partition, outcome, charges: Charges::default() }
+    #[inline]
+    pub(crate) fn new(limit: AppliedLimit, outcome: Outcome) -> Self {
+        Self { limit, outcome, charges: Vec::new(), closed: None }
     }
 
     /// The policy of the limit: its `max` and window, its algorithm, and its name in metrics.
     ///
     /// For a limit whose `max` is computed for each request, it has the `max` of this request.
     pub fn policy(&self) -> &Policy {
-        self.policy.policy()
+        self.limit.policy.policy()
     }
 
     /// The name of the limit in header fields and response bodies.
@@ -70,7 +48,7 @@ impl Quota {
     /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If several limits of one
     /// response have the same name, the header fields number the later ones: `-2`, `-3`.
     pub fn name(&self) -> &str {
-        self.policy.public_name()
+        self.limit.policy.public_name()
     }
 
     /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not told to clients. Its
@@ -86,40 +64,45 @@ impl Quota {
 
     /// Whether this is the name of the limit or of its policy.
     pub(super) fn is_named(&self, name: &str) -> bool {
-        self.policy.is_named(name)
+        self.limit.policy.is_named(name)
+    }
+
+    /// Whether a response with this status counts under the limit.
+    pub(super) fn counts(&self, status: StatusCode) -> bool {
+        self.limit.count.includes(status)
+    }
+
+    /// The outcome of each charge, in their order.
+    pub(super) fn charges(&self) -> &[Outcome] {
+        if self.charges.is_empty() { slice::from_ref(&self.outcome) } else { &self.charges }
     }
 
     /// Replaces the outcome by one that charged nothing.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
         let before = mem::replace(&mut self.outcome, outcome);
-        if matches!(self.charges, Charges::OfOutcome) {
-            self.charges = Charges::Outcomes(vec![before]);
+        if self.charges.is_empty() {
+            self.charges.push(before);
         }
     }
 
     /// Replaces the outcome by that of a further charge.
     pub(super) fn add_charge(&mut self, outcome: Outcome) {
         self.set_outcome(outcome.clone());
-        if let Charges::Outcomes(outcomes) = &mut self.charges {
-            outcomes.push(outcome);
-        }
+        self.charges.push(outcome);
     }
 
-    /// Closes the charges for `reason`, and returns the outcome of each. An error if they are closed.
-    pub(super) fn close(&mut self, reason: Closed) -> Result<ChargeOutcomes, Closed> {
-        match mem::replace(&mut self.charges, Charges::Closed(reason)) {
-            Charges::OfOutcome => Ok(ChargeOutcomes::from_iter([self.outcome.clone()])),
-            Charges::Outcomes(outcomes) => Ok(outcomes.into()),
-            Charges::Closed(before) => {
-                self.charges = Charges::Closed(before);
-                Err(before)
-            }
+    /// Closes the charges for `reason`. An error if they are closed.
+    pub(super) fn close(&mut self, reason: Closed) -> Result<(), Closed> {
+        if let Some(before) = self.closed {
+            return Err(before);
         }
+        self.closed = Some(reason);
+        Ok(())
     }
 
     /// A check of the same limit for the same caller.
     pub(super) fn check(&self) -> Check<'_> {
-        Check::new(self.policy(), &self.partition.0[..])
+        self.limit.check()
     }
 
     /// Whether this request, or another one of cost 1, has to wait.
@@ -164,21 +147,17 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use ratelimit_core::Decision;
 
     use super::*;
 
-    fn quota(policy: Policy, partition: &str) -> Quota {
-        let outcome = Outcome::new(1, Decision::Allowed);
-        let policy = Arc::new(policy);
-        Quota::new(PolicyRef::Shared(Arc::clone(&policy)), &Check::new(&policy, partition), outcome)
+    fn quota(policy: &Policy, caller: &str) -> Quota {
+        Quota::new(AppliedLimit::of(&Check::new(policy, caller)), Outcome::new(1, Decision::Allowed))
     }
 
     #[test]
     fn debug_does_not_show_the_caller() {
-        let quota = quota(Policy::new("policy", 1, Duration::from_secs(1)), "AAAA");
+        let quota = quota(&Policy::new("policy", 1, Duration::from_secs(1)), "AAAA");
         let shown = format!("{quota:?}");
         assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
     }
@@ -192,7 +171,7 @@ mod tests {
                 .burst(burst)
                 .window(Duration::from_secs(1))
                 .build();
-            quota(policy, "").effective_window()
+            quota(&policy, "").effective_window()
         };
         assert_eq!(window(5, 20), Duration::from_secs(4));
         assert_eq!(window(5, 5), Duration::from_secs(1));

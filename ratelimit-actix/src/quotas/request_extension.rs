@@ -4,16 +4,16 @@ use std::future::{Ready, ready};
 use std::mem;
 
 use actix_web::dev::{Extensions, Payload};
+use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use ratelimit_core::{Check, GroupOutcome};
-use smallvec::SmallVec;
+use ratelimit_core::GroupOutcome;
 
+use super::applied_limit::AppliedLimits;
 use super::left_out::LeftOut;
-use super::nearest_limiter;
-use super::policy_ref::PolicyRef;
-use super::quota::{ChargeOutcomes, Closed, Quota, told};
-use super::request_deadline::RequestDeadline;
+use super::quota::{Quota, told};
 use super::{DecidedGroup, QuotaGroup, Quotas};
+use crate::request::deadline::RequestDeadline;
+use crate::request::nearest_limiter;
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
 enum StoredQuotas {
@@ -33,18 +33,14 @@ impl Quotas {
         shared(req, &mut req.extensions_mut())
     }
 
-    /// Adds a decision of the nearest limiter.
-    pub(crate) fn add(
-        req: &HttpRequest,
-        policies: impl Iterator<Item = PolicyRef>,
-        checks: &[Check<'_>],
-        outcome: &GroupOutcome,
-    ) {
-        let group = group(policies, checks, outcome);
+    /// Adds a decision of the nearest limiter about these limits.
+    #[inline]
+    pub(crate) fn add(req: &HttpRequest, limits: &mut AppliedLimits, outcome: &GroupOutcome) {
+        let quotas = group(limits, outcome);
         let mut extensions = req.extensions_mut();
         match shared(req, &mut extensions) {
-            Some(quotas) => quotas.push(decided(req, group)),
-            None => drop(extensions.insert(StoredQuotas::Unshared(group))),
+            Some(shared) => shared.push(decided(req, quotas)),
+            None => drop(extensions.insert(StoredQuotas::Unshared(quotas))),
         }
     }
 }
@@ -60,25 +56,15 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     }
 }
 
-/// Closes the charges of the last group that are to be refunded, so that nothing settles them, too. Returns the outcomes of
-/// those that can be refunded: `None` for a limit that is settled, or not to be refunded.
-pub(crate) fn close_for_refund(
-    req: &HttpRequest,
-    refunds: impl Iterator<Item = bool>,
-) -> SmallVec<[Option<ChargeOutcomes>; 2]> {
-    let close = |quotas: &mut [Quota]| {
-        let close = |(quota, refund): (&mut Quota, bool)| {
-            if refund { quota.close(Closed::Refunded).ok() } else { None }
-        };
-        quotas.iter_mut().zip(refunds).map(close).collect()
-    };
-    match req.extensions_mut().get_mut::<StoredQuotas>() {
-        Some(StoredQuotas::Unshared(group)) => close(group),
+/// Whether a limit of the last decision does not count a response with this status. Does not share the quotas.
+pub(crate) fn has_uncounted(req: &HttpRequest, status: StatusCode) -> bool {
+    let any = |quotas: &[Quota]| quotas.iter().any(|quota| !quota.counts(status));
+    match req.extensions().get::<StoredQuotas>() {
+        Some(StoredQuotas::Unshared(group)) => any(group),
         Some(StoredQuotas::Shared(quotas)) => {
-            let mut decided = quotas.decided.borrow_mut();
-            decided.last_mut().map_or_else(SmallVec::new, |last| close(&mut last.quotas))
+            quotas.decided.borrow().last().is_some_and(|last| any(&last.quotas))
         }
-        None => SmallVec::new(),
+        None => false,
     }
 }
 
@@ -107,17 +93,15 @@ fn decided(req: &HttpRequest, quotas: QuotaGroup) -> DecidedGroup {
     DecidedGroup { limiter: nearest_limiter::nearest(req).clone(), quotas }
 }
 
-fn group(
-    policies: impl Iterator<Item = PolicyRef>,
-    checks: &[Check<'_>],
-    outcome: &GroupOutcome,
-) -> QuotaGroup {
-    let parts = policies.zip(checks).zip(outcome.outcomes());
-    let mut quotas = parts.map(|((policy, check), outcome)| Quota::new(policy, check, outcome.clone()));
-    match (checks, quotas.next()) {
+#[inline]
+fn group(limits: &mut AppliedLimits, outcome: &GroupOutcome) -> QuotaGroup {
+    match (limits.len(), outcome.outcomes()) {
         // Built in place: a quota is large, and collecting would move it once more.
-        ([_], Some(quota)) => SmallVec::from_buf([quota]),
-        (_, first) => first.into_iter().chain(quotas).collect(),
+        (1, [outcome]) => limits.pop().into_iter().map(|limit| Quota::new(limit, outcome.clone())).collect(),
+        (_, outcomes) => {
+            let parts = limits.drain(..).zip(outcomes);
+            parts.map(|(limit, outcome)| Quota::new(limit, outcome.clone())).collect()
+        }
     }
 }
 

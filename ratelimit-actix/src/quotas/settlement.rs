@@ -1,8 +1,8 @@
 //! Correcting what one limit was charged for a request to the true cost.
 
-use ratelimit_core::{Check, GroupOutcome, Outcome, OwnedReservation, RateLimiter, SettleError};
+use ratelimit_core::{GroupOutcome, Outcome, OwnedReservation, RateLimiter, SettleError};
 
-use super::quota::ChargeOutcomes;
+use super::quota::Quota;
 
 /// What one limit was charged for a request. Owns everything, so that it outlives the request.
 #[derive(Debug)]
@@ -13,15 +13,15 @@ pub(super) struct Settlement {
 }
 
 impl Settlement {
-    /// For the outcomes of all charges of a limit.
-    pub(super) fn new(limiter: &RateLimiter, check: &Check<'_>, outcomes: ChargeOutcomes) -> Self {
-        let charge = |outcome: Outcome| {
+    /// For all charges of a limit.
+    pub(super) fn new(limiter: &RateLimiter, quota: &Quota) -> Self {
+        let charge = |outcome: &Outcome| {
             let cost = outcome.cost();
             // A shadow limit that would deny was charged nothing.
-            let group = GroupOutcome::new(outcome.at(), [outcome]);
-            Some((group.reservation(&[check.with_cost(cost)])?.into_owned(), cost))
+            let group = GroupOutcome::new(outcome.at(), [outcome.clone()]);
+            Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
         };
-        Self { limiter: limiter.clone(), charges: outcomes.into_iter().filter_map(charge).collect() }
+        Self { limiter: limiter.clone(), charges: quota.charges().iter().filter_map(charge).collect() }
     }
 
     pub(super) fn limiter(&self) -> &RateLimiter {

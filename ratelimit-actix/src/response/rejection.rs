@@ -18,7 +18,7 @@ use super::body::RejectionInfo;
 use super::headers::{retry_after, retry_after_seconds, unique_names, write};
 use super::style::RequestStyle;
 #[cfg(feature = "test-util")]
-use crate::quotas::PolicyRef;
+use crate::quotas::AppliedLimit;
 use crate::quotas::{Quota, tightest, told};
 
 /// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
@@ -61,10 +61,7 @@ impl RateLimited {
     #[cfg(feature = "test-util")]
     pub fn for_test(checks: &[Check<'_>], outcome: GroupOutcome) -> Self {
         let parts = checks.iter().zip(outcome.outcomes());
-        let quotas = parts.map(|(check, outcome)| {
-            let policy = PolicyRef::Shared(std::sync::Arc::new(check.policy().clone()));
-            Quota::new(policy, check, outcome.clone())
-        });
+        let quotas = parts.map(|(check, outcome)| Quota::new(AppliedLimit::of(check), outcome.clone()));
         Self { quotas: quotas.collect(), outcome, style: RequestStyle::default() }
     }
 

@@ -2,7 +2,6 @@
 
 use actix_web::http::header::HeaderValue;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::*;
-use crate::quotas::{PolicyRef, Quota};
+use crate::quotas::{AppliedLimit, Quota};
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -61,7 +60,7 @@ impl Limit {
         // The instant comes from the group.
         let at = Timestamp::from_micros(self.at_us);
         let outcome = GroupOutcome::new(at, [outcome]).outcomes()[0].clone();
-        Quota::new(PolicyRef::Shared(Arc::new(policy.clone())), &Check::new(&policy, ""), outcome)
+        Quota::new(AppliedLimit::of(&Check::new(&policy, "")), outcome)
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use actix_web::dev::Extensions;
 use actix_web::rt::time::Instant;
-use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::RateLimiter;
 
 /// The time that one HTTP request has waited for stores so far. An extension of the request, shared by its clones.
@@ -36,17 +35,4 @@ impl RequestDeadline {
         self.waited.set(self.waited.get() + started.elapsed());
         result
     }
-}
-
-/// [`RequestDeadline::run`] with the deadline of `req`.
-pub(crate) async fn run_within<T>(
-    req: &HttpRequest,
-    limiter: &RateLimiter,
-    call: impl AsyncFnOnce(&RateLimiter) -> T,
-) -> T {
-    if limiter.deadline().is_none() {
-        return call(limiter).await;
-    }
-    let deadline = RequestDeadline::of(&mut req.extensions_mut());
-    deadline.run(limiter, call).await
 }

@@ -1,0 +1,98 @@
+//! From limits as they are written, in attributes or for middleware, to those that apply to one request.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use ratelimit_core::{Mode, RateLimiter};
+
+use super::{deny_all, is_in_shadow, missing_caller};
+use crate::caller::MissingCallerError;
+use crate::config::RateLimitConfig;
+use crate::overrides::plan::Plan;
+use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
+use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
+use crate::response::Rejection;
+
+/// A limit as it is written, with the values that are computed for one request.
+pub(crate) trait LimitSource {
+    /// The policy of the program, without overrides.
+    fn policy(&self) -> PolicyRef;
+
+    /// What a request costs.
+    fn cost(&self) -> u64;
+
+    /// Which responses count.
+    fn count(&self) -> &'static Count;
+
+    /// Whether nothing leaves the limit out for this request, such as `skip`.
+    fn applies_to(&self, _: &HttpRequest) -> bool {
+        true
+    }
+
+    /// The caller that counts. `None` if the limit does not apply, because there is no caller.
+    fn caller(
+        &mut self,
+        req: &HttpRequest,
+        config: &RateLimitConfig,
+    ) -> Result<Option<Partition>, MissingCallerError>;
+
+    /// The plan of the request, for which `rows` may have numbers.
+    fn plan(&self, _: &HttpRequest, _rows: &LimitRows) -> Plan {
+        Plan::default()
+    }
+
+    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they
+    /// admit any request.
+    fn adjust(&self, _: &mut AppliedLimit, _row: Option<&EffectiveRow>, _: &HttpRequest) -> bool {
+        true
+    }
+}
+
+/// The limits that apply to a request that is counted, with the numbers in force; or its rejection, if a limit requires a caller
+/// and there is none, or if a limit admits no request.
+#[inline]
+pub(crate) fn applied_limits<S: LimitSource>(
+    req: &HttpRequest,
+    config: &RateLimitConfig,
+    limiter: &RateLimiter,
+    sources: impl IntoIterator<Item = S>,
+) -> Result<AppliedLimits, Box<Rejection>> {
+    let overrides = limiter.overrides_guard();
+    let mut limits = AppliedLimits::new();
+    for mut source in sources {
+        let policy = source.policy();
+        let rows = overrides.limit(policy.policy());
+        let is_off = rows.is_some_and(LimitRows::is_off_for_all);
+        let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
+        let caller = match caller {
+            Ok(Some(caller)) => caller,
+            Err(MissingCallerError) if rejects_missing(req, &policy, rows) => {
+                return Err(missing_caller(req, config));
+            }
+            Ok(None) | Err(MissingCallerError) => {
+                note_skipped(req, policy);
+                continue;
+            }
+        };
+        let row = rows.map(|rows| rows.row(source.plan(req, rows).name(), Some(&caller)));
+        let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
+        if let Some(row) = row {
+            if row.is_off() {
+                note_skipped(req, limit.policy);
+                continue;
+            }
+            limit.policy.replace(Arc::clone(row.policy()));
+        }
+        if !source.adjust(&mut limit, row, req) {
+            return Err(deny_all(req, config, limit));
+        }
+        limits.push(limit);
+    }
+    Ok(limits)
+}
+
+/// Whether a limit that requires a caller rejects a request without one. A shadow limit rejects nothing.
+#[cold]
+fn rejects_missing(req: &HttpRequest, policy: &PolicyRef, rows: Option<&LimitRows>) -> bool {
+    !is_lenient(rows, policy.policy().mode() == Mode::Shadow) && !is_in_shadow(req)
+}
