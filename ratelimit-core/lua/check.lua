@@ -22,9 +22,10 @@
 -- here. That decides nearly every call; open.lua and the files behind it decide what is left. Functions are defined behind this
 -- part where possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
+-- `only_logs`, which script.rs declares in front of this file: whether no state is a string. A log's step reads the log itself.
 local all_denied = not ARGV[3] -- whether at all keys in `left` the sum surely does not fit, and begins no block
 if #KEYS > 1 or policies > 1 then
-  stored = call('MGET', unpack(KEYS))
+  stored = only_logs and {} or call('MGET', unpack(KEYS))
   -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the
   -- numbers of the first key stand for all.
   if policies > 1 or string.sub(ARGV[1], 49, -17) ~= string.sub(ARGV[1], 65) then
@@ -42,7 +43,7 @@ for key = 1, #KEYS do
   end
   if stored then
     value = stored[key]
-  else
+  elseif not only_logs then
     value = redis.pcall('GET', KEYS[1]) -- a table, of length 0, for a value of another type
   end
   if cost >= 0 then

@@ -5,12 +5,6 @@
 --         src/algorithm/block.rs
 args = args or { decode('<' .. string.rep('d', #ARGV[1] / 8), ARGV[1]) }
 local requests = { decode('<' .. string.rep('d', #ARGV[2] / 8), ARGV[2]) } -- and the position behind the last number
-if not left then -- a call about logs only
-  stored, left = {}, {}
-  for key = 1, #KEYS do
-    left[key] = '0'
-  end
-end
 
 -- By number of the key: its state with the charges so far, false for none; the TTL to write it with, false to patch it, nil
 -- to leave it; the log that was found there; and the window of a policy over a corrupt state.

@@ -212,7 +212,18 @@ local function close_last_node(self)
   self.last = self.last + 1
 end
 
+-- Removes what has expired from the last node, if no other node is live.
+local function trim(self)
+  local open = self.open
+  if self.first == self.last and self.skip > 0 then
+    local live = string.sub(open.text, open.head + self.skip * open.size + 1)
+    open.text, open.count = string.sub(open.text, 1, open.head) .. live, open.count - self.skip
+    self.skip = 0
+  end
+end
+
 local function push(self, time, units)
+  trim(self)
   if self.used > 0 and self.newest == time then
     local entry = find_newest(self)
     units = units + entry.units

@@ -9,6 +9,7 @@ mod expiry;
 mod foreign_values;
 mod leases;
 mod log_bounds;
+mod log_step;
 mod scripts;
 mod settlements;
 mod status;

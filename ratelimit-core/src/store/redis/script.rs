@@ -30,6 +30,8 @@ const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
 const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
+/// The step of a log, in front of [its functions](LuaSource::Log).
+const LOG_STEP: &str = include_str!("../../../lua/log_step.lua");
 /// Behind the early return of `check.lua`: judges the requests that are left one by one.
 const REQUESTS: &str = concat!(
     include_str!("../../../lua/open.lua"),
@@ -44,11 +46,10 @@ const PROBE: &str = include_str!("../../../lua/probe.lua");
 const STEP: &str = "--STEP\n";
 /// The line of an algorithm's file after which only refunds need the text.
 const REFUND_PART: &str = "-- refund:\n";
-/// In a script for several algorithms: calls the step that the call names. There is none for a state that is not a string.
+/// In a script for several algorithms: calls the step that the call names. There is none for a log.
 const CALL_STEP: &str = "local step = steps[algorithm]
 if step then
 fits, bytes, ttl = step(value, cost, max, window, shape)
-end
 ";
 
 /// The script that decides requests with these algorithms.
@@ -124,11 +125,13 @@ fn check_text(set: usize) -> String {
     let log = log_of(set).map_or("local log\n", |text| split_refund(text).0);
     let mut steps = steps_of(set);
     let check = match (steps.next(), steps.next(), log_of(set)) {
-        (None, ..) => format!("local stored, args, left\n{functions}"),
+        (None, ..) => CHECK.replace(STEP, LOG_STEP) + &functions,
         (Some((_, step)), None, None) => CHECK.replace(STEP, split_refund(step).0) + &functions,
-        _ => functions + &CHECK.replace(STEP, CALL_STEP),
+        (_, _, None) => functions + &CHECK.replace(STEP, &[CALL_STEP, "end\n"].concat()),
+        _ => functions + &CHECK.replace(STEP, &[CALL_STEP, "else\n", LOG_STEP, "end\n"].concat()),
     };
-    [PRELUDE, mul_div(set), &check, MILLIS, log, REQUESTS].concat()
+    let only_logs = format!("local only_logs = {}\n", steps_of(set).next().is_none());
+    [PRELUDE, mul_div(set), &only_logs, &check, MILLIS, log, REQUESTS].concat()
 }
 
 fn refund_text(set: usize) -> String {
@@ -164,6 +167,11 @@ mod tests {
         for set in 1..SETS {
             let (check, refund) = (check_text(set), refund_text(set));
             assert!(!check.contains(STEP) && !check.contains(REFUND_PART), "{set}");
+            let (step, tree) = (check.find(LOG_STEP), check.find("\nlocal log = {}"));
+            assert!(
+                step.is_some() == tree.is_some() && step <= tree,
+                "a log's step is in front of its tree: {set}"
+            );
             for algorithm in Algorithm::ALL {
                 let spec = algorithm.spec();
                 let (LuaSource::Step(file) | LuaSource::Log(file)) = spec.lua;

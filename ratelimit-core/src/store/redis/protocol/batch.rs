@@ -36,7 +36,7 @@ impl PolicyArg {
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
-    /// takes up to 60 µs: its script searches a tree twice, for expired entries and for the wait.
+    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
             LuaSource::Log(_) => 8,
