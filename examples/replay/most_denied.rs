@@ -21,7 +21,7 @@ impl MostDenied {
             *denials += 1;
             return;
         }
-        if self.denials.len() >= self.max_callers {
+        if self.denials.len() >= self.max_callers.max(1) {
             self.forget_half();
         }
         self.denials.insert(caller.to_owned(), 1);
@@ -29,7 +29,7 @@ impl MostDenied {
 
     fn forget_half(&mut self) {
         let mut counts: Vec<u64> = self.denials.values().copied().collect();
-        let half = counts.len() / 2;
+        let half = (counts.len() - 1) / 2;
         let median = *counts.select_nth_unstable(half).1;
         self.denials.retain(|_, denials| *denials > median);
         self.forgotten += median;

@@ -37,7 +37,7 @@ fn log(replay: &Replay, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{} requests from {} to {} UTC", grouped(replay.requests), date(first), date(last))?;
     }
     if replay.unreadable > 0 {
-        writeln!(out, "{} lines are no requests:", grouped(replay.unreadable))?;
+        writeln!(out, "lines that are no requests: {}", grouped(replay.unreadable))?;
         for (number, expected, line) in &replay.shown {
             writeln!(out, "  line {number}: {expected}; found `{line}`")?;
         }
@@ -47,20 +47,18 @@ fn log(replay: &Replay, out: &mut dyn Write) -> io::Result<()> {
     }
     let (late, by) = replay.clock.late();
     if late > 0 {
-        let by = time(by);
+        let (late, by) = (grouped(late), time(by));
         writeln!(
             out,
-            "{} requests are out of order, by up to {by}: each counts at the latest time before it",
-            grouped(late)
+            "requests out of order: {late}, by up to {by}; each counts at the latest time before it"
         )?;
     }
     let (times, by) = replay.clock.set_back();
     if times > 0 {
-        let by = time(by);
+        let (times, by) = (grouped(times), time(by));
         writeln!(
             out,
-            "the clock of the log goes back {} times, by up to {by}: it goes on from the latest time",
-            grouped(times)
+            "times that the clock of the log goes back: {times}, by up to {by}; it goes on from the latest time"
         )?;
     }
     Ok(())
@@ -92,9 +90,9 @@ fn figures(limit: &Limit, tally: &Tally, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out, "  requests      {}", grouped(tally.requests))?;
     writeln!(out, "  denied        {}, {}.{} %", grouped(tally.denied), tenths / 10, tenths % 10)?;
     for (count, why) in [
-        (tally.denied_by_others, "more by other limits of the same requests"),
-        (tally.without_caller, "requests are not counted: their lines do not tell the caller"),
-        (tally.without_room, "requests are not counted: more callers than --max-callers"),
+        (tally.denied_by_others, "passed, and were denied by another limit"),
+        (tally.without_caller, "not counted: the line does not tell the caller"),
+        (tally.without_room, "not counted: more callers at a time than --max-callers"),
     ] {
         if count > 0 {
             writeln!(out, "                {} {why}", grouped(count))?;
@@ -172,9 +170,7 @@ pub(crate) fn suggestions(replay: &Replay, out: &mut dyn Write) -> io::Result<()
             writeln!(out, "{:20} estimated from one of {} callers", "", tally.census().one_of())?;
         }
     }
-    if replay.limits.iter().any(|limit| limit.policy.window() != Duration::from_secs(1)) {
-        writeln!(out, "\n* the window of the limit")?;
-    }
+    writeln!(out, "\n* the window of the limit")?;
     Ok(())
 }
 

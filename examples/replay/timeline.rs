@@ -6,6 +6,8 @@ use ratelimit_core::Timestamp;
 const WIDTHS: [u64; 13] = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 21_600, 86_400, 604_800, 604_800 * 52];
 /// Most bars: five minutes each for a day.
 const BARS: u64 = 300;
+/// Most bars of the largest width: later times count in the last one.
+const LAST: usize = 600;
 
 /// Requests of one bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +36,7 @@ impl Timeline {
             self.widen();
         }
         let bar = usize::try_from(seconds / self.width() - self.first).unwrap_or(usize::MAX);
-        // Only times of more than 5,000 years do not fit the widest bars.
-        let bar = bar.min(2 * BARS as usize);
+        let bar = bar.min(LAST);
         if bar >= self.bars.len() {
             self.bars.resize(bar + 1, Bar::default());
         }

@@ -44,7 +44,7 @@ fn unreadable_lines_are_counted_and_the_first_three_are_shown() {
     let (printed, error) = replayed(ONE, log, &[]);
     assert_eq!(error, None);
     let expected = "2 requests from 2025-10-10 11:55:36 to 2025-10-10 11:55:37 UTC\n\
-                    4 lines are no requests:\n  \
+                    lines that are no requests: 4\n  \
                     line 2: expected a line such as `192.0.2.1 - - [10/Oct/2025:13:55:36 +0200] \"GET / HTTP/1.1\" 200 512`, or a \
                     JSON object; found `\\u{1b}[31m`\n  \
                     line 3: expected a field `method`; found `{\\\"time\\\": 1}`\n  \
@@ -73,7 +73,7 @@ fn a_limit_by_something_that_the_log_lacks_is_an_error() {
     // A caller that is missing now and then is counted.
     let (printed, _) =
         replayed(&by("field:account"), format!("{json}{}", json.replace("account", "nobody")), &[]);
-    assert!(printed.contains("1 requests are not counted: their lines do not tell the caller"), "{printed}");
+    assert!(printed.contains("1 not counted: the line does not tell the caller"), "{printed}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_hour_of_summer_time_is_told_and_denies_nothing() {
     assert_eq!(error, None);
     assert!(
         printed.contains(
-            "the clock of the log goes back 1 times, by up to 30m: it goes on from the latest time\n"
+            "times that the clock of the log goes back: 1, by up to 30m; it goes on from the latest time\n"
         ) && printed.contains("  denied        0, 0.0 %\n"),
         "{printed}"
     );
@@ -95,7 +95,7 @@ fn requests_out_of_order_are_told() {
     let log =
         ["13:55:36", "13:55:38", "13:55:37"].map(|time| line(&format!("10/Oct/2025:{time} +0200"))).concat();
     let (printed, _) = replayed(ONE, log, &[]);
-    let expected = "1 requests are out of order, by up to 1s: each counts at the latest time before it\n";
+    let expected = "requests out of order: 1, by up to 1s; each counts at the latest time before it\n";
     assert!(printed.contains(expected), "{printed}");
 }
 
