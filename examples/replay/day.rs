@@ -107,7 +107,7 @@ fn last_byte(number: u64) -> u8 {
     u8::try_from(number % 250 + 1).unwrap_or(0)
 }
 
-/// Random numbers that are the same in each run: SplitMix64.
+/// Random numbers that are the same in each run: `SplitMix64`.
 struct Random(u64);
 
 impl Random {

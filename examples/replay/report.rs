@@ -66,22 +66,20 @@ fn log(replay: &Replay, out: &mut dyn Write) -> io::Result<()> {
 
 fn described(limit: &Limit) -> String {
     let policy = &limit.policy;
-    let mut text = format!("{} per {}", grouped(policy.max()), time(policy.window()));
-    if policy.algorithm() != Algorithm::SlidingWindowCounter {
-        text += &format!(", {}", policy.algorithm());
-    }
+    let mut parts = vec![format!("{} per {}", grouped(policy.max()), time(policy.window()))];
     if policy.algorithm() == Algorithm::TokenBucket {
-        text += &format!(" of {}", grouped(policy.capacity()));
+        parts.push(format!("{} of {}", policy.algorithm(), grouped(policy.capacity())));
+    } else if policy.algorithm() != Algorithm::SlidingWindowCounter {
+        parts.push(policy.algorithm().to_string());
     }
-    if let Some(block) = policy.block() {
-        text += &format!(", block {}", time(block));
-    }
-    text += &format!(", by {}", limit.by);
+    parts.extend(policy.block().map(|block| format!("block {}", time(block))));
+    parts.push(format!("by {}", limit.by));
     match limit.count {
-        Count::All => text,
-        Count::Failures => text + ", failures count",
-        Count::Successes => text + ", successes count",
+        Count::All => {}
+        Count::Failures => parts.push("failures count".to_owned()),
+        Count::Successes => parts.push("successes count".to_owned()),
     }
+    parts.join(", ")
 }
 
 fn figures(limit: &Limit, tally: &Tally, out: &mut dyn Write) -> io::Result<()> {

@@ -43,8 +43,8 @@ pub(super) fn of_number(text: &str) -> Result<Timestamp, Unreadable> {
             let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
             whole * 1_000_000 + digits.parse::<u64>().map_err(|_| EXPECTED)?
         }
-        0..100_000_000_000_000 => whole * 1_000,
-        0..100_000_000_000_000_000 => whole,
+        100_000_000_000..100_000_000_000_000 => whole * 1_000,
+        100_000_000_000_000..100_000_000_000_000_000 => whole,
         _ => whole / 1_000,
     };
     Ok(Timestamp::from_micros(micros))

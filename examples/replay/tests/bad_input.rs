@@ -127,9 +127,7 @@ fn of_a_broken_gzip_the_first_part_counts_and_the_error_is_told() {
     assert!(error.starts_with("- cannot be read after its line ") && !error.contains("line 0:"), "{error}");
     assert!(printed.contains("  requests  "), "{printed}");
     let mut wrong = whole;
-    for byte in 2..10 {
-        wrong[byte] = 0xff;
-    }
+    wrong[2..10].fill(0xff);
     let (printed, error) = replayed(ONE, wrong, &[]);
     assert!(printed.is_empty() && error.is_some(), "{printed} {error:?}");
 }
@@ -178,7 +176,7 @@ fn a_mistake_in_the_file_of_limits_is_told_with_its_line() {
         let error = error(limits, "");
         assert!(error.starts_with(expected), "{limits}\n{error}");
     }
-    let many: String = (0..65).map(|number| format!("[limit.a{number}]\n")).collect();
+    let many = (0..65).map(|number| format!("[limit.a{number}]")).collect::<Vec<_>>().join("\n");
     assert_eq!(error(&many, ""), "line 1 of limits.toml: expected at most 64 limits, found 65");
     assert_eq!(replayed("[limit.a]\nmode = 'shadow'", minute(1), &[]).1, None);
 }

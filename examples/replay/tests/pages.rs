@@ -51,10 +51,10 @@ fn with_outputs(folder: &TempDir, page: &str) -> String {
     let (mut text, mut is_output) = (String::new(), false);
     for line in page.lines() {
         if let Some(command) = line.strip_prefix(PROGRAM) {
-            text += &format!("{line}\n{}", output(folder, command));
+            text.extend([line, "\n", &output(folder, command)]);
             is_output = true;
         } else if line.starts_with(FENCE) || line.starts_with("$ ") || !is_output {
-            text += &format!("{line}\n");
+            text.extend([line, "\n"]);
             is_output = false;
         }
     }
