@@ -29,7 +29,7 @@ LIMITS.toml has a table for each limit, with the fields of a policy and four of 
 Options:
   --suggest           a table of `max` for 50, 99 and 99.9 % of the callers, for several windows
   --pictures FOLDER   where the pictures are written; by default the current folder
-  --max-callers N     callers to remember for each limit; by default 1000000, about 100 bytes each
+  --max-callers N     callers to remember for each limit; by default 1000000, about 150 bytes each
   -h, --help          this text
 ";
 
