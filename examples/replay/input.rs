@@ -41,6 +41,8 @@ pub(crate) struct Log {
     source: Box<dyn BufRead>,
     line: Vec<u8>,
     number: u64,
+    /// Empty for standard input.
+    name: String,
 }
 
 impl Log {
@@ -55,7 +57,9 @@ impl Log {
             Some(stdin) => stdin,
             None => Box::new(File::open(name).map_err(failed)?),
         };
-        Ok(Self::new(Box::new(progress.0.wrap_read(source))).map_err(failed)?)
+        let name = if name == "-" { String::new() } else { name.to_owned() };
+        let log = Self::new(Box::new(progress.0.wrap_read(source))).map_err(failed)?;
+        Ok(Self { name, ..log })
     }
 
     pub(crate) fn new(source: Box<dyn Read>) -> io::Result<Self> {
@@ -67,7 +71,7 @@ impl Log {
         } else {
             Box::new(source)
         };
-        Ok(Self { source, line: Vec::new(), number: 0 })
+        Ok(Self { source, line: Vec::new(), number: 0, name: String::new() })
     }
 
     /// The number of the line that was read last, from 1 on.
@@ -75,21 +79,31 @@ impl Log {
         self.number
     }
 
-    /// The next line without its end, at most the longest one; `None` at the end of the log.
-    pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    /// The same with the name of the file, for a message.
+    pub(crate) fn place(&self) -> String {
+        if self.name.is_empty() {
+            return format!("line {}", self.number);
+        }
+        format!("line {} of {}", self.number, self.name)
+    }
+
+    /// The line that was read last.
+    pub(crate) fn line(&self) -> &[u8] {
+        let end = self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'));
+        &self.line[..end.map_or(0, |end| end + 1)]
+    }
+
+    /// Reads the next line, which [`line`](Self::line) then has without its end, at most the longest one. False at the end of the log.
+    pub(crate) fn next(&mut self) -> io::Result<bool> {
         self.line.clear();
         if self.read_up_to(LONGEST_LINE)? == 0 {
-            return Ok(None);
+            return Ok(false);
         }
         self.number += 1;
-        let mut end = self.line.len();
-        if end == LONGEST_LINE && self.line.last() != Some(&b'\n') {
+        if self.line.len() == LONGEST_LINE && self.line.last() != Some(&b'\n') {
             self.skip_line()?;
         }
-        while end > 0 && matches!(self.line[end - 1], b'\n' | b'\r') {
-            end -= 1;
-        }
-        Ok(Some(&self.line[..end]))
+        Ok(true)
     }
 
     fn read_up_to(&mut self, length: usize) -> io::Result<usize> {

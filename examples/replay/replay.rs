@@ -31,8 +31,8 @@ pub(crate) struct Replay {
     pub(crate) requests: u64,
     /// Lines that are no request.
     pub(crate) unreadable: u64,
-    /// The first of them: its number, what was expected, and its begin.
-    pub(crate) shown: Vec<(u64, Unreadable, String)>,
+    /// The first of them: its place, what was expected, and its begin.
+    pub(crate) shown: Vec<(String, Unreadable, String)>,
     /// Of the first request and the last one.
     pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
@@ -69,19 +69,19 @@ impl Replay {
     /// Replays a log up to its end, or to where it cannot be read: then the inner result is the error.
     pub(crate) fn read(&mut self, log: &mut Log) -> Result<io::Result<()>, Failed> {
         loop {
-            let number = log.number() + 1;
-            let line = match log.next() {
-                Ok(Some(line)) => line,
-                Ok(None) => return Ok(Ok(())),
+            match log.next() {
+                Ok(true) => {}
+                Ok(false) => return Ok(Ok(())),
                 Err(error) => return Ok(Err(error)),
-            };
+            }
+            let line = log.line();
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             match Request::parse(line) {
                 Ok(request) => _ = self.request(&request)?,
                 Err(expected) => {
-                    self.skip(number, expected, line);
+                    self.skip(log, expected);
                     if self.requests == 0 && self.unreadable >= PATIENCE {
                         self.check()?;
                     }
@@ -90,13 +90,13 @@ impl Replay {
         }
     }
 
-    fn skip(&mut self, number: u64, expected: Unreadable, line: &[u8]) {
+    fn skip(&mut self, log: &Log, expected: Unreadable) {
         self.unreadable += 1;
         if self.shown.len() < SHOWN {
             // Without characters that would change the terminal.
             let begin: String =
-                String::from_utf8_lossy(line).chars().take(100).flat_map(char::escape_debug).collect();
-            self.shown.push((number, expected, begin));
+                String::from_utf8_lossy(log.line()).chars().take(100).flat_map(char::escape_debug).collect();
+            self.shown.push((log.place(), expected, begin));
         }
     }
 
@@ -142,11 +142,10 @@ impl Replay {
     pub(crate) fn check(&self) -> Result<(), Failed> {
         if self.requests == 0 {
             return Err(match self.shown.first() {
-                Some((number, expected, line)) => format!(
-                    "none of {} lines can be read: line {number} is `{line}`; {expected}",
-                    self.unreadable
-                )
-                .into(),
+                Some((place, expected, line)) => {
+                    format!("none of {} lines can be read: {place} is `{line}`; {expected}", self.unreadable)
+                        .into()
+                }
                 None => "the log is empty: there is nothing to replay".into(),
             });
         }

@@ -38,8 +38,8 @@ fn log(replay: &Replay, out: &mut dyn Write) -> io::Result<()> {
     }
     if replay.unreadable > 0 {
         writeln!(out, "lines that are no requests: {}", grouped(replay.unreadable))?;
-        for (number, expected, line) in &replay.shown {
-            writeln!(out, "  line {number}: {expected}; found `{line}`")?;
+        for (place, expected, line) in &replay.shown {
+            writeln!(out, "  {place}: {expected}; found `{line}`")?;
         }
         if replay.unreadable > replay.shown.len() as u64 {
             writeln!(out, "  ..")?;

@@ -54,6 +54,21 @@ fn unreadable_lines_are_counted_and_the_first_three_are_shown() {
 }
 
 #[test]
+fn of_several_logs_the_place_of_a_line_has_the_name() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("limits.toml"), ONE).unwrap();
+    fs::write(folder.path().join("a.log"), line("10/Oct/2025:13:55:36 +0200")).unwrap();
+    fs::write(folder.path().join("b.log"), line("10/Oct/2025:13:55:37 +0200") + "broken\n").unwrap();
+    let arguments = ["FOLDER/limits.toml", "FOLDER/a.log", "FOLDER/b.log", "--pictures", "FOLDER"];
+    let (printed, error) = ran(&folder, &arguments, "");
+    assert_eq!(error, None);
+    assert!(
+        printed.starts_with("2 requests from ") && printed.contains("\n  line 2 of FOLDER/b.log: expected "),
+        "{printed}"
+    );
+}
+
+#[test]
 fn a_limit_by_something_that_the_log_lacks_is_an_error() {
     let by = |by: &str| format!("[limit.all]\nby = \"{by}\"\n");
     for caller in ["header:x-api-key", "header:user-agent", "field:account", "field:user"] {

@@ -117,8 +117,9 @@ fn the_judge_drops_what_has_expired_and_takes_no_more_callers_than_it_may() {
 fn a_file_without_line_breaks_needs_no_memory() {
     let endless = io::repeat(b'x').take(50_000_000).chain(io::Cursor::new("\nshort\n"));
     let mut log = Log::new(Box::new(endless)).unwrap();
-    assert_eq!(log.next().unwrap().map(<[u8]>::len), Some(64 * 1024));
-    assert_eq!(log.next().unwrap(), Some(&b"short"[..]));
-    assert_eq!(log.next().unwrap(), None);
-    assert_eq!(log.number(), 2);
+    assert!(log.next().unwrap());
+    assert_eq!((log.line().len(), log.place().as_str()), (64 * 1024, "line 1"));
+    assert!(log.next().unwrap());
+    assert_eq!((log.line(), log.number()), (&b"short"[..], 2));
+    assert!(!log.next().unwrap());
 }
