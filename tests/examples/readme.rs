@@ -144,6 +144,8 @@ fn an_invalid_variable_gives_a_clear_error() {
 // ---- The README -------------------------------------------------------------------------------------------------
 
 const README: &str = include_str!("../../examples/README.md");
+/// Compiled only with their features, and then they have tests of their own.
+const APART: [&str; 2] = ["sqlite_store", "replay"];
 
 /// What the README says about one example.
 struct Section {
@@ -296,8 +298,6 @@ fn every_command_of_the_readme_prints_the_documented_output() {
         eprintln!("skipped: the README's lines need curl");
         return;
     }
-    // Compiled only with their features, and then they have tests of their own.
-    const APART: [&str; 2] = ["sqlite_store", "replay"];
     for section in Section::all().into_iter().filter(|section| !APART.contains(&section.name)) {
         let (binary, variables) = section.start();
         answers_as_it_says(&section, binary, &variables);
