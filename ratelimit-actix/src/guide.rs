@@ -3,6 +3,7 @@
 //! | page | answers |
 //! |---|---|
 //! | [choosing] | which algorithm, with pictures of each |
+//! | [numbers] | which numbers: from an access log, in shadow, enforced |
 //! | [recipes] | log-ins, API keys, tokens, uploads, WebSockets and more, in at most 15 lines each |
 //! | [migrating] | what changes from five other rate limiters |
 //! | [comparison] | what other rate limiters do |
@@ -22,6 +23,10 @@
 
 pub mod choosing {
     #![doc = include_str!("guide/choosing.md")]
+}
+
+pub mod numbers {
+    #![doc = include_str!("guide/numbers.md")]
 }
 
 pub mod recipes {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -143,6 +144,8 @@ fn an_invalid_variable_gives_a_clear_error() {
 // ---- The README -------------------------------------------------------------------------------------------------
 
 const README: &str = include_str!("../../examples/README.md");
+/// Compiled only with their features, and then they have tests of their own.
+const APART: [&str; 2] = ["sqlite_store", "replay"];
 
 /// What the README says about one example.
 struct Section {
@@ -224,8 +227,13 @@ fn the_readme_indexes_every_example_in_reading_order() {
     let sections: Vec<_> = Section::all().iter().map(|section| section.name).collect();
     assert_eq!(index, sections);
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")).unwrap();
-    let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut examples: Vec<_> = files.filter_map(|file| Some(file.strip_suffix(".rs")?.to_owned())).collect();
+    // A file, or a folder with a `main.rs`.
+    let name = |path: PathBuf| {
+        let is_example =
+            path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists();
+        is_example.then(|| path.file_stem().unwrap().to_str().unwrap().to_owned())
+    };
+    let mut examples: Vec<_> = folder.filter_map(|entry| name(entry.unwrap().path())).collect();
     // What the examples share.
     examples.retain(|example| example != "settings");
     examples.sort();
@@ -291,8 +299,7 @@ fn every_command_of_the_readme_prints_the_documented_output() {
         eprintln!("skipped: the README's lines need curl");
         return;
     }
-    // The store in a file is compiled only with its feature, and then has tests of its own.
-    for section in Section::all().into_iter().filter(|section| section.name != "sqlite_store") {
+    for section in Section::all().into_iter().filter(|section| !APART.contains(&section.name)) {
         let (binary, variables) = section.start();
         answers_as_it_says(&section, binary, &variables);
     }

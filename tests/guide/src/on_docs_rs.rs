@@ -9,8 +9,9 @@ use crate::links::{Target, resolve};
 use crate::{generated, read};
 
 /// The pages that are modules, by file name without its ending.
-pub const PAGES: [&str; 14] = [
+pub const PAGES: [&str; 15] = [
     "choosing",
+    "numbers",
     "recipes",
     "migrating",
     "comparison",
