@@ -203,6 +203,10 @@ impl Link {
 
     /// The connection and its generation; waits only while the first attempt after a loss is being made.
     async fn connection(&self) -> Result<(RedisConnection, u64), CallError> {
+        // A wait begins with a subscription, which nearly no call needs.
+        if let ConnectionState::Up { connection, generation, .. } = &*self.state.borrow() {
+            return Ok((connection.clone(), *generation));
+        }
         let mut state = self.state.subscribe();
         let known = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
         match known.as_deref() {

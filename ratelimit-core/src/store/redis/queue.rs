@@ -11,12 +11,14 @@ mod dispatch;
 mod distance;
 mod in_flight;
 mod inbox;
+mod lone;
 mod pacing;
 mod request;
 mod round_trip;
 
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -136,11 +138,14 @@ async fn run_queue(context: Context, requests: InboxReader) {
 }
 
 /// Splits a batch by the node that decides: one part on a single server. Keeps the order.
-fn split_by_node(batch: Vec<QueuedRequest>, link: &Link) -> Vec<(Option<NodeId>, Vec<QueuedRequest>)> {
+fn split_by_node(
+    batch: Vec<QueuedRequest>,
+    link: &Link,
+) -> SmallVec<[(Option<NodeId>, Vec<QueuedRequest>); 1]> {
     if !link.is_cluster() {
-        return vec![(None, batch)];
+        return smallvec![(None, batch)];
     }
-    let mut parts: Vec<(Option<NodeId>, Vec<QueuedRequest>)> = Vec::with_capacity(1);
+    let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
     for request in batch {
         let node = node_of(&request, link);
         match parts.iter_mut().find(|part| part.0 == node) {

@@ -44,7 +44,8 @@ impl RedisConnection {
             Self::Single(connection) => {
                 connection.req_packed_command(command).await.and_then(Value::extract_error)
             }
-            Self::Cluster(connection) => connection.send(command).await,
+            // In a box: it may connect to another node, and the largest of all cases makes the size of every call.
+            Self::Cluster(connection) => Box::pin(connection.send(command)).await,
         }
     }
 }

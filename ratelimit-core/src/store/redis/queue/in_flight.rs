@@ -1,7 +1,7 @@
 //! The calls of a queue that are in flight, and the number of their requests.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -28,8 +28,8 @@ impl Drop for Requests {
 }
 
 impl InFlight {
-    /// Sends a call about `count` requests.
-    pub(super) fn spawn(&mut self, call: impl Future<Output = ()> + Send + 'static, count: usize) {
+    /// Leaves a call about `count` requests to a task.
+    pub(super) fn spawn(&mut self, call: Pin<Box<impl Future<Output = ()> + Send + 'static>>, count: usize) {
         self.requests.fetch_add(count, Ordering::Relaxed);
         let requests = Requests { all: Arc::clone(&self.requests), count };
         self.calls.spawn(async move {
@@ -84,8 +84,8 @@ mod tests {
     async fn the_requests_of_a_call_count_until_it_ends() {
         let mut calls = InFlight::default();
         let (end, ended) = oneshot::channel::<()>();
-        calls.spawn(async move { _ = ended.await }, 20);
-        calls.spawn(std::future::pending(), 3);
+        calls.spawn(Box::pin(async move { _ = ended.await }), 20);
+        calls.spawn(Box::pin(std::future::pending()), 3);
         assert_eq!((calls.calls(), calls.requests()), (2, 23));
         end.send(()).unwrap();
         calls.end_of_one().await;
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_panics_has_ended() {
         let mut calls = InFlight::default();
-        calls.spawn(async { panic!("as a subscriber of the application may") }, 20);
+        calls.spawn(Box::pin(async { panic!("as a subscriber of the application may") }), 20);
         assert!(calls.end_of_one_before(std::future::pending()).await, "the call has ended");
         assert!(calls.is_empty() && calls.requests() == 0);
     }
@@ -103,7 +103,7 @@ mod tests {
     #[tokio::test]
     async fn the_wait_for_a_call_ends_with_the_other_future() {
         let mut calls = InFlight::default();
-        calls.spawn(std::future::pending(), 20);
+        calls.spawn(Box::pin(std::future::pending()), 20);
         assert!(!calls.end_of_one_before(std::future::ready(())).await);
         assert_eq!(calls.calls(), 1);
     }

@@ -54,10 +54,6 @@ impl Inbox {
 }
 
 impl InboxReader {
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().requests.len()
-    }
-
     /// Waits until there are this many requests.
     pub(super) async fn wait_for(&mut self, count: usize) {
         poll_fn(|task| {

@@ -6,11 +6,7 @@
 //! 2 k - 1 has on average, at least [`MIN_OVERLAP`], and it takes at most half of all. A call is also sent when the requests would
 //! fill it, or when the last one was sent longer ago than the interval.
 
-use std::future::poll_fn;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::yield_now;
@@ -18,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::in_flight::InFlight;
 use super::inbox::InboxReader;
+use super::lone::LoneCalls;
 use super::request::{QueuedRequest, send_reply};
 use super::round_trip::MIN_SEND_INTERVAL;
 
@@ -47,9 +44,9 @@ pub(super) async fn run<Calls, Call>(
 {
     let mut calls = InFlight::default();
     // Taken from the inbox, but not sent yet.
-    let mut waiting: Vec<QueuedRequest> = Vec::with_capacity(MAX_BATCH_WEIGHT);
+    let mut waiting: Vec<QueuedRequest> = Vec::new();
     let mut last_call = Instant::now();
-    let mut last_size = 0;
+    let mut lone_calls = LoneCalls::new();
     loop {
         let fills_a_call = weight_of(&waiting) >= MAX_BATCH_WEIGHT;
         calls.reap();
@@ -74,8 +71,6 @@ pub(super) async fn run<Calls, Call>(
                 send_reply(request.reply, Err(request.deadline.timeout_error()));
             }
         }
-        // Whether the last call was for one request, and ended before another was queued.
-        let was_alone = last_size == 1 && calls.is_empty() && waiting.is_empty() && inbox.len() == 0;
         if waiting.is_empty() {
             inbox.wait_for(1).await;
         }
@@ -84,14 +79,13 @@ pub(super) async fn run<Calls, Call>(
         waiting.sort_by_key(|request| request.deadline.since);
         let size = size_of_next(waiting.len() + remaining, calls.requests());
         let batch = take_batch(&mut waiting, size);
-        last_size = batch.len();
-        let is_lone = was_alone && batch.len() == 1 && waiting.is_empty();
+        let is_lone = lone_calls.count(batch.len() == 1 && waiting.is_empty() && calls.is_empty());
         last_call = Instant::now();
         for (count, call) in send(batch) {
+            // Moved once, and not each time that a task takes it over.
+            let call = Box::pin(call);
             if is_lone {
-                // After a lone call, another one is likely. It needs neither a task nor the interval: it waits for its reply,
-                // or for other requests. Under load that would wake this task for each batch, so it is not done there.
-                if let Some(call) = lone(call, &mut inbox).await {
+                if let Some(call) = lone_calls.run(call, &mut inbox).await {
                     calls.spawn(call, count);
                 }
             } else {
@@ -103,21 +97,6 @@ pub(super) async fn run<Calls, Call>(
             yield_now().await;
         }
     }
-}
-
-/// Waits for the end of a call, or for other requests; then it returns the call, which goes on.
-async fn lone<Call: Future<Output = ()>>(call: Call, inbox: &mut InboxReader) -> Option<Pin<Box<Call>>> {
-    let mut call = Box::pin(call);
-    let mut others_queued = pin!(inbox.wait_for(1));
-    let has_ended = poll_fn(|task| {
-        // A panic ends this call, not the queue.
-        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(task)));
-        if !matches!(polled, Ok(Poll::Pending)) {
-            return Poll::Ready(true);
-        }
-        others_queued.as_mut().poll(task).map(|()| false)
-    });
-    if has_ended.await { None } else { Some(call) }
 }
 
 /// The number of queued requests from which a call is sent beside those in flight, if twice as many calls alternate as go
@@ -145,7 +124,7 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>, most: usize) -> Vec<QueuedReques
     });
     let size = fitting.count().max(1);
     if size >= waiting.len() {
-        return mem::replace(waiting, Vec::with_capacity(MAX_BATCH_WEIGHT));
+        return mem::take(waiting);
     }
     waiting.drain(..size).collect()
 }
