@@ -1,7 +1,5 @@
 //! What requests see of overrides without the feature `overrides`: none, and the compiler knows it.
 
-#![allow(clippy::unused_self, reason = "as with the feature")]
-
 use super::table::LimitRows;
 use crate::policy::Policy;
 
@@ -13,6 +11,7 @@ pub(crate) struct Current;
 #[derive(Debug)]
 pub struct OverridesGuard;
 
+#[allow(clippy::unused_self, reason = "as with the feature")]
 impl OverridesGuard {
     /// `None`.
     #[inline]
@@ -21,6 +20,7 @@ impl OverridesGuard {
     }
 }
 
+#[allow(clippy::unused_self, reason = "as with the feature")]
 impl Current {
     pub(crate) const fn guard(&self) -> OverridesGuard {
         OverridesGuard

@@ -149,6 +149,7 @@ impl Current {
     }
 
     /// The policies that were given to the builder.
+    #[cfg(feature = "stats")]
     pub(crate) fn given_policies(&self) -> Vec<Policy> {
         self.policies.read().iter().map(|known| known.policy.clone()).collect()
     }
