@@ -37,7 +37,6 @@ pub(crate) use self::current::Current;
 pub use self::error::{OverridesError, Problem};
 #[cfg(feature = "overrides")]
 pub use self::file::MAX_FILE_LEN;
-#[cfg(feature = "stats")]
 #[doc(hidden)]
 pub use self::in_force::OverridesStatus;
 pub use self::in_force::{Field, InForce, Origin};

@@ -142,7 +142,10 @@ async fn requests_of_one_batch_are_denied_from_the_one_that_begins_the_block() {
         let policy = blocking(algorithm, 3);
         // A script that the server does not know yet is sent twice, the second time behind other calls.
         let _ = limiter.peek(&policy, "a").await.unwrap();
+        let before = script_calls(&server).await;
         let outcomes = server.join_in_batches((0..40).map(|_| limiter.check(&policy, "a"))).await;
+        // The pause may look like a distant server, to which up to 16 calls go at once.
+        assert!(script_calls(&server).await - before < 40, "{algorithm}: a call for each request");
         let passed: Vec<bool> =
             outcomes.iter().map(|outcome| outcome.as_ref().unwrap().is_allowed()).collect();
         assert_eq!(passed, (0..40).map(|i| i < 3).collect::<Vec<_>>(), "{algorithm}");
@@ -151,7 +154,6 @@ async fn requests_of_one_batch_are_denied_from_the_one_that_begins_the_block() {
             "{algorithm}"
         );
     }
-    assert!(script_calls(&server).await < 40);
 }
 
 #[tokio::test]

@@ -71,14 +71,12 @@ impl RateLimiter {
     }
 
     /// The overrides as a whole. `None` if there have not been any. For the page of an operator.
-    #[cfg(feature = "stats")]
     #[doc(hidden)]
     pub fn overrides_status(&self) -> Option<crate::overrides::OverridesStatus> {
         self.inner.overrides.status()
     }
 
     /// The policies that the builder was given. For the page of an operator.
-    #[cfg(feature = "stats")]
     #[doc(hidden)]
     pub fn given_policies(&self) -> Vec<Policy> {
         self.inner.overrides.given_policies()

@@ -26,12 +26,10 @@ impl Current {
         OverridesGuard
     }
 
-    #[cfg(feature = "stats")]
     pub(crate) const fn status(&self) -> Option<super::in_force::OverridesStatus> {
         None
     }
 
-    #[cfg(feature = "stats")]
     pub(crate) const fn given_policies(&self) -> Vec<Policy> {
         Vec::new()
     }

@@ -9,7 +9,6 @@ use parking_lot::{Mutex, RwLock};
 
 use super::check::check;
 use super::error::OverridesError;
-#[cfg(feature = "stats")]
 use super::in_force::OverridesStatus;
 use super::known::{KnownLimit, known_limits};
 use super::set::Overrides;
@@ -139,7 +138,6 @@ impl Current {
     }
 
     /// The overrides as a whole. `None` if there have not been any.
-    #[cfg(feature = "stats")]
     pub(crate) fn status(&self) -> Option<OverridesStatus> {
         let table = self.table.load();
         let table = table.as_ref()?;
@@ -149,7 +147,6 @@ impl Current {
     }
 
     /// The policies that were given to the builder.
-    #[cfg(feature = "stats")]
     pub(crate) fn given_policies(&self) -> Vec<Policy> {
         self.policies.read().iter().map(|known| known.policy.clone()).collect()
     }

@@ -69,8 +69,8 @@ impl Field {
 }
 
 /// The overrides of a limiter as a whole.
-#[cfg(feature = "stats")]
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "stats", derive(serde::Serialize))]
 pub struct OverridesStatus {
     /// What messages call them: the name of their file.
     pub source: String,
