@@ -85,6 +85,11 @@ fn replay_logs(options: &Options, stdin: Box<dyn Read>, stdout: &mut dyn Write) 
             break;
         }
     }
+    if replay.requests == 0
+        && let Some(error) = broken
+    {
+        return Err(error.into());
+    }
     replay.check()?;
     if options.suggest {
         report::suggestions(&replay, stdout)?;

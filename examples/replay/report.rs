@@ -149,6 +149,10 @@ pub(crate) fn suggestions(replay: &Replay, out: &mut dyn Write) -> io::Result<()
         "limit", "callers", "window", "", "50 %", "99 %", "99.9 %"
     )?;
     for (limit, tally) in replay.limits.iter().zip(&replay.tallies) {
+        if tally.requests == 0 {
+            writeln!(out, "{:20} no request of the log is for this limit", limit.policy.key())?;
+            continue;
+        }
         let mut censuses: Vec<_> = tally.censuses.iter().enumerate().collect();
         censuses.sort_by_key(|(_, census)| census.window());
         let mut name = limit.policy.key();

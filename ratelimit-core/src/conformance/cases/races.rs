@@ -1,7 +1,6 @@
 //! Cases about requests at the same time, and about many callers.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::check::Check;
@@ -14,6 +13,35 @@ use crate::store::Store;
 
 const THREADS: u8 = 8;
 
+/// Where all threads wait before each round. Unlike a barrier of std it does not hang when one of them panics.
+#[derive(Default)]
+struct StartLine {
+    arrived: AtomicUsize,
+    has_failed: AtomicBool,
+}
+
+impl StartLine {
+    /// Waits until all threads begin this round, or until one has failed.
+    fn wait(&self, round: usize) {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        let all = (round + 1) * usize::from(THREADS);
+        while self.arrived.load(Ordering::Acquire) < all && !self.has_failed.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Tells the other threads that this one panics.
+struct Runner<'a>(&'a StartLine);
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.has_failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Contract 1: of callers that race for one unit, one gets it. Each round has a fresh caller, and all threads begin it at once.
 pub fn one_of_those_that_race_for_a_unit_gets_it(
     store: &Tested<'_, impl Store>,
@@ -23,14 +51,15 @@ pub fn one_of_those_that_race_for_a_unit_gets_it(
     let policies: Vec<Policy> =
         Algorithm::ALL.iter().map(|&algorithm| policy("race-for-one", algorithm, 1)).collect();
     let passed: [AtomicU64; 100] = [const { AtomicU64::new(0) }; 100];
-    let begin = Barrier::new(THREADS.into());
+    let start = StartLine::default();
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
+                let _runner = Runner(&start);
                 run(Box::pin(async {
                     for (round, (passed, policy)) in passed.iter().zip(policies.iter().cycle()).enumerate() {
                         let caller = round.to_le_bytes();
-                        begin.wait();
+                        start.wait(round);
                         let outcome = store.check(&[Check::new(policy, &caller)]).await;
                         passed.fetch_add(outcome.is_allowed().into(), Ordering::Relaxed);
                     }
