@@ -50,7 +50,7 @@ for key = 1, #KEYS do
 --STEP
   end
   if not bytes then
-    all_denied = all_denied and value and fits == false
+    all_denied = all_denied and (fits or value and fits == false) -- a log that passes is written by its step
   elseif not ttl then
     call('SETRANGE', KEYS[key], '8', bytes)
   elseif value then

@@ -75,12 +75,12 @@ pub(crate) fn applied_limits<S: LimitSource>(
             }
         };
         let row = rows.map(|rows| rows.row(source.plan(req, rows).name(), Some(&caller)));
+        if row.is_some_and(EffectiveRow::is_off) {
+            note_skipped(req, policy);
+            continue;
+        }
         let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
         if let Some(row) = row {
-            if row.is_off() {
-                note_skipped(req, limit.policy);
-                continue;
-            }
             limit.policy.replace(Arc::clone(row.policy()));
         }
         if !source.adjust(&mut limit, row, req) {

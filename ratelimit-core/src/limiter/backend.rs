@@ -129,9 +129,11 @@ async fn decide_in_store<S: Store>(
     let stopwatch = Stopwatch::start();
     let answer = store.decide(group, call.operation, Deadline::after(call.limit)).await;
     let answer = validated(answer, group);
-    // A look may be answered without the server, which then may still be out.
     if answer.is_ok() && call.operation.charges() {
         stopwatch.decided();
+    }
+    // Units that this process holds may settle a limit without the server, which then may still be out.
+    if answer.is_ok() && call.operation != Operation::Overdraw {
         call.fallback.outage.record_reply();
     }
     call.finish(store, group, answer)

@@ -25,19 +25,19 @@ const TOLERANCE_MICROS: u64 = 150;
 /// The power of the inflation by which the number of calls falls.
 const POWER: u32 = 8;
 
-/// Number of calls in a row that no shorter time may exceed, to be taken for the shortest: the shortest of single calls would fall
-/// for ever on a network whose times vary.
+/// Calls of a run, whose longest time may become the shortest round trip. The shortest of single calls would fall for ever on a
+/// network whose times vary.
 const CALLS_IN_RUN: u64 = 8;
 
 /// The shortest round trip rises by this part in each minute, so that a longer route is noticed on the same connection: one of
-/// 1.5 times the length within half an hour. It rises no faster, since a server that is saturated for an hour is not farther away.
+/// 1.5 times the length within half an hour, if a run takes less than a minute. It rises no faster, since a server that is saturated for an hour is not farther away.
 const RISE_PER_MINUTE: u64 = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Distance to the server of one connection, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distance {
-    /// The shortest time that [`CALLS_IN_RUN`] calls in a row have not exceeded; in the first run, two in a row.
+    /// The longest time of the run of [`CALLS_IN_RUN`] calls for which that is shortest; in the first run, that of two calls in a row.
     shortest: u64,
     /// Mean of the last calls, times [`CALLS_IN_MEAN`].
     mean: u64,
@@ -75,7 +75,7 @@ impl Distance {
             let (_, longest) = std::mem::take(&mut self.run);
             self.is_first_run = false;
             if now.duration_since(risen) >= MINUTE {
-                self.shortest += self.shortest / RISE_PER_MINUTE;
+                self.shortest += self.shortest.div_ceil(RISE_PER_MINUTE);
                 self.risen = Some(now);
             }
             self.shortest = self.shortest.min(longest);

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_lone_call_waits_for_its_reply_and_for_others() {
+    async fn a_fourth_lone_call_waits_for_its_reply_and_for_others() {
         let queue = Queue::start();
         for call in 0..3 {
             queue.push(1).await;
