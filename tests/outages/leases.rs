@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tempfile::TempDir;
+use tests::algorithms::leasable;
 use tests::lessees::{CALLERS, Lessee, Verdict, policies, read_uses, replay};
 use tests::random::Random;
 use tests::redis::server;
@@ -111,12 +112,9 @@ async fn until_ready(limiter: &RateLimiter) {
     }
 }
 
-const LEASABLE: [Algorithm; 3] =
-    [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket];
-
 #[tokio::test]
 async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_connection() {
-    for algorithm in LEASABLE {
+    for algorithm in leasable() {
         let Some(mut server) = server() else { return };
         let limiter = tests::lessees::limiter(&server.url(), 1);
         let policy = leased("killed", algorithm);
@@ -168,7 +166,7 @@ async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
     for (name, by) in
         [("an hour on", 3_600_000_000i64), ("an hour back", -3_600_000_000), ("50 ms on", 50_000)]
     {
-        for algorithm in LEASABLE {
+        for algorithm in leasable() {
             let Some(mut clocked) = tests::clock::clocked_server() else { return };
             let limiter = tests::lessees::limiter(&clocked.server.url(), 1);
             let (policy, other) = (leased("set", algorithm), leased("other", Algorithm::FixedWindow));

@@ -8,6 +8,7 @@ use ratelimit_core::{
     Algorithm, Check, Mode as LimitMode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore,
     RedisStoreBuilder,
 };
+use tests::algorithms::leasable;
 use tests::clock_at_start;
 use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
@@ -29,6 +30,18 @@ fn policies(key: &'static str, max: u64) -> [Policy; 4] {
         builder().sub_windows(60).build(),
         builder().algorithm(Algorithm::TokenBucket).build(),
     ]
+}
+
+#[test]
+fn every_algorithm_with_leases_is_tried() {
+    for policies in [policies("tried", 1_000).to_vec(), tests::lessees::policies(1_000)] {
+        for algorithm in leasable() {
+            assert!(
+                policies.iter().any(|policy| policy.algorithm() == algorithm),
+                "no policy with {algorithm}"
+            );
+        }
+    }
 }
 
 fn store(server: &Server, clock: &FakeClock) -> RedisStoreBuilder {
@@ -395,7 +408,7 @@ async fn a_limit_with_a_block_is_leased_below_its_limit_and_a_block_drops_its_le
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let block = Duration::from_secs(600);
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket] {
+    for algorithm in leasable() {
         let policy = builder("block", 1_000).algorithm(algorithm).block(block).build();
         let (limiter, other) = (limiter(&server, &clock), limiter(&server, &clock));
         assert_eq!(pass(&limiter, &policy, "a", 1, 500).await, 500);
@@ -444,13 +457,11 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
 
 /// Every algorithm with leases, as a limit with a lease and as one without, over one count.
 fn with_and_without(key: &'static str, block: Option<Duration>) -> impl Iterator<Item = (Policy, Policy)> {
-    [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter, Algorithm::TokenBucket].into_iter().map(
-        move |algorithm| {
-            let builder = builder(key, 1_000).algorithm(algorithm);
-            let builder = if let Some(block) = block { builder.block(block) } else { builder };
-            (builder.build(), builder.without_lease().build())
-        },
-    )
+    leasable().map(move |algorithm| {
+        let builder = builder(key, 1_000).algorithm(algorithm);
+        let builder = if let Some(block) = block { builder.block(block) } else { builder };
+        (builder.build(), builder.without_lease().build())
+    })
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A policy for every algorithm, taken from [`Algorithm::ALL`], so that a new algorithm is in every test that uses these.
 
+use ratelimit_core::policy::MAX_LEASE;
 use ratelimit_core::{Algorithm, Policy, PolicyBuilder};
 
 /// A policy for every algorithm, and one more with `sub_windows` for each algorithm that has sub-windows.
@@ -10,4 +11,12 @@ pub fn shapes(builder: PolicyBuilder, sub_windows: u64) -> Vec<Policy> {
         [Some(plain.build()), plain.sub_windows(sub_windows).try_build().ok()].into_iter().flatten()
     };
     Algorithm::ALL.iter().flat_map(of_one).collect()
+}
+
+/// Every algorithm of which callers hold leases.
+pub fn leasable() -> impl Iterator<Item = Algorithm> {
+    let is_leasable = |algorithm: &Algorithm| {
+        Policy::builder("k").algorithm(*algorithm).lease(MAX_LEASE).try_build().is_ok()
+    };
+    Algorithm::ALL.iter().copied().filter(is_leasable)
 }

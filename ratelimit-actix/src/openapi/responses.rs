@@ -117,10 +117,15 @@ fn field(name: &HeaderName, style: HeaderStyle) -> Header {
     let (kind, what) = match (last, style) {
         ("limit", _) => (Type::Integer, "Units of the tightest limit."),
         ("remaining", _) => (Type::Integer, "Units left of the tightest limit."),
-        ("reset", HeaderStyle::LegacyUnix) => {
-            (Type::Integer, "When to come again, or when the quota is full: Unix seconds.")
-        }
-        ("reset", _) => (Type::Integer, "When to come again, or when the quota is full: seconds from now."),
+        ("reset", style) => (
+            Type::Integer,
+            match style {
+                HeaderStyle::LegacyUnix => "When to come again, or when the quota is full: Unix seconds.",
+                HeaderStyle::LegacyDelta | HeaderStyle::Draft06 | HeaderStyle::Draft11 => {
+                    "When to come again, or when the quota is full: seconds from now."
+                }
+            },
+        ),
         ("policy", _) => (Type::String, "Every limit, with its quota and its window in seconds."),
         (_, _) => (Type::String, "What is left of every limit, and a wait in seconds."),
     };

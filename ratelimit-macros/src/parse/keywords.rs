@@ -33,22 +33,22 @@ pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
 /// The literal as a value of the argument `name`, if it fits.
 fn spelled(name: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(value) = value else { return None };
+    let (_, example) = ARGUMENTS.iter().find(|row| row.name == name)?.example.split_once(" = ")?;
+    let written = value.lit.to_token_stream().to_string();
     match (name, &value.lit) {
         ("window" | "block", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),
         ("window" | "block", Lit::Str(text)) => match grammar::parse(&text.value()) {
-            Ok(_) => Some(text.to_token_stream().to_string()),
+            Ok(_) => Some(written),
             Err(fault) => fault.meant.map(|meant| format!("\"{meant}\"")),
         },
-        ("max" | "burst" | "cost" | "sub_windows", Lit::Int(_))
-        | (
-            "lease" | "key" | "name" | "algorithm" | "on_missing" | "on_error" | "count" | "mode",
-            Lit::Str(_),
-        ) => Some(value.lit.to_token_stream().to_string()),
         // Elsewhere it is a switch.
         ("mode", Lit::Bool(is_shadow)) => {
             Some(if is_shadow.value { "\"shadow\"" } else { "\"enforce\"" }.to_owned())
         }
         ("lease", Lit::Int(number)) => Some(format!("\"{}ms\"", number.base10_digits())),
+        // A value of the same kind as the example.
+        (_, Lit::Int(_)) if example.starts_with(|c: char| c.is_ascii_digit()) => Some(written),
+        (_, Lit::Str(_)) if example.starts_with('"') => Some(written),
         _ => None,
     }
 }

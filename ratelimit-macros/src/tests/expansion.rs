@@ -9,6 +9,7 @@ use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 use super::{HANDLER, expand, tokens};
 use crate::expand::paths::{NAMES, PRIVATE};
 use crate::parse::algorithm;
+use crate::parse::args::table::ARGUMENTS;
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {
@@ -132,6 +133,37 @@ fn every_argument_is_written_out() {
             shown("user")
         )]
     );
+}
+
+#[test]
+fn the_example_of_every_argument_changes_the_expansion() {
+    for row in ARGUMENTS {
+        let before = match row.name {
+            "burst" => "algorithm = \"token_bucket\", ",
+            // These examples are defaults.
+            "by" | "crate" => continue,
+            _ => "",
+        };
+        let item = format!("#[get(\"/\")] {HANDLER}");
+        let expanded = expand(&format!("{before}{}", row.example), &item).to_string();
+        assert!(!expanded.contains("compile_error"), "{}: {expanded}", row.example);
+        let has_effect = expanded != expand(before, &item).to_string();
+        assert!(has_effect, "`{}` is read and not expanded: validate/spec.rs, expand/", row.name);
+    }
+}
+
+/// `tests/attribute/table.rs` compares that table with the other pages, and requires a test of each row.
+#[test]
+fn every_argument_is_in_the_table_of_the_documentation() {
+    let mut sections = include_str!("../lib.rs").split("/// # ");
+    let table = sections.find(|section| section.starts_with("Arguments")).unwrap();
+    for row in ARGUMENTS {
+        assert!(
+            table.contains(&format!("/// | `{}` |", row.name)),
+            "src/lib.rs has no row for `{}`",
+            row.name
+        );
+    }
 }
 
 #[test]

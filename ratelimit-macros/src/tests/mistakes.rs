@@ -10,6 +10,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Meta;
 
 use super::{HANDLER, messages, tokens};
+use crate::parse::args::table::ARGUMENTS;
 
 const TABLE: &str = include_str!("mistakes.txt");
 const TABLE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/mistakes.txt");
@@ -210,6 +211,18 @@ fn every_case_has_the_mistakes_of_the_table() {
     }
     assert!(wrong.is_empty(), "{wrong}\nif the messages are right, write them into the table: {COMMAND}\n");
     assert!(cases > 300, "only {cases} cases");
+}
+
+#[test]
+fn every_argument_has_a_mistake() {
+    for row in ARGUMENTS {
+        let message = format!("`{}` ", row.name);
+        let is_reported = parts(TABLE).into_iter().any(|part| match part {
+            Part::Case(case) => case.mistakes().iter().any(|mistake| mistake.message.starts_with(&message)),
+            Part::Other(_) => false,
+        });
+        assert!(is_reported, "mistakes.txt has no mistake that begins with {message}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn quota_and_reset(answer: &Answer, style: HeaderStyle, now: u64) -> (u64, u64) 
         HeaderStyle::LegacyUnix => (number("x-ratelimit-remaining"), number("x-ratelimit-reset") * 1_000_000),
         HeaderStyle::LegacyDelta => (number("x-ratelimit-remaining"), after(number("x-ratelimit-reset"))),
         HeaderStyle::Draft06 => (number("ratelimit-remaining"), after(number("ratelimit-reset"))),
-        _ => {
+        HeaderStyle::Draft11 => {
             let parameter = |limit: &str, name: &str| {
                 let value = limit.split(';').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
                 value.map(|value| value.parse::<u64>().unwrap())
@@ -52,6 +52,7 @@ fn quota_and_reset(answer: &Answer, style: HeaderStyle, now: u64) -> (u64, u64) 
             let waits = limits.iter().filter(|(left, _)| *left == 0).filter_map(|(_, wait)| *wait);
             (limits.iter().map(|(left, _)| *left).min().unwrap(), after(waits.max().unwrap_or(0)))
         }
+        other => panic!("no reader of the quota in {other:?}"),
     }
 }
 
@@ -62,7 +63,7 @@ proptest! {
     fn a_client_that_waits_for_its_retry_after_passes(
         outer in policies(),
         inner in proptest::collection::vec(policies(), 1..3),
-        style in 0..4usize,
+        style in 0..STYLES.len(),
         steps in proptest::collection::vec((0..6_000_000u64, any::<bool>()), 1..40),
     ) {
         let style = STYLES[style];

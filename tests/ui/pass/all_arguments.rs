@@ -1,4 +1,4 @@
-//! Every argument, in any order, with and without a trailing comma.
+//! Arguments in any order, with and without a trailing comma.
 
 use actix_web::{HttpRequest, get};
 use ratelimit_actix::rate_limit;

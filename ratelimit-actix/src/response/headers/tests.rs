@@ -2,6 +2,8 @@
 
 use actix_web::http::header::HeaderValue;
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
@@ -74,14 +76,24 @@ fn vectors() -> Vec<(String, Vec<Quota>, Expected)> {
     cases.map(|case| (case.name, case.limits.iter().map(Limit::quota).collect(), case.expected)).collect()
 }
 
+/// Defines all styles and their names in the golden file. A style that is missing fails to compile.
+macro_rules! styles {
+    ($($style:ident = $name:literal),*) => {
+        const STYLES: &[HeaderStyle] = &[$(HeaderStyle::$style),*];
+
+        fn name(style: HeaderStyle) -> &'static str {
+            match style {
+                $(HeaderStyle::$style => $name),*
+            }
+        }
+    };
+}
+
+styles!(LegacyUnix = "legacy-unix", LegacyDelta = "legacy-delta", Draft06 = "draft-06", Draft11 = "draft-11");
+
 fn style(name: &str) -> HeaderStyle {
-    match name {
-        "legacy-unix" => HeaderStyle::LegacyUnix,
-        "legacy-delta" => HeaderStyle::LegacyDelta,
-        "draft-06" => HeaderStyle::Draft06,
-        "draft-11" => HeaderStyle::Draft11,
-        other => panic!("no style {other}"),
-    }
+    let found = STYLES.iter().find(|style| self::name(**style) == name);
+    *found.unwrap_or_else(|| panic!("no style {name}"))
 }
 
 fn written(styles: &[HeaderStyle], quotas: &[Quota]) -> BTreeMap<String, String> {
@@ -101,6 +113,24 @@ fn each_style_matches_the_golden_file() {
         }
     }
     assert!(compared > 20, "only {compared}");
+}
+
+#[test]
+fn every_style_has_golden_values_a_row_and_a_test_of_its_waits() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cases = vectors();
+    for style in STYLES {
+        let values = cases.iter().filter(|(.., expected)| expected.contains_key(name(*style))).count();
+        assert!(values >= 5, "golden.toml has {values} values of {style:?}");
+        for (path, place) in [
+            ("../docs/reference.md", format!("| `{style:?}` |")),
+            ("../tests/http/headers/waiting.rs", format!("HeaderStyle::{style:?}")),
+        ] {
+            // The published crate does not contain these files.
+            let Ok(text) = fs::read_to_string(here.join(path)) else { continue };
+            assert!(text.contains(&place), "{path} lacks {place}");
+        }
+    }
 }
 
 /// A member of a list: its name and its parameters.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::simulation::{Report, SECOND, Scenario};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, Leasing, Policy};
 
 /// Runs a property over random cases.
 fn for_all<S: Strategy>(
@@ -32,6 +32,15 @@ fn policies(key: &'static str, max: u64) -> [Policy; 5] {
         builder().algorithm(Algorithm::TokenBucket).build(),
         builder().algorithm(Algorithm::TokenBucket).burst(max / 4).build(),
     ]
+}
+
+#[test]
+fn every_algorithm_with_leases_is_tried() {
+    let tried = policies("k", 100).map(|policy| policy.algorithm());
+    for algorithm in Algorithm::ALL {
+        let is_leased = algorithm.leasing() != Leasing::Never;
+        assert_eq!(tried.contains(algorithm), is_leased, "policies with {algorithm}");
+    }
 }
 
 /// Phases of nearly no, some, full and too much load.
