@@ -4,7 +4,7 @@
 //! denied exactly if `max` is at least its peak: the most units that were in use when one of its requests came, with that request. So
 //! each caller has a state under the largest possible `max`, decided by the function of the stores, and its peak.
 //!
-//! The `max` of a token bucket is its rate, on which the units in use depend. There the peak is about `burst`, at the rate as given.
+//! The `max` of a token bucket is its rate, on which the units in use depend. There the peak is the smallest `burst`, at the rate as given.
 //!
 //! Memory is bounded twice. A log has at most a thousand entries for a caller: the window is divided into a thousand parts, and a request
 //! counts as made at the beginning of its part. A peak may be too high by the requests of one part, and is never too low. When

@@ -31,6 +31,10 @@ impl LogClock {
         if at >= self.latest {
             self.behind = 0;
             self.latest = at;
+        } else if self.behind > 0 && self.latest - at <= LATE && at + self.behind - self.latest > LATE {
+            // A late line from just before the set-back: by the clock that is set back it would be far ahead.
+            self.late += 1;
+            self.latest_by = self.latest_by.max(self.latest - at);
         } else if at + self.behind >= self.latest {
             self.latest = at + self.behind;
         } else if self.latest - (at + self.behind) <= LATE {
@@ -80,9 +84,15 @@ mod tests {
     #[test]
     fn at_the_end_of_summer_time_the_clock_goes_on() {
         // 02:59:58, 02:59:59, 02:00:00, .. 02:59:59, 03:00:00
-        let (at, clock) = read(&[10_798, 10_799, 7_200, 7_201, 10_799, 10_800]);
-        assert_eq!(at, [10_798, 10_799, 10_800, 10_801, 14_399, 14_400]);
+        let (at, clock) = read(&[10_798, 10_799, 7_200, 7_201, 10_700, 10_799, 10_800]);
+        assert_eq!(at, [10_798, 10_799, 10_800, 10_801, 14_300, 14_399, 14_400]);
         assert_eq!(clock.set_back(), (1, Duration::from_secs(3_600)));
+        assert_eq!(clock.late().0, 0);
+        // A late line from before the set-back.
+        let (at, clock) = read(&[10_798, 10_799, 7_200, 7_201, 10_799, 7_202, 10_700, 10_799, 10_800]);
+        assert_eq!(at, [10_798, 10_799, 10_800, 10_801, 10_801, 10_802, 14_300, 14_399, 14_400]);
+        assert_eq!(clock.set_back(), (1, Duration::from_secs(3_600)));
+        assert_eq!(clock.late(), (1, Duration::from_secs(2)));
     }
 
     #[test]

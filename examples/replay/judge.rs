@@ -45,7 +45,8 @@ impl Judge {
         Some(decide_with(group, Operation::Check, now, &DIGEST_KEY, &mut self.states).outcome)
     }
 
-    /// Gives back what the limit with this name was charged, for an answer that does not count.
+    /// Gives back what the limit with this name was charged, for an answer that does not count. The name finds one charge:
+    /// no two limits of a file have the same name or the same counts.
     pub(crate) fn refund(&mut self, group: &[Check<'_>], outcome: &GroupOutcome, name: &str) {
         let reservation = outcome.reservation(group);
         if let Some(of_limit) = reservation.and_then(|reservation| reservation.limit(name)) {

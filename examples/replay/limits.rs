@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_core::{MAX_GROUP, Policy, PolicyError};
+use ratelimit_core::{Check, MAX_GROUP, Policy, PolicyError};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::caller::By;
+use crate::judge::DIGEST_KEY;
 use crate::pattern::Pattern;
 
 /// A limit of the file.
@@ -92,12 +93,35 @@ fn read(text: &str) -> Result<Vec<Limit>, Mistake> {
     if tables.is_empty() {
         return Err((0, format!("{EXPECTED}, found none")));
     }
-    let limits = tables.into_iter().map(|(place, (name, table))| limit(place, name, table));
-    let limits: Vec<Limit> = limits.collect::<Result<_, _>>()?;
+    let mut limits: Vec<Limit> = Vec::new();
+    for (place, (name, table)) in &tables {
+        let limit = limit(*place, name, table)?;
+        for ((other, _), before) in tables.values().zip(&limits) {
+            if let Some((fields, mistake)) = same(&before.policy, &limit.policy) {
+                let own = fields[0];
+                let field = fields.iter().find_map(|field| table.get(*field));
+                let place = field.map_or(*place, |value| value.span().start);
+                return Err((
+                    place,
+                    format!("limit `{name}`: {mistake} limit `{other}`; give it a `{own}` of its own"),
+                ));
+            }
+        }
+        limits.push(limit);
+    }
     if limits.len() > MAX_GROUP {
         return Err((0, format!("expected at most {MAX_GROUP} limits, found {}", limits.len())));
     }
     Ok(limits)
+}
+
+/// What two limits may not have in common, because a refund finds its charge by the name: the fields that tell it, and a text.
+fn same(a: &Policy, b: &Policy) -> Option<(&'static [&'static str], &'static str)> {
+    let digest = |policy| Check::new(policy, "").digest(&DIGEST_KEY);
+    if digest(a) == digest(b) {
+        return Some((&["key"], "its key, algorithm and window are equal, so it would share the counts of"));
+    }
+    (a.name() == b.name()).then_some((&["name", "key"], "it has the same name as"))
 }
 
 fn limit(place: usize, name: &str, table: &DeTable<'_>) -> Result<Limit, Mistake> {

@@ -72,7 +72,7 @@ impl Tally {
         if is_denied {
             self.denied += 1;
             self.longest_wait = self.longest_wait.max(outcome.retry_after().unwrap_or_default());
-            self.most_denied.add(caller);
+            self.most_denied.add(caller, digest);
         } else if !is_admitted {
             self.denied_by_others += 1;
             return;

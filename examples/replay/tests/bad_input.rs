@@ -198,6 +198,41 @@ fn a_mistake_in_the_file_of_limits_is_told_with_its_line() {
 }
 
 #[test]
+fn two_limits_share_neither_a_name_nor_counts() {
+    for (limits, expected) in [
+        (
+            "[limit.a]\n[limit.b]\nmax = 7\nkey = 'a'",
+            "line 4 of limits.toml: limit `b`: its key, algorithm and window are equal, so it would share the counts of limit `a`; \
+             give it a `key` of its own",
+        ),
+        (
+            "[limit.b]\nkey = 'x'\nname = 'b'\n[limit.a]\nby = 'everyone'\nname = 'a'\nkey = 'x'\nmode = 'shadow'",
+            "line 7 of limits.toml: limit `a`: its key, algorithm and window are equal, so it would share the counts of limit `b`; \
+             give it a `key` of its own",
+        ),
+        (
+            "[limit.a]\nname = 'x'\n[limit.b]\nmax = 7\nname = 'x'",
+            "line 5 of limits.toml: limit `b`: it has the same name as limit `a`; give it a `name` of its own",
+        ),
+        (
+            "[limit.a]\nname = 'b'\n\n[limit.b]",
+            "line 4 of limits.toml: limit `b`: it has the same name as limit `a`; give it a `name` of its own",
+        ),
+        (
+            "[limit.a]\n[limit.b]\nwindow = '1h'\nkey = 'a'",
+            "line 4 of limits.toml: limit `b`: it has the same name as limit `a`; give it a `name` of its own",
+        ),
+    ] {
+        assert_eq!(error(limits, ""), expected, "{limits}");
+    }
+    let apart = "[limit.a]\ncount = 'failures'\n[limit.b]\nwindow = '1h'\nkey = 'a'\nname = 'b'\nmax = 10\n";
+    let (printed, error) = replayed(apart, minute(1), &[]);
+    assert_eq!(error, None);
+    let denied: Vec<&str> = printed.lines().filter(|line| line.starts_with("  denied  ")).collect();
+    assert_eq!(denied, ["  denied        0, 0.0 %", "  denied        50, 83.3 %"], "{printed}");
+}
+
+#[test]
 fn a_mistake_in_the_command_line_says_what_was_expected() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("limits.toml"), ONE).unwrap();

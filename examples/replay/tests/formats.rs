@@ -94,6 +94,28 @@ fn times_are_read_in_every_form() {
     ] {
         assert!(of(time).is_err(), "{time}");
     }
+    let last = 7_289_654_399_000_000;
+    for (time, micros) in [
+        ("\"2200-12-31T23:59:59Z\"", last),
+        ("\"31/Dec/2200:23:59:59 +0000\"", last),
+        ("7289654399.999999", last + 999_999),
+    ] {
+        assert_eq!(of(time), Ok(Timestamp::from_micros(micros)), "{time}");
+    }
+    for time in [
+        "\"2201-01-01T00:00:00Z\"",
+        "\"2201-01-01 00:00:00\"",
+        "\"31/Dec/9999:23:59:59 +0000\"",
+        "\"7289654400\"",
+        "7289654400",
+        "7289654400000",
+        "7289654400000000",
+        "7289654400000000000",
+        "\"1960-01-01T00:00:00Z\"",
+    ] {
+        let error = of(time).unwrap_err().to_string();
+        assert_eq!(error, "expected a time from 1970 to 2200", "{time}");
+    }
 }
 
 #[test]
