@@ -17,7 +17,7 @@ pub(crate) enum Counted {
 impl Counted {
     /// `is_admitted` says whether the whole group was admitted.
     #[inline]
-    pub(crate) const fn of(outcome: &Outcome, is_admitted: bool) -> Self {
+    pub(crate) fn of(outcome: &Outcome, is_admitted: bool) -> Self {
         match (outcome.is_allowed(), is_admitted) {
             (false, _) => Self::Denied,
             (true, _) if outcome.would_deny() => Self::WouldDeny,
