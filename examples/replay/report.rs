@@ -98,7 +98,7 @@ fn figures(limit: &Limit, tally: &Tally, out: &mut dyn Write) -> io::Result<()> 
     }
     writeln!(
         out,
-        "  callers       {}, of whom {} were denied",
+        "  callers       {}, {} of them denied",
         grouped(census.callers()),
         grouped(census.denied())
     )?;
