@@ -11,7 +11,7 @@ use super::view::{Numbers, micros};
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
-use crate::caller::reset::{Count, counts_of_name, distinct};
+use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
 use crate::handler::registry::declared_limits;
 
@@ -203,7 +203,7 @@ impl Subject {
     }
 
     async fn counts(&self, reading: &Reading, limiter: &RateLimiter) -> Result<Vec<CountView>, LookError> {
-        let mut shown: Vec<Count> = Vec::new();
+        let mut shown: Vec<CallerCount> = Vec::new();
         for count in counts_of_name(limiter, &reading.partition, &self.limit) {
             if count.may_decide
                 && shown.len() < MAX_COUNTS

@@ -93,7 +93,7 @@ async fn reset(
 
 /// A count that a caller may have, and the numbers by which it is judged.
 #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "a reset needs the policies only"))]
-pub(crate) struct Count {
+pub(crate) struct CallerCount {
     pub(crate) in_force: InForce<'static>,
     /// The plan for whose requests the numbers are.
     pub(crate) plan: Option<String>,
@@ -105,7 +105,7 @@ pub(crate) struct Count {
     pub(crate) may_decide: bool,
 }
 
-impl Count {
+impl CallerCount {
     /// The count by numbers that are in force.
     fn of(in_force: InForce<'_>) -> Self {
         let in_force = in_force.into_owned();
@@ -127,7 +127,7 @@ pub(crate) fn has_max(in_force: &InForce<'_>, is_computed: bool) -> bool {
 
 /// The policies of counts in both modes, since overrides may have changed the mode since the caller was counted; one of those that
 /// count together.
-pub(crate) fn distinct(counts: &[Count]) -> Vec<Policy> {
+pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
     policies.filter(|policy| known.insert(count_id(policy))).collect()
@@ -135,7 +135,7 @@ pub(crate) fn distinct(counts: &[Count]) -> Vec<Policy> {
 
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.
 #[cfg(feature = "admin")]
-pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<Count> {
+pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<CallerCount> {
     let mut counts = Counts { limiter, partition, found: Vec::new() };
     for limit in declared_limits().iter().filter(|limit| limit.name() == name) {
         counts.add_limit(limit.policy(), limit.max().is_none());
@@ -151,7 +151,7 @@ pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str
 struct Counts<'a> {
     limiter: &'a RateLimiter,
     partition: &'a [u8],
-    found: Vec<Count>,
+    found: Vec<CallerCount>,
 }
 
 impl Counts<'_> {
@@ -159,18 +159,18 @@ impl Counts<'_> {
     fn add_limit(&mut self, policy: &Policy, is_computed: bool) {
         let now = self.limiter.in_force_for(policy, None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;
-        self.add(Count { is_computed, ..Count::of(now) });
+        self.add(CallerCount { is_computed, ..CallerCount::of(now) });
         let overrides = self.limiter.overrides_guard();
         for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
             let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
-            self.add(Count { plan, is_computed, may_decide, ..Count::of(row.in_force()) });
+            self.add(CallerCount { plan, is_computed, may_decide, ..CallerCount::of(row.in_force()) });
         }
         for earlier in [self.limiter.in_force(policy), policy.into()] {
-            self.add(Count { is_computed, may_decide: false, ..Count::of(earlier) });
+            self.add(CallerCount { is_computed, may_decide: false, ..CallerCount::of(earlier) });
         }
     }
 
-    fn add(&mut self, count: Count) {
+    fn add(&mut self, count: CallerCount) {
         // Where counts depend on `max`, only earlier decisions tell it.
         let depends_on_max = count.in_force.policy().algorithm().has_burst();
         if !depends_on_max || has_max(&count.in_force, count.is_computed) {
@@ -186,7 +186,7 @@ impl Counts<'_> {
         let limits = self.limiter.stats().limits();
         let decided = limits.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
         for policy in decided.filter(|policy| is_of(policy) && !known.contains(&count_id(policy))) {
-            self.found.push(Count { is_undeclared: true, ..Count::of(policy.into()) });
+            self.found.push(CallerCount { is_undeclared: true, ..CallerCount::of(policy.into()) });
         }
     }
 }
