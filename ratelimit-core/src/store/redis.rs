@@ -13,8 +13,14 @@ mod lease;
 mod link;
 mod protocol;
 mod queue;
+mod reply_sink;
 mod script;
 mod server_check;
+#[cfg(unix)]
+mod socket;
+#[cfg(not(unix))]
+#[path = "redis/socket/absent.rs"]
+mod socket;
 mod supervisor;
 mod sweeper;
 mod timeouts;
