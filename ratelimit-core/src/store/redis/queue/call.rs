@@ -1,5 +1,6 @@
 //! A call: its command, and the requests that wait for its reply.
 
+use std::mem;
 use std::sync::Arc;
 
 use redis::Value;
@@ -86,6 +87,11 @@ impl Call {
         let range = link.range(call.command.keys().first().map(String::as_str));
         let expected = Expected::Nothing(Box::new(call.guard));
         Self { command: call.command, range, progress: Arc::default(), expected }
+    }
+
+    /// Takes the command out, to be sent while the rest of the call waits for the reply.
+    pub(super) fn take_command(&mut self) -> Command {
+        mem::replace(&mut self.command, Command::Delete(SmallVec::new()))
     }
 
     fn requests(&mut self) -> &mut [RequestInFlight] {

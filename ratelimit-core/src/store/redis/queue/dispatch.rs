@@ -22,7 +22,6 @@ use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, first_key, send_reply};
 use super::round_trip::{RoundTripEstimate, Route};
 use crate::store::Deadline;
-use crate::store::redis::command::Command;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::lease::Leases;
 use crate::store::redis::link::{Link, is_redirect};
@@ -62,6 +61,16 @@ struct Way {
     connection: ServerConnection,
     route: Route,
     generation: u64,
+}
+
+/// Why a call certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotRun {
+    /// Before it was written.
+    ConnectionLost,
+    UnknownScript,
+    /// Another node of the cluster has its keys.
+    Moved,
 }
 
 impl Queue {
@@ -226,7 +235,8 @@ impl Queue {
         let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
         if !connection.send_calls(commands, number, &sink, &self.runtime) {
             self.lose(*route, *generation);
-            (0..count).for_each(|index| self.send_again(CallId { batch: number, index }, false));
+            let all = (0..count).map(|index| CallId { batch: number, index });
+            all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));
         }
     }
 
@@ -265,8 +275,7 @@ impl Queue {
     /// Leaves a call that is in flight to a task, which sends its command.
     fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
         let (queue, progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
-        // The table keeps the rest of the call.
-        let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
+        let command = call.take_command();
         let end = start + self.link.deadline();
         self.runtime.spawn(async move {
             if let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await {
@@ -276,11 +285,11 @@ impl Queue {
         });
     }
 
-    /// Sends a call alone that certainly did not run; `has_moved` if another node of the cluster has its keys.
-    fn send_again(self: &Arc<Self>, id: CallId, has_moved: bool) {
+    /// Sends a call alone that certainly did not run.
+    fn send_again(self: &Arc<Self>, id: CallId, why: NotRun) {
         let mut state = self.state.lock();
         let route = state.in_flight.take_route(id.batch);
-        if let (true, Some(nodes)) = (has_moved, &self.link.nodes) {
+        if let (NotRun::Moved, Some(nodes)) = (why, &self.link.nodes) {
             nodes.refresh();
             if let Some(route) = route {
                 self.link.lanes.renew(route.node);
@@ -290,6 +299,9 @@ impl Queue {
             && call.is_wanted()
         {
             call.progress = Arc::default();
+            if why == NotRun::UnknownScript {
+                call.command = call.take_command().with_text();
+            }
             if self.link.is_cluster() {
                 call.reroute();
             }
@@ -351,9 +363,11 @@ impl ReplySink for Queue {
     fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) {
         let link = &*self.link;
         if let Err(error) = &reply {
-            let has_moved = link.is_cluster() && is_redirect(error);
-            if has_moved || error.code() == Some("NOSCRIPT") {
-                return self.send_again(id, has_moved);
+            if error.code() == Some("NOSCRIPT") {
+                return self.send_again(id, NotRun::UnknownScript);
+            }
+            if link.is_cluster() && is_redirect(error) {
+                return self.send_again(id, NotRun::Moved);
             }
         }
         let ended = self.state.lock().in_flight.end(id, reply.is_ok());
