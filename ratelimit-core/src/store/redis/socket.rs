@@ -25,8 +25,8 @@ use rustix::net::{SendFlags, Shutdown};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-pub(super) use self::client_stream::ClientStream;
 use self::client_stream::ClientReplies;
+pub(super) use self::client_stream::ClientStream;
 use self::frame::{frame_len, value_of};
 use super::reply_sink::{CallId, ReplySink};
 
@@ -72,8 +72,8 @@ impl Socket {
         Ok(Arc::new(Self(shared)))
     }
 
-    /// Writes packed commands. Their replies go to `sink`, numbered in this order from `first`. Returns false if the
-    /// connection is lost: then nothing was written.
+    /// Writes the packed commands of calls, whose replies go to `sink`. Returns false if the connection is lost: then
+    /// nothing was written.
     pub(super) fn send_calls(
         &self,
         commands: &[u8],

@@ -28,14 +28,17 @@ pub(super) struct Call {
 
 /// What is done with the reply.
 enum Expected {
-    Replies {
-        batch: Batch,
-        requests: SmallVec<[RequestInFlight; 1]>,
-        /// `None` if no answer of the call is of use for leases.
-        leases: Option<Box<CallLeases>>,
-    },
+    Replies(Box<Replies>),
     /// The guard is dropped with the call.
     Nothing(#[allow(dead_code, reason = "for its drop")] Box<dyn Send>),
+}
+
+/// The replies to a batch of requests.
+struct Replies {
+    batch: Batch,
+    requests: SmallVec<[RequestInFlight; 1]>,
+    /// `None` if no answer of the call is of use for leases.
+    leases: Option<Box<CallLeases>>,
 }
 
 /// A request whose call is in flight; without a channel once its deadline has passed.
@@ -79,7 +82,7 @@ impl Call {
         }
         link.calls.record_batch(requests.len());
         let (call, batch) = encoder.encode(to_encode);
-        let expected = Expected::Replies { batch, requests, leases };
+        let expected = Expected::Replies(Box::new(Replies { batch, requests, leases }));
         Some(Self { command: Command::Run(call), range, progress: Arc::default(), expected })
     }
 
@@ -96,7 +99,7 @@ impl Call {
 
     fn requests(&mut self) -> &mut [RequestInFlight] {
         match &mut self.expected {
-            Expected::Replies { requests, .. } => requests,
+            Expected::Replies(expected) => &mut expected.requests,
             Expected::Nothing(_) => &mut [],
         }
     }
@@ -120,14 +123,17 @@ impl Call {
 
     /// The call is sent over another connection than planned, because this one rejected it.
     pub(super) fn reroute(&mut self) {
-        if let Expected::Replies { leases: Some(leases), .. } = &mut self.expected {
+        if let Expected::Replies(expected) = &mut self.expected
+            && let Some(leases) = &mut expected.leases
+        {
             leases.reroute();
         }
     }
 
     /// Stores the leases, and sends each request its reply.
     pub(super) fn finish(self, result: Result<Value, CallError>) {
-        let Expected::Replies { batch, requests, mut leases } = self.expected else { return };
+        let Expected::Replies(expected) = self.expected else { return };
+        let Replies { batch, requests, mut leases } = *expected;
         let decode = |value| batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
         match result.and_then(decode) {
             Ok(replies) => {

@@ -42,6 +42,12 @@ pub(super) struct Pace {
     pub(super) interval: Duration,
 }
 
+impl Pace {
+    const fn has_room(self) -> bool {
+        self.calls < MAX_IN_FLIGHT
+    }
+}
+
 /// The requests that no call has taken.
 pub(super) struct Waiting {
     requests: VecDeque<QueuedRequest>,
@@ -69,7 +75,7 @@ impl Waiting {
         let fills_a_call = self.weight >= MAX_BATCH_WEIGHT;
         let is_due = now >= self.last_call + pace.interval;
         let is_enough = self.requests.len() >= enough || fills_a_call || is_due;
-        !self.is_empty() && pace.calls < MAX_IN_FLIGHT && is_enough
+        !self.is_empty() && pace.has_room() && is_enough
     }
 
     /// Takes the requests of the call that is sent at `now`, in the order in which they were made, whichever thread queued
@@ -85,7 +91,7 @@ impl Waiting {
 
     /// When a call is sent at the latest, unless too many are in flight.
     pub(super) fn due(&self, pace: Pace, now: Instant) -> Option<Instant> {
-        let end = if pace.calls < MAX_IN_FLIGHT { self.last_call + pace.interval } else { now + MIN_SEND_INTERVAL };
+        let end = if pace.has_room() { self.last_call + pace.interval } else { now + MIN_SEND_INTERVAL };
         (!self.is_empty()).then_some(end)
     }
 
@@ -112,7 +118,9 @@ impl Waiting {
             return Vec::new();
         }
         let (expired, left): (Vec<_>, Vec<_>) = self.take_all().into_iter().partition(is_expired);
-        left.into_iter().for_each(|request| self.push(request));
+        for request in left {
+            self.push(request);
+        }
         expired
     }
 
@@ -348,6 +356,7 @@ mod tests {
         requests[0].request.limits = iter::repeat_n(limit, 2 * MAX_BATCH_WEIGHT).collect();
         let mut queue = Queue::start();
         queue.push_all(requests);
+        queue.reply(0);
         assert_eq!(queue.sizes(), [1, 1]);
     }
 
@@ -371,11 +380,14 @@ mod tests {
     fn requests_are_sent_in_the_order_in_which_they_were_made() {
         let mut queue = Queue::start();
         let start = queue.now;
-        let (requests, _replies): (Vec<_>, Vec<_>) = (0..3).rev().map(|millis| {
-            let (mut request, reply) = check();
-            request.deadline.since = start + Duration::from_millis(millis);
-            (request, reply)
-        }).unzip();
+        let (requests, _replies): (Vec<_>, Vec<_>) = (0..3)
+            .rev()
+            .map(|millis| {
+                let (mut request, reply) = check();
+                request.deadline.since = start + Duration::from_millis(millis);
+                (request, reply)
+            })
+            .unzip();
         // As if another thread had queued each before the one that was made earlier.
         queue.push_all(requests);
         let sent: Vec<_> = queue.calls[0].0.iter().map(|request| request.deadline.since).collect();
@@ -391,7 +403,8 @@ mod tests {
         assert_eq!(queue.sizes().len(), 64);
         assert_eq!(queue.waiting.due(queue.pace(), queue.now), Some(queue.now + MIN_SEND_INTERVAL));
         let rest = queue.waiting.requests.len();
-        let expired = queue.waiting.expired(queue.now + Duration::from_secs(60));
+        assert!(queue.waiting.expired(queue.now).is_empty());
+        let expired = queue.waiting.expired(queue.now + Duration::from_secs(3_600));
         assert_eq!((expired.len(), queue.waiting.weight), (rest, 0));
     }
 

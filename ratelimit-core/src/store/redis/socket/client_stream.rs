@@ -83,11 +83,7 @@ impl AsyncWrite for ClientStream {
 }
 
 impl AsyncRead for ClientStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-        to: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, task: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut unread = self.socket.0.client.0.lock();
         if unread.bytes.is_empty() && !unread.has_ended {
             unread.reader = Some(task.waker().clone());

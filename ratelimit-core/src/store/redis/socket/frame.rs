@@ -84,7 +84,9 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_an_error() {
-        for bytes in [&b"HTTP/1.1 400"[..], b"$x\r\n", b"$9999999999999\r\n", b"*99999999999999999999\r\n", b"\r\n"] {
+        for bytes in
+            [&b"HTTP/1.1 400"[..], b"$x\r\n", b"$9999999999999\r\n", b"*99999999999999999999\r\n", b"\r\n"]
+        {
             assert!(frame_len(bytes).is_err(), "{}", bytes.escape_ascii());
         }
     }

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 
 use super::connection_config;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
-use crate::store::redis::socket::Socket;
 #[cfg(unix)]
 use crate::store::redis::socket::ClientStream;
+use crate::store::redis::socket::Socket;
 use crate::store::redis::timeouts::Timeouts;
 
 /// A connection to one server, which many calls share.
@@ -102,7 +102,10 @@ mod plain {
     use super::{JoinSet, TcpSettings, io};
 
     /// Connects to an address; `None` for one with TLS. The socket blocks.
-    pub(super) async fn connect(addr: &ConnectionAddr, settings: &TcpSettings) -> io::Result<Option<OwnedFd>> {
+    pub(super) async fn connect(
+        addr: &ConnectionAddr,
+        settings: &TcpSettings,
+    ) -> io::Result<Option<OwnedFd>> {
         Ok(Some(match addr {
             ConnectionAddr::Tcp(host, port) => {
                 let stream = connect_tcp(host, *port).await?.into_std()?;
