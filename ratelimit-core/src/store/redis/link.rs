@@ -1,7 +1,7 @@
 //! The connection's state, which requests and the supervisor share, and what calls report about it.
 //!
-//! Only a reply that proves that nothing ran is answered by sending again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`,
-//! `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
+//! A command is sent again only if nothing ran: nothing was written, because the connection was lost before, or the reply
+//! says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
 //! whether the request was charged, so it is not sent again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
