@@ -4,10 +4,9 @@
 //! reply. One thread sends at a time; the others leave their requests to it. So requests keep their order, and a lone request
 //! is written by its own thread. A task on the connection's thread ends what has no reply in time.
 
-use std::collections::BTreeMap;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
@@ -19,9 +18,8 @@ use tokio::time::{Instant, timeout_at};
 use super::call::Call;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
-use super::request::{QueuedRequest, first_key, send_reply};
+use super::request::{QueuedRequest, by_caller, drop_unwanted, send_reply};
 use super::round_trip::{RoundTripEstimate, Route};
-use crate::store::Deadline;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::lease::Leases;
 use crate::store::redis::link::{Link, is_redirect};
@@ -347,8 +345,10 @@ impl Queue {
         let due = state.in_flight.due(now, &self.link);
         let next = state.in_flight.next_due();
         self.set_alarm(&mut state, next);
-        if std::mem::take(&mut state.had_to_wait) {
-            self.set_alarm(&mut state, Some(now + self.round_trip.send_interval()));
+        if mem::take(&mut state.had_to_wait) {
+            // Already, so that the next one that has to wait need not wake this task.
+            let end = state.waiting.end_of_interval(self.pace(&state));
+            self.set_alarm(&mut state, Some(end).filter(|end| *end > now));
         }
         self.advance(state);
         let late = late.into_iter().map(|request| (request.reply, request.deadline));
@@ -423,61 +423,5 @@ impl Drop for TimeKeeper {
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         drop(state);
         drop((waiting, in_flight));
-    }
-}
-
-/// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
-fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
-    // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
-    // reply would hold back all shorter deadlines.
-    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
-    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
-        send_reply(request.reply, Err(request.deadline.timeout_error()));
-    }
-    requests.retain(|request| !request.is_abandoned());
-}
-
-/// The requests of each caller, in their order.
-fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
-    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
-    for request in requests {
-        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
-        callers.entry(caller).or_default().push(request);
-    }
-    callers.into_values()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::redis::queue::request::tests::checks;
-
-    #[tokio::test]
-    async fn a_request_whose_future_was_dropped_is_not_sent() {
-        let (mut requests, mut replies) = checks(3);
-        let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        drop(replies.remove(1));
-        drop_unwanted(&mut requests, Instant::now(), Duration::ZERO);
-        let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        assert_eq!(sent, [since[0], since[2]]);
-    }
-
-    #[tokio::test]
-    async fn a_request_whose_reply_would_come_too_late_is_not_sent() {
-        // Seconds since the request was made, of the 60 that it has, and seconds until the reply is expected.
-        for (elapsed, expected, is_sent) in [
-            (49, 10, true),
-            (50, 10, false),
-            // More than half of the time is left, and half of it.
-            (29, 3_600, true),
-            (30, 3_600, false),
-        ] {
-            let (mut requests, mut replies) = checks(1);
-            let start = requests[0].deadline.since + Duration::from_secs(elapsed);
-            drop_unwanted(&mut requests, start, Duration::from_secs(expected));
-            assert_eq!(requests.len(), usize::from(is_sent), "{elapsed} s, {expected} s");
-            let is_answered = matches!(replies[0].try_recv(), Ok(Err(CallError::Timeout(_))));
-            assert_eq!(is_answered, !is_sent, "{elapsed} s, {expected} s");
-        }
     }
 }
