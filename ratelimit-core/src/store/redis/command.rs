@@ -47,6 +47,11 @@ impl Command {
         }
     }
 
+    /// Whether the server may not know the script.
+    pub(super) const fn is_by_digest(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
     /// The same command after the server did not know its script.
     pub(super) fn with_text(self) -> Self {
         match self {

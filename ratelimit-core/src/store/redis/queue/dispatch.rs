@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -231,7 +231,7 @@ impl Queue {
         self.set_alarm(&mut state, Some(due));
         drop(state);
         let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
-        if !connection.send_calls(commands, number, &sink, &self.runtime) {
+        if !connection.send_calls(commands, CallId { batch: number, index: 0 }, &sink, &self.runtime) {
             self.lose(*route, *generation);
             let all = (0..count).map(|index| CallId { batch: number, index });
             all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));
@@ -283,7 +283,7 @@ impl Queue {
         });
     }
 
-    /// Sends a call alone that certainly did not run.
+    /// Sends a call again that certainly did not run.
     fn send_again(self: &Arc<Self>, id: CallId, why: NotRun) {
         let mut state = self.state.lock();
         let route = state.in_flight.take_route(id.batch);
@@ -296,10 +296,14 @@ impl Queue {
         if let Some((call, start)) = state.in_flight.get_mut(id)
             && call.is_wanted()
         {
-            call.progress = Arc::default();
-            if why == NotRun::UnknownScript {
+            if why == NotRun::UnknownScript && call.command.is_by_digest() {
                 call.command = call.take_command().with_text();
+                let command = call.command.to_cmd();
+                let connection = state.in_flight.connection(id.batch);
+                drop(state);
+                return self.send_text(id, command, connection);
             }
+            call.progress = Arc::default();
             if self.link.is_cluster() {
                 call.reroute();
             }
@@ -309,6 +313,16 @@ impl Queue {
             let ended = state.in_flight.end(id, false);
             drop(state);
             self.finish(ended, Err(CallError::Unavailable));
+        }
+    }
+
+    /// Sends a call with the text of its script over the same connection, so that the next requests do not overtake it.
+    fn send_text(self: &Arc<Self>, id: CallId, command: Cmd, connection: Option<ServerConnection>) {
+        let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
+        let is_sent = connection
+            .is_some_and(|connection| connection.send_calls(smallvec![command], id, &sink, &self.runtime));
+        if !is_sent {
+            self.send_again(id, NotRun::ConnectionLost);
         }
     }
 

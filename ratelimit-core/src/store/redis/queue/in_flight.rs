@@ -36,7 +36,7 @@ pub(super) struct BatchInFlight {
     /// Generation of the connection.
     generation: u64,
     /// Lives until its calls have ended, although another may have taken its place.
-    _connection: Option<ServerConnection>,
+    connection: Option<ServerConnection>,
     /// When a deadline passes next.
     due: Instant,
     is_timeout_recorded: bool,
@@ -83,7 +83,7 @@ impl BatchInFlight {
             start,
             route,
             generation,
-            _connection: connection,
+            connection,
             due: start,
             is_timeout_recorded: false,
             answered,
@@ -166,6 +166,11 @@ impl InFlight {
         let index = self.index_of(id.batch)?;
         let batch = &mut self.batches[index];
         Some((batch.calls.get_mut(id.index)?.as_mut()?, batch.start))
+    }
+
+    /// The connection of a batch.
+    pub(super) fn connection(&self, batch: u64) -> Option<ServerConnection> {
+        self.batches[self.index_of(batch)?].connection.clone()
     }
 
     /// Takes the route out of a batch of which a part is sent another way: its time is not that of one round trip.

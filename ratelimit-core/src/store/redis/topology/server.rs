@@ -59,15 +59,16 @@ impl ServerConnection {
         self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error)
     }
 
-    /// Sends the calls of a batch, whose replies go to `sink`. Returns false if the connection is lost: then none was sent.
+    /// Sends calls of a batch, numbered from `first`, whose replies go to `sink`. Returns false if the connection is lost: then
+    /// none was sent.
     pub(in crate::store::redis) fn send_calls(
         &self,
         commands: SmallVec<[Cmd; 1]>,
-        batch: u64,
+        first: CallId,
         sink: &Arc<dyn ReplySink>,
         runtime: &Handle,
     ) -> bool {
-        let calls = (0..commands.len()).map(move |index| CallId { batch, index });
+        let calls = (0..commands.len()).map(move |place| CallId { index: first.index + place, ..first });
         if let Some(socket) = &self.0.socket {
             let mut bytes = Vec::new();
             commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
