@@ -13,8 +13,11 @@ mod lease;
 mod link;
 mod protocol;
 mod queue;
+mod reply_sink;
 mod script;
 mod server_check;
+#[cfg_attr(not(unix), path = "redis/socket/absent.rs")]
+mod socket;
 mod supervisor;
 mod sweeper;
 mod timeouts;
@@ -53,8 +56,8 @@ use crate::reservation::Reservation;
 ///   and never more pass than without.
 /// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or several nodes
 ///   of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
-/// * The connection lives on a thread of its own and is made again whenever it is lost, so the store works from any
-///   runtime and outlives each.
+/// * Threads of the store's own keep the connection, make it again whenever it is lost, and read replies, so the store works
+///   from any runtime and outlives each. A request is written by the thread that asks, without waiting.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
 ///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
 pub struct RedisStore {

@@ -44,12 +44,12 @@ impl Client {
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let nodes = topology.nodes(timeouts, &leases.lanes);
+        let nodes = topology.nodes(timeouts, &leases.lanes, runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
-        let queues = Queues::start(&link, &handle, encoder, leases);
+        let queues = Queues::start(&link, &handle, encoder, leases, topology.is_plain());
         runtime.spawn(sweep_forever(Arc::clone(leases), Arc::clone(&link), Arc::clone(encoder)));
         runtime.spawn(Arc::clone(&link).supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.

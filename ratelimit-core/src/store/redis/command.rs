@@ -34,36 +34,49 @@ impl ScriptCall {
 /// A command for the server.
 pub(super) enum Command {
     Run(ScriptCall),
+    /// With a script that the server does not know.
+    RunText(ScriptCall),
     Delete(Keys),
 }
 
 impl Command {
     pub(super) fn keys(&self) -> &Keys {
         match self {
-            Self::Run(call) => &call.keys,
+            Self::Run(call) | Self::RunText(call) => &call.keys,
             Self::Delete(keys) => keys,
         }
     }
 
-    /// The command as a pipeline sends it: a script by its digest.
+    /// Whether the server may not know the script.
+    pub(super) const fn is_by_digest(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
+    /// The same command after the server did not know its script.
+    pub(super) fn with_text(self) -> Self {
+        match self {
+            Self::Run(call) => Self::RunText(call),
+            command => command,
+        }
+    }
+
+    /// The command as it is sent at first.
     pub(super) fn to_cmd(&self) -> Cmd {
         match self {
             Self::Run(call) => call.to_cmd("EVALSHA", &call.script.sha),
+            // It loads the script, at whichever node the keys are.
+            Self::RunText(call) => call.to_cmd("EVAL", &call.script.text),
             Self::Delete(keys) => redis::cmd("UNLINK").arg(&keys[..]).to_owned(),
         }
     }
 
     /// Sends the command once, and a script that the server does not know a second time, as text.
     pub(super) async fn send(&self, connection: &mut RedisConnection) -> RedisResult<Value> {
-        match self {
-            Self::Delete(keys) => connection.send(redis::cmd("UNLINK").arg(&keys[..])).await,
-            Self::Run(call) => match connection.send(&call.to_cmd("EVALSHA", &call.script.sha)).await {
-                // EVAL loads the script, at whichever node the keys are.
-                Err(error) if error.code() == Some("NOSCRIPT") => {
-                    connection.send(&call.to_cmd("EVAL", &call.script.text)).await
-                }
-                reply => reply,
-            },
+        match (self, connection.send(&self.to_cmd()).await) {
+            (Self::Run(call), Err(error)) if error.code() == Some("NOSCRIPT") => {
+                connection.send(&call.to_cmd("EVAL", &call.script.text)).await
+            }
+            (_, reply) => reply,
         }
     }
 }

@@ -100,7 +100,7 @@ pub(super) enum ConnectionImpact {
 
 impl ConnectionImpact {
     pub(super) fn from_error(error: &RedisError) -> Self {
-        if error.is_unrecoverable_error() || error.is_io_error() {
+        if is_lost(error) {
             return Self::Lost;
         }
         match error.code() {
@@ -119,6 +119,11 @@ impl ConnectionImpact {
             _ => Self::None,
         }
     }
+}
+
+/// Whether an error says that the connection is lost.
+pub(super) fn is_lost(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_io_error()
 }
 
 /// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise unavailable.

@@ -1,7 +1,7 @@
 //! The connection's state, which requests and the supervisor share, and what calls report about it.
 //!
-//! Only a reply that proves that nothing ran is answered by sending again: `NOSCRIPT`, and in a cluster `MOVED`, `ASK`,
-//! `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
+//! A command is sent again only if nothing ran: nothing was written, because the connection was lost before, or the reply
+//! says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
 //! whether the request was charged, so it is not sent again.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
 use super::timeouts::Timeouts;
-use super::topology::{Nodes, RedisConnection, SLOT_RANGES, slot_range};
+use super::topology::{Nodes, RedisConnection, SLOT_RANGES, ServerConnection, slot_range};
 use crate::observe::calls::Calls;
 use crate::observe::metrics;
 
@@ -63,9 +63,10 @@ pub(super) struct CallProgress {
 }
 
 impl CallProgress {
-    /// Of a call that is sent now.
-    pub(super) fn now(generation: u64) -> Self {
-        Self { sent: OnceLock::from((generation, Instant::now())) }
+    /// Notes that the call is sent now.
+    pub(super) fn send_now(&self, generation: u64) {
+        // Once for each call.
+        let _ = self.sent.set((generation, Instant::now()));
     }
 }
 
@@ -152,8 +153,7 @@ impl Link {
             return Err(error);
         }
         let (mut connection, generation) = self.connection().await?;
-        // Set only here.
-        let _ = progress.sent.set((generation, Instant::now()));
+        progress.send_now(generation);
         let reply = self.send_with_redirects(command, &mut connection).await;
         let value = reply.map_err(|error| self.record_error(error, generation, range))?;
         self.record_reply(range);
@@ -198,6 +198,16 @@ impl Link {
                 }
                 reply => return reply,
             }
+        }
+    }
+
+    /// The present connection to a single server, and its generation.
+    pub(super) fn server(&self) -> Option<(ServerConnection, u64)> {
+        match &*self.state.borrow() {
+            ConnectionState::Up { connection: RedisConnection::Single(server), generation, .. } => {
+                Some((server.clone(), *generation))
+            }
+            _ => None,
         }
     }
 
@@ -268,7 +278,7 @@ impl Link {
     }
 
     /// Gives up a lost connection, unless another has taken its place.
-    fn mark_lost(&self, generation: u64) {
+    pub(super) fn mark_lost(&self, generation: u64) {
         self.state.send_if_modified(|state| {
             let is_present =
                 matches!(state, ConnectionState::Up { generation: present, .. } if *present == generation);

@@ -105,8 +105,8 @@ impl Link {
         }
     }
 
-    /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections for
-    /// pipelines, whose loss it notices; the client crate watches its own connections.
+    /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
+    /// to masters, whose loss it notices; the client crate watches its own connections.
     async fn ping(&self, mut connection: RedisConnection, generation: u64) {
         if let Some(nodes) = &self.nodes {
             nodes.ping();

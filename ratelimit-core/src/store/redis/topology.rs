@@ -4,13 +4,13 @@ mod cluster;
 mod hosts;
 mod nodes;
 mod sentinel;
+mod server;
 mod slots;
 mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::sentinel::SentinelClient;
@@ -18,11 +18,13 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
     RedisResult, Value,
 };
+use tokio::runtime::Handle;
 
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{NodeId, Nodes};
 use self::sentinel::{master, sentinel_client};
+pub(super) use self::server::ServerConnection;
 pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
@@ -33,7 +35,7 @@ use super::timeouts::Timeouts;
 /// A connection that many calls share.
 #[derive(Clone)]
 pub(super) enum RedisConnection {
-    Single(MultiplexedConnection),
+    Single(ServerConnection),
     Cluster(RedirectingCluster),
 }
 
@@ -41,9 +43,7 @@ impl RedisConnection {
     /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {
-            Self::Single(connection) => {
-                connection.req_packed_command(command).await.and_then(Value::extract_error)
-            }
+            Self::Single(connection) => connection.send(command).await,
             // In a box: it may connect to another node, and the largest of all cases makes the size of every call.
             Self::Cluster(connection) => Box::pin(connection.send(command)).await,
         }
@@ -53,6 +53,7 @@ impl RedisConnection {
 /// How to reach the servers.
 pub(super) struct Topology {
     servers: Servers,
+    is_tls: bool,
     /// Known hosts, which every attempt to connect resolves.
     hosts: Hosts,
 }
@@ -93,7 +94,8 @@ impl Topology {
             "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {
                 let info = connection_info(url)?;
                 let hosts = Hosts::of([&info]);
-                Ok(Self { servers: Servers::Single(Box::new(client(info, tls_roots)?)), hosts })
+                let servers = Servers::Single(Box::new(client(info, tls_roots)?));
+                Ok(Self { servers, is_tls: tls, hosts })
             }
             "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
             "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
@@ -111,7 +113,7 @@ impl Topology {
         let nodes = parse_nodes(hosts, db, tls)?;
         let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, tls_roots));
         let clients = clients.collect::<RedisResult<_>>().map_err(invalid_settings)?;
-        Ok(Self { servers: Servers::Sentinel(clients), hosts: Hosts::of(&nodes) })
+        Ok(Self { servers: Servers::Sentinel(clients), is_tls: tls, hosts: Hosts::of(&nodes) })
     }
 
     fn cluster(
@@ -137,20 +139,30 @@ impl Topology {
             _ => builder,
         };
         let client = Box::new(builder.build().map_err(invalid_settings)?);
-        Ok(Self { servers: Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() }, hosts })
+        let servers = Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() };
+        Ok(Self { servers, is_tls: tls, hosts })
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster { .. })
     }
 
+    /// Whether calls go over plain sockets.
+    pub(super) fn is_plain(&self) -> bool {
+        cfg!(unix) && !self.is_tls
+    }
+
     /// The masters of a cluster, without connections yet.
-    pub(super) fn nodes(&self, timeouts: Timeouts, lanes: &Arc<Lanes>) -> Option<Arc<Nodes>> {
+    pub(super) fn nodes(
+        &self,
+        timeouts: Timeouts,
+        lanes: &Arc<Lanes>,
+        runtime: &Handle,
+    ) -> Option<Arc<Nodes>> {
         let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
         let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
         let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-        let config = connection_config(timeouts);
-        Some(Arc::new(Nodes::new(Box::new(connect_to), config, timeouts, Arc::clone(lanes))))
+        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, Arc::clone(lanes), runtime.clone())))
     }
 
     /// Connects once.
@@ -167,7 +179,6 @@ impl Topology {
 
 impl Servers {
     async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
-        let config = connection_config(timeouts);
         let client = match self {
             Self::Cluster { client, pattern, tls_roots } => {
                 let cluster = client.get_async_connection().await?;
@@ -176,13 +187,13 @@ impl Servers {
                 return Ok(RedisConnection::Cluster(RedirectingCluster::new(
                     cluster,
                     Box::new(connect_to),
-                    config,
+                    connection_config(timeouts),
                 )));
             }
             Self::Sentinel(sentinels) => &master(sentinels, timeouts.connect).await?,
             Self::Single(client) => &**client,
         };
-        Ok(RedisConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
+        Ok(RedisConnection::Single(ServerConnection::open(client, timeouts).await?))
     }
 }
 

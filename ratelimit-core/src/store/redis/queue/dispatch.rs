@@ -1,404 +1,441 @@
-//! Sends the requests of a batch, and each request its reply.
+//! One queue: sends its requests in batches, on whichever thread there is something to do, and gives each request its reply.
+//!
+//! The thread that asks sends a call when it is the call's turn, and the thread that reads replies sends the next one after a
+//! reply. One thread sends at a time; the others leave their requests to it. So requests keep their order, and a lone request
+//! is written by its own thread. A task on the connection's thread ends what has no reply in time.
 
-use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::slice;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
-use redis::{Pipeline, RedisError, RedisResult, Value};
+use parking_lot::{Mutex, MutexGuard};
+use redis::{Cmd, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::Context;
-use super::request::{QueuedRequest, ReplySender, first_key, send_reply};
+use super::call::Call;
+use super::in_flight::{BatchInFlight, EndedCall, InFlight};
+use super::pacing::{Pace, Waiting};
+use super::request::{QueuedRequest, by_caller, drop_unwanted, send_reply};
 use super::round_trip::{RoundTripEstimate, Route};
-use crate::algorithm::Operation;
-use crate::store::Deadline;
-use crate::store::redis::command::Command;
-use crate::store::redis::error::CallError;
-use crate::store::redis::lease::CallLeases;
-use crate::store::redis::link::{CallProgress, Link, is_redirect};
-use crate::store::redis::protocol::{self, Batch, LimitArg, Request};
-use crate::store::redis::sweeper::send_give_back;
-use crate::store::redis::topology::{NodeId, SLOT_RANGES, range_of_slot};
+use crate::store::redis::error::{CallError, is_lost};
+use crate::store::redis::lease::Leases;
+use crate::store::redis::link::{Link, is_redirect};
+use crate::store::redis::protocol::Encoder;
+use crate::store::redis::reply_sink::{CallId, ReplySink};
+use crate::store::redis::topology::{NodeId, ServerConnection};
 
-/// A call, and its requests.
-struct Call {
-    command: Command,
-    batch: Batch,
-    /// Slot range of the keys.
-    range: usize,
-    requests: Vec<RequestInFlight>,
-    /// `None` if no answer of the call is of use for leases.
-    leases: Option<Box<CallLeases>>,
+/// A queue.
+pub(super) struct Queue {
+    link: Arc<Link>,
+    encoder: Arc<Encoder>,
+    leases: Arc<Leases>,
+    round_trip: RoundTripEstimate,
+    /// That of the connection's thread.
+    runtime: Handle,
+    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
+    is_direct: bool,
+    state: Mutex<State>,
+    /// Wakes the task that keeps the time.
+    wake_up: Notify,
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed.
-struct RequestInFlight {
-    deadline: Deadline,
-    reply: Option<ReplySender>,
+struct State {
+    waiting: Waiting,
+    in_flight: InFlight,
+    /// Whether a thread is sending.
+    is_sending: bool,
+    /// For when the task is set that keeps the time. It is not put off, so that nearly no call wakes the task.
+    alarm: Option<Instant>,
+    /// Whether requests had to wait since the last alarm. Then others probably will.
+    had_to_wait: bool,
+    is_closed: bool,
 }
 
-/// A round trip that has begun.
-#[derive(Clone)]
-struct RoundTrip {
-    start: Instant,
-    /// `None` for a call to a cluster that may follow redirects.
-    route: Option<Route>,
-    estimate: Arc<RoundTripEstimate>,
+/// The way of a batch.
+struct Way {
+    connection: ServerConnection,
+    route: Route,
+    generation: u64,
 }
 
-impl RoundTrip {
-    fn begin(context: &Context) -> Self {
-        let link = &context.link;
-        let route = (!link.is_cluster()).then(|| Route { node: 0, connection: link.present_generation() });
-        Self { start: Instant::now(), route, estimate: Arc::clone(&context.round_trip) }
+/// Why a call certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotRun {
+    /// Before it was written.
+    ConnectionLost,
+    UnknownScript,
+    /// Another node of the cluster has its keys.
+    Moved,
+}
+
+impl Queue {
+    /// Starts a queue; its time is kept on `runtime`.
+    pub(super) fn start(
+        link: &Arc<Link>,
+        runtime: &Handle,
+        encoder: &Arc<Encoder>,
+        leases: &Arc<Leases>,
+        is_direct: bool,
+    ) -> Arc<Self> {
+        let queue = Arc::new(Self {
+            link: Arc::clone(link),
+            encoder: Arc::clone(encoder),
+            leases: Arc::clone(leases),
+            round_trip: RoundTripEstimate::default(),
+            runtime: runtime.clone(),
+            is_direct,
+            state: Mutex::new(State {
+                waiting: Waiting::new(),
+                in_flight: InFlight::default(),
+                is_sending: false,
+                alarm: None,
+                had_to_wait: false,
+                is_closed: false,
+            }),
+            wake_up: Notify::new(),
+        });
+        runtime.spawn(TimeKeeper(Arc::clone(&queue)).run());
+        queue
     }
 
-    /// Records that the reply has come.
-    fn end(&self, link: &Link) {
-        let now = Instant::now();
-        let time = now.duration_since(self.start);
-        self.estimate.record(self.route, time, now);
-        link.calls.record_round_trip(time);
+    /// Adds a request. If the queue is closed, drops it, which closes the channel for its reply.
+    pub(super) fn push(self: &Arc<Self>, request: QueuedRequest) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return;
+        }
+        state.waiting.push(request);
+        if self.is_direct {
+            self.advance(state);
+        } else {
+            let now = Instant::now();
+            let is_ready = state.waiting.is_ready(self.pace(&state), now);
+            let due = if is_ready { Some(now) } else { state.waiting.due(self.pace(&state), now) };
+            self.set_alarm(&mut state, due);
+        }
     }
-}
 
-impl Call {
-    /// Encodes one call for all these requests, and behind them the leases that go with them. `None` if there is nothing to
-    /// decide.
-    fn new(requests: Vec<QueuedRequest>, node: Option<NodeId>, context: &Context) -> Option<Self> {
-        let range = requests.first().map_or(0, |request| range_of_slot(request.slot));
-        let mut to_encode = Vec::with_capacity(requests.len());
-        let mut in_flight = Vec::with_capacity(requests.len());
-        let mut leases: Option<Box<CallLeases>> = None;
-        let mut lease_requests = SmallVec::<[LimitArg; 1]>::new();
-        for QueuedRequest { request, deadline, reply, leases: targets, .. } in requests {
-            if !targets.is_empty() {
-                let leases = leases.get_or_insert_with(|| {
-                    let lane = if context.link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
-                    Box::new(CallLeases::new(&context.leases, lane))
-                });
-                let place = reply.is_some().then_some(to_encode.len());
-                leases.add(targets, &request.limits, place, &mut lease_requests);
+    fn pace(&self, state: &State) -> Pace {
+        Pace {
+            calls: state.in_flight.batches(),
+            requests: state.in_flight.requests(),
+            at_once: self.round_trip.calls_at_once(),
+            interval: self.round_trip.send_interval(),
+        }
+    }
+
+    /// Sends batches, until the next one has to wait.
+    fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
+        if state.is_sending {
+            return;
+        }
+        loop {
+            let (pace, now) = (self.pace(&state), Instant::now());
+            let Some(batch) = state.waiting.next_batch(pace, now) else {
+                let due = state.waiting.due(pace, now);
+                state.had_to_wait |= due.is_some();
+                return self.set_alarm(&mut state, due);
+            };
+            state.is_sending = true;
+            drop(state);
+            // It calls the application's metrics recorder and tracing subscriber. Their panic ends this batch, not the queue.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.send(batch)));
+            state = self.state.lock();
+            state.is_sending = false;
+        }
+    }
+
+    /// Sends a batch, in parts for each node of a cluster.
+    fn send(self: &Arc<Self>, batch: Vec<QueuedRequest>) {
+        let Some(nodes) = &self.link.nodes else { return self.send_to(None, batch) };
+        let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
+        for request in batch {
+            let node = nodes.owner(request.slot);
+            match parts.iter_mut().find(|part| part.0 == node) {
+                Some((_, requests)) => requests.push(request),
+                None => parts.push((node, vec![request])),
             }
-            if let Some(reply) = reply {
-                to_encode.push(request);
-                in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
+        }
+        for (node, requests) in parts {
+            self.send_to(node, requests);
+        }
+    }
+
+    /// Sends the requests of one node.
+    fn send_to(self: &Arc<Self>, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
+        let (link, start) = (&*self.link, Instant::now());
+        drop_unwanted(&mut requests, start, self.round_trip.expected(link.deadline()));
+        let count = requests.len();
+        if count == 0 {
+            return;
+        }
+        let mut calls = SmallVec::<[Call; 1]>::new();
+        let give_backs = self.leases.take_give_backs(&self.encoder, link.is_cluster());
+        let give_backs = give_backs.into_iter().map(|call| Call::give_back(call, link));
+        let lane = if link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
+        let new = |requests| Call::new(requests, lane, link, &self.encoder, &self.leases);
+        if link.is_cluster() {
+            // Their keys may be on any node.
+            self.send_alone(give_backs, 0, start, None);
+            calls.extend(by_caller(requests).filter_map(new));
+        } else {
+            // Before the requests, so that these find the units again.
+            calls.extend(give_backs);
+            calls.extend(new(requests));
+        }
+        let is_open = |call: Call| match link.fast_fail(call.range) {
+            Some(error) => {
+                call.finish(Err(error));
+                None
+            }
+            None => Some(call),
+        };
+        let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
+        match self.way(node) {
+            _ if calls.is_empty() => {}
+            Some(way) => self.send_over(&way, calls, count, start),
+            None => {
+                if let Some(nodes) = &link.nodes {
+                    nodes.refresh();
+                }
+                let route = Route { node: 0, connection: link.present_generation() };
+                self.send_alone(calls, count, start, (!link.is_cluster()).then_some(route));
             }
         }
-        let lease_requests = lease_requests.into_iter();
-        to_encode.extend(
-            lease_requests.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }),
-        );
-        if to_encode.is_empty() {
-            return None;
+    }
+
+    /// The connection to the server, or to a node of a cluster.
+    fn way(&self, node: Option<NodeId>) -> Option<Way> {
+        let Some(nodes) = &self.link.nodes else {
+            let (connection, generation) = self.link.server()?;
+            return Some(Way { connection, route: Route { node: 0, connection: generation }, generation });
+        };
+        let known = nodes.connection(node?)?;
+        let route = Route { node: node?.index(), connection: known.attempt };
+        Some(Way { connection: known.connection, route, generation: self.link.present_generation() })
+    }
+
+    /// Sends calls over a connection.
+    fn send_over(self: &Arc<Self>, way: &Way, calls: SmallVec<[Call; 1]>, requests: usize, start: Instant) {
+        let Way { connection, route, generation } = way;
+        calls.iter().for_each(|call| call.progress.send_now(*generation));
+        let commands: SmallVec<[Cmd; 1]> = calls.iter().map(|call| call.command.to_cmd()).collect();
+        let count = commands.len();
+        let batch =
+            BatchInFlight::new(calls, requests, start, Some(*route), *generation, Some(connection.clone()));
+        let mut state = self.state.lock();
+        let (number, due) = state.in_flight.add(batch, self.link.deadline());
+        self.set_alarm(&mut state, Some(due));
+        drop(state);
+        let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
+        if !connection.send_calls(commands, CallId { batch: number, index: 0 }, &sink, &self.runtime) {
+            self.lose(*route, *generation);
+            let all = (0..count).map(|index| CallId { batch: number, index });
+            all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));
         }
-        context.link.calls.record_batch(in_flight.len());
-        let (call, batch) = context.encoder.encode(to_encode);
-        Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
     }
 
-    /// The next deadline of a request; `None` when all have passed.
-    fn next_deadline(&self) -> Option<Instant> {
-        let open = self.requests.iter().filter(|request| request.reply.is_some());
-        open.map(|request| request.deadline.instant()).min()
-    }
-
-    /// Sends the requests whose deadline has passed at `now` their error.
-    fn expire(&mut self, now: Instant) {
-        for request in self.requests.iter_mut().filter(|request| request.deadline.instant() <= now) {
-            send_reply(request.reply.take(), Err(request.deadline.timeout_error()));
+    /// Notes that a connection is lost.
+    fn lose(&self, route: Route, generation: u64) {
+        match &self.link.nodes {
+            Some(nodes) => nodes.lose(route.node, route.connection),
+            None => self.link.mark_lost(generation),
         }
     }
 
-    /// Stores the leases, and sends each request its reply.
-    fn finish(mut self, result: Result<Value, CallError>) {
-        let decode = |value| self.batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
-        match result.and_then(decode) {
-            Ok(replies) => {
-                // Before the requests go on, so that the next ones find the lease.
-                if let Some(leases) = &mut self.leases {
-                    leases.finish(&replies, self.requests.len());
+    /// Sends calls over the connection for single commands, which follows redirects, or waits until there is one.
+    fn send_alone(
+        self: &Arc<Self>,
+        calls: impl IntoIterator<Item = Call>,
+        requests: usize,
+        start: Instant,
+        route: Option<Route>,
+    ) {
+        let calls: SmallVec<[Call; 1]> = calls.into_iter().collect();
+        let count = calls.len();
+        if count == 0 {
+            return;
+        }
+        let batch = BatchInFlight::new(calls, requests, start, route, self.link.present_generation(), None);
+        let mut state = self.state.lock();
+        let (batch, due) = state.in_flight.add(batch, self.link.deadline());
+        self.set_alarm(&mut state, Some(due));
+        for id in (0..count).map(|index| CallId { batch, index }) {
+            if let Some((call, _)) = state.in_flight.get_mut(id) {
+                self.spawn_alone(id, call, start);
+            }
+        }
+    }
+
+    /// Leaves a call that is in flight to a task, which sends its command.
+    fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
+        let (queue, progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
+        let command = call.take_command();
+        let end = start + self.link.deadline();
+        self.runtime.spawn(async move {
+            if let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await {
+                let ended = queue.state.lock().in_flight.end(id, result.is_ok());
+                queue.finish(ended, result);
+            }
+        });
+    }
+
+    /// Sends a call again that certainly did not run.
+    fn send_again(self: &Arc<Self>, id: CallId, why: NotRun) {
+        let mut state = self.state.lock();
+        let route = state.in_flight.take_route(id.batch);
+        if let (NotRun::Moved, Some(nodes)) = (why, &self.link.nodes) {
+            nodes.refresh();
+            if let Some(route) = route {
+                self.link.lanes.renew(route.node);
+            }
+        }
+        if let Some((call, start)) = state.in_flight.get_mut(id)
+            && call.is_wanted()
+        {
+            if why == NotRun::UnknownScript && call.command.is_by_digest() {
+                call.command = call.take_command().with_text();
+                let command = call.command.to_cmd();
+                let connection = state.in_flight.connection(id.batch);
+                drop(state);
+                return self.send_text(id, command, connection);
+            }
+            call.progress = Arc::default();
+            if self.link.is_cluster() {
+                call.reroute();
+            }
+            self.spawn_alone(id, call, start);
+        } else {
+            // It would charge requests for nothing.
+            let ended = state.in_flight.end(id, false);
+            drop(state);
+            self.finish(ended, Err(CallError::Unavailable));
+        }
+    }
+
+    /// Sends a call with the text of its script over the same connection, so that the next requests do not overtake it.
+    fn send_text(self: &Arc<Self>, id: CallId, command: Cmd, connection: Option<ServerConnection>) {
+        let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
+        let is_sent = connection
+            .is_some_and(|connection| connection.send_calls(smallvec![command], id, &sink, &self.runtime));
+        if !is_sent {
+            self.send_again(id, NotRun::ConnectionLost);
+        }
+    }
+
+    /// Gives the requests of a call that has ended their reply, and sends what waited for it.
+    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Value, CallError>) {
+        let Some(EndedCall { call, route, ends_batch_of, .. }) = ended else { return };
+        if let Some(start) = ends_batch_of.filter(|_| result.is_ok()) {
+            let now = Instant::now();
+            let time = now.duration_since(start);
+            self.round_trip.record(route, time, now);
+            self.link.calls.record_round_trip(time);
+        }
+        call.finish(result);
+        if ends_batch_of.is_some() {
+            self.advance(self.state.lock());
+        }
+    }
+
+    /// Sets the alarm for an instant, if it is not set for an earlier one.
+    fn set_alarm(&self, state: &mut State, at: Option<Instant>) {
+        if let Some(at) = at
+            && state.alarm.is_none_or(|alarm| at < alarm)
+        {
+            state.alarm = Some(at);
+            self.wake_up.notify_one();
+        }
+    }
+
+    /// Ends what is due, and sends what waited for the time.
+    fn at_alarm(self: &Arc<Self>, now: Instant) {
+        let mut state = self.state.lock();
+        state.alarm = None;
+        let late = state.waiting.expired(now);
+        let due = state.in_flight.due(now, &self.link);
+        let next = state.in_flight.next_due();
+        self.set_alarm(&mut state, next);
+        if mem::take(&mut state.had_to_wait) {
+            // Already, so that the next one that has to wait need not wake this task.
+            let end = state.waiting.end_of_interval(self.pace(&state));
+            self.set_alarm(&mut state, Some(end).filter(|end| *end > now));
+        }
+        self.advance(state);
+        let late = late.into_iter().map(|request| (request.reply, request.deadline));
+        let in_flight = due.requests.into_iter().map(|(reply, deadline)| (Some(reply), deadline));
+        for (reply, deadline) in late.chain(in_flight) {
+            send_reply(reply, Err(deadline.timeout_error()));
+        }
+    }
+}
+
+impl ReplySink for Queue {
+    fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) {
+        let link = &*self.link;
+        if let Err(error) = &reply {
+            if error.code() == Some("NOSCRIPT") {
+                return self.send_again(id, NotRun::UnknownScript);
+            }
+            if link.is_cluster() && is_redirect(error) {
+                return self.send_again(id, NotRun::Moved);
+            }
+        }
+        let ended = self.state.lock().in_flight.end(id, reply.is_ok());
+        let Some(EndedCall { call, counts, generation, route, .. }) = &ended else { return };
+        let result = match reply {
+            Ok(value) => {
+                if *counts {
+                    link.record_reply(call.range);
                 }
-                for (reply, request) in replies.replies.into_iter().zip(self.requests) {
-                    send_reply(request.reply, Ok(reply));
-                }
+                Ok(value)
             }
             Err(error) => {
-                for request in self.requests {
-                    send_reply(request.reply, Err(error.clone()));
+                if let Some(route) = route.filter(|_| is_lost(&error)) {
+                    self.lose(route, *generation);
                 }
+                Err(if *counts {
+                    link.record_error(error, *generation, call.range)
+                } else {
+                    link.call_error(error)
+                })
             }
-        }
+        };
+        self.finish(ended, result);
     }
 }
 
-/// Sends the requests of one node, and each request its reply, or an error at its deadline.
-pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
-    let trip = RoundTrip::begin(&context);
-    let Context { link, encoder, leases, round_trip } = &context;
-    drop_unwanted(&mut requests, trip.start, round_trip.expected(link.deadline()));
-    if requests.is_empty() {
-        return;
-    }
-    // Before the requests, so that these find the units again.
-    for call in leases.take_give_backs(encoder, link.is_cluster()) {
-        start_now(send_give_back(Arc::clone(link), call)).await;
-    }
-    let mut calls: Vec<Call> = if link.is_cluster() {
-        by_caller(requests).filter_map(|requests| Call::new(requests, node, &context)).collect()
-    } else {
-        Call::new(requests, node, &context).into_iter().collect()
-    };
-    if calls.is_empty() {
-        return;
-    }
-    if let Some(node) = node {
-        calls = send_pipeline(link, node, calls, trip.clone()).await;
-        for leases in calls.iter_mut().filter_map(|call| call.leases.as_mut()) {
-            leases.reroute();
-        }
-    } else if let Some(nodes) = &link.nodes {
-        nodes.refresh();
-    }
-    if calls.len() == 1
-        && let Some(call) = calls.pop()
-    {
-        return send_alone(link, call, &trip).await;
-    }
-    let mut alone = JoinSet::new();
-    for call in calls {
-        let (link, trip) = (Arc::clone(link), trip.clone());
-        alone.spawn(async move { send_alone(&link, call, &trip).await });
-    }
-    while alone.join_next().await.is_some() {}
-}
+/// The task that keeps a queue's time. The queue ends with it.
+struct TimeKeeper(Arc<Queue>);
 
-/// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
-fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
-    // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
-    // reply would hold back all shorter deadlines.
-    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
-    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
-        send_reply(request.reply, Err(request.deadline.timeout_error()));
-    }
-    requests.retain(|request| !request.is_abandoned());
-}
-
-/// Starts a future so far that its command is written before the next one, and leaves the rest to a task.
-async fn start_now(future: impl Future<Output = ()> + Send + 'static) {
-    let mut future = Box::pin(future);
-    let is_done = poll_fn(|task| Poll::Ready(future.as_mut().poll(task).is_ready())).await;
-    if !is_done {
-        tokio::spawn(future);
-    }
-}
-
-/// The requests of each caller, in their order.
-fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
-    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
-    for request in requests {
-        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
-        callers.entry(caller).or_default().push(request);
-    }
-    callers.into_values()
-}
-
-/// Waits until the calls that are being sent have their reply, and sends requests whose deadline passes meanwhile their error.
-/// `None` if there is no reply within the store's deadline.
-async fn wait_for_reply<T, E>(
-    link: &Link,
-    calls: &mut [Call],
-    mut sending: Pin<&mut impl Future<Output = Result<T, E>>>,
-    progress: &CallProgress,
-    trip: &RoundTrip,
-) -> Option<Result<T, E>> {
-    let mut is_recorded = false;
-    loop {
-        let next = calls.iter().filter_map(Call::next_deadline).min();
-        // When all requests have hit their deadline, the reply still shows how the server is, and its leases are of use.
-        let end = next.unwrap_or_else(|| trip.start + link.deadline());
-        if let Ok(result) = timeout_at(end, sending.as_mut()).await {
-            if result.is_ok() {
-                trip.end(link);
-            }
-            return Some(result);
-        }
-        // One call is one failure, however many requests are in it.
-        is_recorded = is_recorded || record_timeouts(link, calls, progress);
-        let passed = next?;
-        for call in &mut *calls {
-            call.expire(passed);
-        }
-    }
-}
-
-/// Sends a call over the connection for single commands, which follows redirects.
-async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
-    let (range, progress) = (call.range, CallProgress::default());
-    // The requests are borrowed while the command is in flight.
-    let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
-    let sending = pin!(link.call(&command, range, &progress));
-    if let Some(result) = wait_for_reply(link, slice::from_mut(&mut call), sending, &progress, trip).await {
-        call.finish(result);
-    }
-}
-
-/// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
-/// not run: the node rejected them because their slot has moved or it does not know the script, or it has no connection.
-async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, mut trip: RoundTrip) -> Vec<Call> {
-    let Some(nodes) = &link.nodes else { return calls };
-    let Some(mut connection) = nodes.connection(node) else { return calls };
-    trip.route = Some(Route { node: node.index(), connection: connection.number() });
-    let mut sent = Vec::with_capacity(calls.len());
-    let mut pipeline = Pipeline::with_capacity(calls.len());
-    for call in calls {
-        if let Some(error) = link.fast_fail(call.range) {
-            call.finish(Err(error));
-            continue;
-        }
-        pipeline.add_command(call.command.to_cmd());
-        sent.push(call);
-    }
-    if sent.is_empty() {
-        return sent;
-    }
-    let generation = link.present_generation();
-    let progress = CallProgress::now(generation);
-    let sending = pin!(nodes.send(&mut connection, &pipeline));
-    let Some(replies) = wait_for_reply(link, &mut sent, sending, &progress, &trip).await else {
-        return Vec::new();
-    };
-    let mut not_run = finish_pipeline(link, node, sent, replies, generation);
-    // A call without waiting requests would charge them for nothing.
-    not_run.retain(|call| call.next_deadline().is_some());
-    not_run
-}
-
-/// Slot ranges of which the pipeline has recorded an event. A pipeline counts once per slot range, as a batch does.
-#[derive(Default)]
-struct RangeSet(u64);
-
-impl RangeSet {
-    /// Adds a range. Returns whether it is new.
-    fn insert(&mut self, range: usize) -> bool {
-        let bit = 1 << range;
-        let is_new = self.0 & bit == 0;
-        self.0 |= bit;
-        is_new
-    }
-}
-
-const _: () = assert!(SLOT_RANGES <= 64, "one bit per slot range");
-
-/// Fails a call, and records the error if it is the first of the slot range.
-fn fail(link: &Link, call: Call, error: RedisError, generation: u64, failed: &mut RangeSet) {
-    let error = if failed.insert(call.range) {
-        link.record_error(error, generation, call.range)
-    } else {
-        link.call_error(error)
-    };
-    call.finish(Err(error));
-}
-
-/// Gives each call its reply. Returns the calls that certainly did not run.
-fn finish_pipeline(
-    link: &Link,
-    node: NodeId,
-    calls: Vec<Call>,
-    replies: RedisResult<Vec<Value>>,
-    generation: u64,
-) -> Vec<Call> {
-    let mut not_run = Vec::new();
-    match replies {
-        Ok(replies) if replies.len() == calls.len() => {
-            let (mut answered, mut failed) = (RangeSet::default(), RangeSet::default());
-            for (call, reply) in calls.into_iter().zip(replies) {
-                match reply.extract_error() {
-                    Ok(value) => {
-                        if answered.insert(call.range) {
-                            link.record_reply(call.range);
-                        }
-                        call.finish(Ok(value));
-                    }
-                    Err(error) if is_redirect(&error) || error.code() == Some("NOSCRIPT") => {
-                        if error.code() != Some("NOSCRIPT")
-                            && let Some(nodes) = &link.nodes
-                        {
-                            nodes.refresh();
-                            link.lanes.renew(node.index());
-                        }
-                        not_run.push(call);
-                    }
-                    Err(error) => fail(link, call, error, generation, &mut failed),
+impl TimeKeeper {
+    async fn run(self) {
+        let Self(queue) = &self;
+        loop {
+            let alarm = queue.state.lock().alarm;
+            let woken = queue.wake_up.notified();
+            match alarm {
+                None => woken.await,
+                Some(at) if timeout_at(at, woken).await.is_err() => {
+                    // A panic of the application's metrics recorder does not stop the clock.
+                    let _ = catch_unwind(AssertUnwindSafe(|| queue.at_alarm(Instant::now())));
                 }
-            }
-        }
-        Ok(_) => calls.into_iter().for_each(|call| call.finish(Err(CallError::Protocol(protocol::EXPECTED)))),
-        Err(error) => {
-            let mut failed = RangeSet::default();
-            for call in calls {
-                fail(link, call, error.clone(), generation, &mut failed);
+                Some(_) => {}
             }
         }
     }
-    not_run
 }
 
-/// Records for each slot range that requests hit their deadline. Returns true if the connection is to blame.
-fn record_timeouts(link: &Link, calls: &[Call], progress: &CallProgress) -> bool {
-    let mut ranges: Vec<usize> = calls.iter().map(|call| call.range).collect();
-    ranges.sort_unstable();
-    ranges.dedup();
-    let mut is_to_blame = false;
-    for range in ranges {
-        is_to_blame |= link.record_timeout(range, progress);
-    }
-    is_to_blame
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::redis::queue::request::tests::checks;
-
-    #[tokio::test]
-    async fn a_request_whose_future_was_dropped_is_not_sent() {
-        let (mut requests, mut replies) = checks(3);
-        let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        drop(replies.remove(1));
-        drop_unwanted(&mut requests, Instant::now(), Duration::ZERO);
-        let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        assert_eq!(sent, [since[0], since[2]]);
-    }
-
-    #[tokio::test]
-    async fn a_request_whose_reply_would_come_too_late_is_not_sent() {
-        // Seconds since the request was made, of the 60 that it has, and seconds until the reply is expected.
-        for (elapsed, expected, is_sent) in [
-            (49, 10, true),
-            (50, 10, false),
-            // More than half of the time is left, and half of it.
-            (29, 3_600, true),
-            (30, 3_600, false),
-        ] {
-            let (mut requests, mut replies) = checks(1);
-            let start = requests[0].deadline.since + Duration::from_secs(elapsed);
-            drop_unwanted(&mut requests, start, Duration::from_secs(expected));
-            assert_eq!(requests.len(), usize::from(is_sent), "{elapsed} s, {expected} s");
-            let is_answered = matches!(replies[0].try_recv(), Ok(Err(CallError::Timeout(_))));
-            assert_eq!(is_answered, !is_sent, "{elapsed} s, {expected} s");
-        }
-    }
-
-    #[test]
-    fn a_pipeline_counts_once_per_slot_range() {
-        let mut seen = RangeSet::default();
-        assert_eq!([3, 4, 3, 63, 63].map(|range| seen.insert(range)), [true, true, false, true, false]);
+impl Drop for TimeKeeper {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.is_closed = true;
+        let (waiting, in_flight) = (state.waiting.take_all(), state.in_flight.take());
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        drop(state);
+        drop((waiting, in_flight));
     }
 }

@@ -1,110 +1,242 @@
-//! The calls of a queue that are in flight, and the number of their requests.
+//! The batches of a queue that are in flight: each until all of its calls have a reply, or for the store's deadline.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use tokio::task::JoinSet;
+use smallvec::SmallVec;
+use tokio::time::Instant;
 
-/// Calls in flight.
+use super::call::Call;
+use super::request::ReplySender;
+use super::round_trip::Route;
+use crate::store::Deadline;
+use crate::store::redis::link::Link;
+use crate::store::redis::reply_sink::CallId;
+use crate::store::redis::topology::{SLOT_RANGES, ServerConnection};
+
+/// Batches in flight.
 #[derive(Default)]
 pub(super) struct InFlight {
-    calls: JoinSet<()>,
-    requests: Arc<AtomicUsize>,
+    /// In the order of their numbers.
+    batches: VecDeque<BatchInFlight>,
+    next: u64,
+    requests: usize,
 }
 
-/// The number of one call's requests, taken back when the call ends, also by a panic.
-struct Requests {
-    all: Arc<AtomicUsize>,
-    count: usize,
+/// A batch in flight: one call on a single server, one per caller in a cluster.
+pub(super) struct BatchInFlight {
+    number: u64,
+    /// Without those that have ended.
+    calls: SmallVec<[Option<Call>; 1]>,
+    open: usize,
+    requests: usize,
+    start: Instant,
+    /// `None` for one that may follow redirects.
+    route: Option<Route>,
+    /// Generation of the connection.
+    generation: u64,
+    /// Lives until its calls have ended, although another may have taken its place.
+    connection: Option<ServerConnection>,
+    /// When a deadline passes next.
+    due: Instant,
+    is_timeout_recorded: bool,
+    answered: RangeSet,
+    failed: RangeSet,
 }
 
-impl Drop for Requests {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.count, Ordering::Relaxed);
+/// A call that has ended.
+pub(super) struct EndedCall {
+    pub(super) call: Call,
+    /// Whether it is the first reply, or the first failure, of its slot range. A batch counts once per slot range.
+    pub(super) counts: bool,
+    pub(super) generation: u64,
+    pub(super) route: Option<Route>,
+    /// When the batch was sent, if this was the last of its calls.
+    pub(super) ends_batch_of: Option<Instant>,
+}
+
+/// What became due at an instant.
+#[derive(Default)]
+pub(super) struct Due {
+    pub(super) requests: Vec<(ReplySender, Deadline)>,
+    /// Dropped outside of a lock: that ends what waits for them.
+    pub(super) given_up: Vec<BatchInFlight>,
+}
+
+impl BatchInFlight {
+    pub(super) fn new(
+        calls: impl IntoIterator<Item = Call>,
+        requests: usize,
+        start: Instant,
+        route: Option<Route>,
+        generation: u64,
+        connection: Option<ServerConnection>,
+    ) -> Self {
+        let calls: SmallVec<_> = calls.into_iter().map(Some).collect();
+        let (answered, failed) = (RangeSet::default(), RangeSet::default());
+        let open = calls.len();
+        Self {
+            number: 0,
+            calls,
+            open,
+            requests,
+            start,
+            route,
+            generation,
+            connection,
+            due: start,
+            is_timeout_recorded: false,
+            answered,
+            failed,
+        }
+    }
+
+    /// The calls that have not ended.
+    fn calls(&mut self) -> impl Iterator<Item = &mut Call> {
+        self.calls.iter_mut().flatten()
+    }
+
+    /// When a deadline of a request passes next; when all have passed, the store's: until then the reply still shows how the
+    /// server is, and its leases are of use.
+    fn next_due(&mut self, limit: Duration) -> Instant {
+        let next = self.calls().filter_map(Call::next_deadline).min();
+        next.unwrap_or(self.start + limit)
+    }
+
+    /// Records that requests hit their deadline: one failure for each slot range, however many requests are in it.
+    fn record_timeouts(&mut self, link: &Link) {
+        if self.is_timeout_recorded {
+            return;
+        }
+        let (mut ranges, mut is_to_blame) = (RangeSet::default(), false);
+        for call in self.calls() {
+            if ranges.insert(call.range) {
+                is_to_blame |= link.record_timeout(call.range, &call.progress);
+            }
+        }
+        self.is_timeout_recorded = is_to_blame;
     }
 }
 
 impl InFlight {
-    /// Leaves a call about `count` requests to a task.
-    pub(super) fn spawn(&mut self, call: Pin<Box<impl Future<Output = ()> + Send + 'static>>, count: usize) {
-        self.requests.fetch_add(count, Ordering::Relaxed);
-        let requests = Requests { all: Arc::clone(&self.requests), count };
-        self.calls.spawn(async move {
-            let _requests = requests;
-            call.await;
-        });
+    pub(super) fn batches(&self) -> usize {
+        self.batches.len()
     }
 
-    pub(super) fn calls(&self) -> usize {
-        self.calls.len()
+    /// Requests of all batches.
+    pub(super) const fn requests(&self) -> usize {
+        self.requests
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+    /// Adds a batch. Returns its number, and when its next deadline passes.
+    pub(super) fn add(&mut self, mut batch: BatchInFlight, limit: Duration) -> (u64, Instant) {
+        self.next += 1;
+        (batch.number, batch.due) = (self.next, batch.next_due(limit));
+        self.requests += batch.requests;
+        let due = batch.due;
+        self.batches.push_back(batch);
+        (self.next, due)
     }
 
-    /// Requests of all calls.
-    pub(super) fn requests(&self) -> usize {
-        self.requests.load(Ordering::Relaxed)
+    fn index_of(&self, number: u64) -> Option<usize> {
+        self.batches.binary_search_by_key(&number, |batch| batch.number).ok()
     }
 
-    /// Forgets the calls that have ended.
-    pub(super) fn reap(&mut self) {
-        while self.calls.try_join_next().is_some() {}
+    fn remove(&mut self, index: usize) -> Option<BatchInFlight> {
+        let batch = self.batches.remove(index)?;
+        self.requests -= batch.requests;
+        Some(batch)
     }
 
-    /// Waits for the end of a call.
-    pub(super) async fn end_of_one(&mut self) {
-        let _ = self.calls.join_next().await;
+    /// Ends a call. `None` if the batch was given up.
+    pub(super) fn end(&mut self, id: CallId, is_answered: bool) -> Option<EndedCall> {
+        let index = self.index_of(id.batch)?;
+        let batch = &mut self.batches[index];
+        let call = batch.calls.get_mut(id.index)?.take()?;
+        let counted = if is_answered { &mut batch.answered } else { &mut batch.failed };
+        let counts = counted.insert(call.range);
+        let (generation, route) = (batch.generation, batch.route);
+        batch.open -= 1;
+        let ended = if batch.open == 0 { self.remove(index) } else { None };
+        Some(EndedCall { call, counts, generation, route, ends_batch_of: ended.map(|batch| batch.start) })
     }
 
-    /// Waits for the end of a call, or for `other`. Returns whether a call ended.
-    pub(super) async fn end_of_one_before(&mut self, other: impl Future<Output = ()>) -> bool {
-        let (mut end, mut other) = (pin!(self.end_of_one()), pin!(other));
-        poll_fn(|task| {
-            if end.as_mut().poll(task).is_ready() {
-                return Poll::Ready(true);
+    /// A call, and when its batch was sent.
+    pub(super) fn get_mut(&mut self, id: CallId) -> Option<(&mut Call, Instant)> {
+        let index = self.index_of(id.batch)?;
+        let batch = &mut self.batches[index];
+        Some((batch.calls.get_mut(id.index)?.as_mut()?, batch.start))
+    }
+
+    /// The connection of a batch.
+    pub(super) fn connection(&self, batch: u64) -> Option<ServerConnection> {
+        self.batches[self.index_of(batch)?].connection.clone()
+    }
+
+    /// Takes the route out of a batch of which a part is sent another way: its time is not that of one round trip.
+    pub(super) fn take_route(&mut self, batch: u64) -> Option<Route> {
+        let index = self.index_of(batch)?;
+        self.batches[index].route.take()
+    }
+
+    /// Takes what is due at `now`.
+    pub(super) fn due(&mut self, now: Instant, link: &Link) -> Due {
+        let mut due = Due::default();
+        let mut index = 0;
+        while let Some(batch) = self.batches.get_mut(index) {
+            if batch.due > now {
+                index += 1;
+                continue;
             }
-            other.as_mut().poll(task).map(|()| false)
-        })
-        .await
+            batch.record_timeouts(link);
+            for call in batch.calls() {
+                due.requests.extend(call.expire(now));
+            }
+            if batch.start + link.deadline() <= now {
+                due.given_up.extend(self.remove(index));
+            } else {
+                batch.due = batch.next_due(link.deadline());
+                index += 1;
+            }
+        }
+        due
+    }
+
+    /// When a deadline passes next.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.batches.iter().map(|batch| batch.due).min()
+    }
+
+    /// Takes all batches out.
+    pub(super) fn take(&mut self) -> VecDeque<BatchInFlight> {
+        self.requests = 0;
+        std::mem::take(&mut self.batches)
     }
 }
 
+/// Slot ranges of which a batch has recorded an event.
+#[derive(Default)]
+struct RangeSet(u64);
+
+impl RangeSet {
+    /// Adds a range. Returns whether it is new.
+    fn insert(&mut self, range: usize) -> bool {
+        let bit = 1 << range;
+        let is_new = self.0 & bit == 0;
+        self.0 |= bit;
+        is_new
+    }
+}
+
+const _: () = assert!(SLOT_RANGES <= 64, "one bit per slot range");
+
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
 
-    #[tokio::test]
-    async fn the_requests_of_a_call_count_until_it_ends() {
-        let mut calls = InFlight::default();
-        let (end, ended) = oneshot::channel::<()>();
-        calls.spawn(Box::pin(async move { _ = ended.await }), 20);
-        calls.spawn(Box::pin(std::future::pending()), 3);
-        assert_eq!((calls.calls(), calls.requests()), (2, 23));
-        end.send(()).unwrap();
-        calls.end_of_one().await;
-        assert_eq!((calls.calls(), calls.requests()), (1, 3));
-    }
-
-    #[tokio::test]
-    async fn a_call_that_panics_has_ended() {
-        let mut calls = InFlight::default();
-        calls.spawn(Box::pin(async { panic!("as a subscriber of the application may") }), 20);
-        assert!(calls.end_of_one_before(std::future::pending()).await, "the call has ended");
-        assert!(calls.is_empty() && calls.requests() == 0);
-    }
-
-    #[tokio::test]
-    async fn the_wait_for_a_call_ends_with_the_other_future() {
-        let mut calls = InFlight::default();
-        calls.spawn(Box::pin(std::future::pending()), 20);
-        assert!(!calls.end_of_one_before(std::future::ready(())).await);
-        assert_eq!(calls.calls(), 1);
+    #[test]
+    fn a_batch_counts_once_per_slot_range() {
+        let mut seen = RangeSet::default();
+        assert_eq!([3, 4, 3, 63, 63].map(|range| seen.insert(range)), [true, true, false, true, false]);
     }
 }

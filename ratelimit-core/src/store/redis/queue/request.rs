@@ -1,6 +1,10 @@
-//! A queued request, and the channel for its reply.
+//! Queued requests: the channel for the reply, which of them are sent, and whose they are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::store::Deadline;
 use crate::store::redis::error::CallError;
@@ -47,11 +51,30 @@ pub(super) fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
 }
 
+/// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
+pub(super) fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
+    // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
+    // reply would hold back all shorter deadlines.
+    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
+        send_reply(request.reply, Err(request.deadline.timeout_error()));
+    }
+    requests.retain(|request| !request.is_abandoned());
+}
+
+/// The requests of each caller, in their order.
+pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
+    for request in requests {
+        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
+        callers.entry(caller).or_default().push(request);
+    }
+    callers.into_values()
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     //! Requests for the tests of a queue.
-
-    use std::time::Duration;
 
     use super::*;
     use crate::algorithm::Operation;
@@ -80,5 +103,34 @@ pub(super) mod tests {
 
     pub(in crate::store::redis::queue) fn checks(count: usize) -> (Vec<QueuedRequest>, Vec<Receiver>) {
         (0..count).map(|_| check()).unzip()
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_future_was_dropped_is_not_sent() {
+        let (mut requests, mut replies) = checks(3);
+        let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
+        drop(replies.remove(1));
+        drop_unwanted(&mut requests, Instant::now(), Duration::ZERO);
+        let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
+        assert_eq!(sent, [since[0], since[2]]);
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_reply_would_come_too_late_is_not_sent() {
+        // Seconds since the request was made, of the 60 that it has, and seconds until the reply is expected.
+        for (elapsed, expected, is_sent) in [
+            (49, 10, true),
+            (50, 10, false),
+            // More than half of the time is left, and half of it.
+            (29, 3_600, true),
+            (30, 3_600, false),
+        ] {
+            let (mut requests, mut replies) = checks(1);
+            let start = requests[0].deadline.since + Duration::from_secs(elapsed);
+            drop_unwanted(&mut requests, start, Duration::from_secs(expected));
+            assert_eq!(requests.len(), usize::from(is_sent), "{elapsed} s, {expected} s");
+            let is_answered = matches!(replies[0].try_recv(), Ok(Err(CallError::Timeout(_))));
+            assert_eq!(is_answered, !is_sent, "{elapsed} s, {expected} s");
+        }
     }
 }

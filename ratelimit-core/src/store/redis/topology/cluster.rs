@@ -12,6 +12,8 @@ use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
 use tokio::sync::Mutex;
 
+use crate::store::redis::error::is_lost;
+
 /// A connection that many calls share.
 #[derive(Clone)]
 pub(in crate::store::redis) struct RedirectingCluster {
@@ -75,7 +77,7 @@ impl MigrationTargets {
         let mut both = redis::pipe();
         both.cmd("ASKING").add_command(command.clone());
         let replies = connection.req_packed_commands(&both, 0, 2).await;
-        if replies.as_ref().is_err_and(|error| error.is_unrecoverable_error() || error.is_io_error()) {
+        if replies.as_ref().is_err_and(is_lost) {
             self.open.lock().await.remove(name);
         }
         let reply = replies?.into_iter().nth(1).unwrap_or(Value::Nil);

@@ -1,21 +1,24 @@
-//! The masters of a cluster: which of them owns each slot, and a connection to each for pipelines.
+//! The masters of a cluster: which of them owns each slot, and a connection to each.
 //!
-//! The client crate's cluster connection takes 6 to 8 µs of processor time per command. A pipeline to a known master shares
-//! that among all commands of a batch. Everything unusual is left to the cluster connection: redirects, unknown owners, and
-//! masters to which there is no connection at the moment.
+//! The client crate's cluster connection takes 6 to 8 µs of processor time per command. So calls go to a known master over a
+//! connection of its own. Everything unusual is left to the cluster connection: redirects, unknown owners, and masters to
+//! which there is no connection at the moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::ConnectionLike;
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisResult, Value};
+use redis::{Client, FromRedisValue, RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cluster::ConnectTo;
+use super::server::ServerConnection;
 use super::slots::SLOTS;
+use crate::store::redis::error::is_lost;
 use crate::store::redis::lanes::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
@@ -45,42 +48,37 @@ pub(in crate::store::redis) struct Nodes {
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
     connect_to: Box<ConnectTo>,
-    config: AsyncConnectionConfig,
     timeouts: Timeouts,
     /// Leases from a master are void with its connection.
     lanes: Arc<Lanes>,
+    /// Callers of this are on other threads.
+    runtime: Handle,
 }
 
 struct Master {
     host: String,
     port: u16,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<ServerConnection>,
     /// Number of the last attempt to connect, from which the connection is.
     attempt: u64,
     /// When the last attempt began.
     tried: Option<Instant>,
 }
 
-/// A connection to a master, and the attempt that made it.
+/// A connection to a master.
 pub(in crate::store::redis) struct NodeConnection {
     node: NodeId,
-    attempt: u64,
-    connection: MultiplexedConnection,
-}
-
-impl NodeConnection {
     /// Number of attempts to connect to the master until this one.
-    pub(in crate::store::redis) const fn number(&self) -> u64 {
-        self.attempt
-    }
+    pub(in crate::store::redis) attempt: u64,
+    pub(in crate::store::redis) connection: ServerConnection,
 }
 
 impl Nodes {
     pub(super) fn new(
         connect_to: Box<ConnectTo>,
-        config: AsyncConnectionConfig,
         timeouts: Timeouts,
         lanes: Arc<Lanes>,
+        runtime: Handle,
     ) -> Self {
         Self {
             owners: (0..SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
@@ -88,9 +86,9 @@ impl Nodes {
             cluster: Mutex::default(),
             is_refreshing: AtomicBool::new(false),
             connect_to,
-            config,
             timeouts,
             lanes,
+            runtime,
         }
     }
 
@@ -119,14 +117,14 @@ impl Nodes {
         if master.tried.is_none_or(|tried| tried.elapsed() > self.timeouts.connect.max(RETRY_INTERVAL)) {
             (master.tried, master.attempt) = (Some(Instant::now()), master.attempt + 1);
             let (attempt, client) = (master.attempt, (self.connect_to)(&master.host, master.port));
-            tokio::spawn(Arc::clone(self).connect(node, attempt, client));
+            self.runtime.spawn(Arc::clone(self).connect(node, attempt, client));
         }
         None
     }
 
     async fn connect(self: Arc<Self>, node: NodeId, attempt: u64, client: RedisResult<Client>) {
         let connected = match client {
-            Ok(client) => client.get_multiplexed_async_connection_with_config(&self.config).await,
+            Ok(client) => ServerConnection::open(&client, self.timeouts).await,
             Err(error) => Err(error),
         };
         let mut masters = self.masters.lock();
@@ -143,27 +141,14 @@ impl Nodes {
         }
     }
 
-    /// Sends a pipeline; the reply to each command, which may be an error of the server.
-    pub(in crate::store::redis) async fn send(
-        self: &Arc<Self>,
-        to: &mut NodeConnection,
-        pipeline: &Pipeline,
-    ) -> RedisResult<Vec<Value>> {
-        let replies = to.connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
-        if replies.as_ref().is_err_and(|error| error.is_unrecoverable_error() || error.is_io_error()) {
-            self.lose(to);
-        }
-        replies
-    }
-
-    /// Forgets a lost connection, unless another has taken its place.
-    fn lose(self: &Arc<Self>, lost: &NodeConnection) {
+    /// Forgets a lost connection to the node of this index, by its number, unless another has taken its place.
+    pub(in crate::store::redis) fn lose(self: &Arc<Self>, node: usize, number: u64) {
         let mut masters = self.masters.lock();
-        if let Some(master) = masters.get_mut(lost.node.index())
-            && master.attempt == lost.attempt
+        if let Some(master) = masters.get_mut(node)
+            && master.attempt == number
         {
             (master.connection, master.tried) = (None, None);
-            self.lanes.renew(lost.node.index());
+            self.lanes.renew(node);
         }
         drop(masters);
         self.refresh();
@@ -172,15 +157,16 @@ impl Nodes {
     /// Notices connections that were lost while no command was in flight.
     pub(in crate::store::redis) fn ping(self: &Arc<Self>) {
         let count = u16::try_from(self.masters.lock().len()).unwrap_or(UNKNOWN);
-        let mut ping = redis::pipe();
-        ping.cmd("PING");
         for node in (0..count).map(NodeId) {
             let is_open = self.masters.lock()[node.index()].connection.is_some();
-            if is_open && let Some(mut connection) = self.connection(node) {
-                let (nodes, ping, limit) = (Arc::clone(self), ping.clone(), self.timeouts.deadline);
-                tokio::spawn(async move {
+            if is_open && let Some(NodeConnection { node, attempt, connection }) = self.connection(node) {
+                let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
+                self.runtime.spawn(async move {
                     // A master that hangs is noticed by the requests that wait for it.
-                    let _ = timeout(limit, nodes.send(&mut connection, &ping)).await;
+                    let reply = timeout(limit, connection.send(&redis::cmd("PING"))).await;
+                    if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
+                        nodes.lose(node.index(), attempt);
+                    }
                 });
             }
         }
@@ -192,7 +178,7 @@ impl Nodes {
             return;
         }
         let nodes = Arc::clone(self);
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             // Without owners requests go over the cluster connection, and each of their batches asks for another attempt.
             let _ = timeout(nodes.timeouts.connect, nodes.read_owners()).await;
             sleep(RETRY_INTERVAL).await;

@@ -1,0 +1,212 @@
+//! A plain socket to one server: any thread writes to it without waiting, and one thread reads from it by blocking.
+//!
+//! A request that is written by its own thread takes one hand-over less than one that another thread writes, and a thread that
+//! does nothing but read gives it its reply in time while the application's threads are busy. The client crate's connection
+//! ([`ClientStream`]) shares the socket, so that all commands to a server have one order.
+
+mod client_stream;
+mod frame;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::{RedisError, RedisResult, Value};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown};
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+
+use self::client_stream::ClientReplies;
+pub(super) use self::client_stream::ClientStream;
+use self::frame::{frame_len, value_of};
+use super::reply_sink::{CallId, ReplySink};
+
+/// Bytes that are read at a time; more than the replies to one batch.
+const READ_SIZE: usize = 16 * 1024;
+
+/// Pause before another attempt to write what did not fit into the socket's buffer.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Whose the next reply is.
+enum Awaited {
+    Client,
+    Call(Arc<dyn ReplySink>, CallId),
+}
+
+/// A socket, which is shut down when this is dropped. Whoever waits for a reply keeps it.
+pub(super) struct Socket(Arc<Shared>);
+
+/// What writers and the reading thread share.
+struct Shared {
+    fd: OwnedFd,
+    /// What did not fit into the socket's buffer. Locked before `awaited`, so that replies are awaited in the order of commands.
+    unsent: Mutex<Vec<u8>>,
+    /// In the order of the replies; `None` once the connection is lost.
+    awaited: Mutex<Option<VecDeque<Awaited>>>,
+    client: ClientReplies,
+    /// Where what did not fit is written later.
+    runtime: Handle,
+}
+
+impl Socket {
+    /// Takes over a connected socket that blocks, and starts the thread that reads from it.
+    pub(super) fn start(fd: OwnedFd, runtime: Handle) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            fd,
+            unsent: Mutex::default(),
+            awaited: Mutex::new(Some(VecDeque::new())),
+            client: ClientReplies::default(),
+            runtime,
+        });
+        let reader = Arc::clone(&shared);
+        thread::Builder::new().name("ratelimit-read".to_owned()).spawn(move || reader.read_until_lost())?;
+        Ok(Arc::new(Self(shared)))
+    }
+
+    /// Writes the packed commands of calls, whose replies go to `sink`. Returns false if the connection is lost: then
+    /// nothing was written.
+    pub(super) fn send_calls(
+        &self,
+        commands: &[u8],
+        calls: impl IntoIterator<Item = CallId>,
+        sink: &Arc<dyn ReplySink>,
+    ) -> bool {
+        self.0.send(commands, calls.into_iter().map(|call| Awaited::Call(Arc::clone(sink), call)))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.0.shut_down();
+    }
+}
+
+impl Shared {
+    fn send(self: &Arc<Self>, commands: &[u8], awaited: impl Iterator<Item = Awaited>) -> bool {
+        let mut unsent = self.unsent.lock();
+        match &mut *self.awaited.lock() {
+            Some(queue) => queue.extend(awaited),
+            None => return false,
+        }
+        if !unsent.is_empty() {
+            unsent.extend_from_slice(commands);
+            return true;
+        }
+        let written = self.write(commands);
+        if written < commands.len() {
+            unsent.extend_from_slice(&commands[written..]);
+            let shared = Arc::clone(self);
+            self.runtime.spawn(async move {
+                while !shared.flush() {
+                    sleep(FLUSH_INTERVAL).await;
+                }
+            });
+        }
+        true
+    }
+
+    /// Writes what fits into the socket's buffer. Returns its length; that of all if the connection is lost, which the
+    /// reading thread notices.
+    fn write(&self, bytes: &[u8]) -> usize {
+        #[cfg(target_vendor = "apple")]
+        let flags = SendFlags::DONTWAIT;
+        #[cfg(not(target_vendor = "apple"))]
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut written = 0;
+        while written < bytes.len() {
+            match rustix::net::send(&self.fd, &bytes[written..], flags) {
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return written,
+                Err(_) => {
+                    self.shut_down();
+                    return bytes.len();
+                }
+            }
+        }
+        written
+    }
+
+    /// Writes what did not fit. Returns whether nothing is left.
+    fn flush(&self) -> bool {
+        let mut unsent = self.unsent.lock();
+        let written = self.write(&unsent);
+        unsent.drain(..written);
+        unsent.is_empty()
+    }
+
+    /// Ends the thread that reads, and everything that waits for a reply.
+    fn shut_down(&self) {
+        // An error means that it has ended.
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
+    }
+
+    fn read_until_lost(&self) {
+        let (mut buffer, mut filled) = (vec![0; READ_SIZE], 0);
+        let lost = loop {
+            if filled == buffer.len() {
+                buffer.resize(2 * filled, 0);
+            }
+            match rustix::io::read(&self.fd, &mut buffer[filled..]) {
+                // As the client crate reports it.
+                Ok(0) => break io::ErrorKind::BrokenPipe.into(),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => continue,
+                Err(error) => break error.into(),
+            }
+            match self.deliver(&buffer[..filled]) {
+                Ok(used) => {
+                    buffer.copy_within(used..filled, 0);
+                    filled -= used;
+                }
+                Err(error) => break error,
+            }
+        };
+        self.lose(&RedisError::from(lost));
+    }
+
+    /// Gives whole replies to those that wait for them. Returns the number of bytes of these.
+    fn deliver(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut used = 0;
+        while let Some(length) = frame_len(&bytes[used..])? {
+            let frame = &bytes[used..used + length];
+            used += length;
+            // Messages that are no replies, and what the server says before any command, are the client crate's.
+            let awaited = match frame.first() {
+                Some(b'>') => None,
+                _ => self.awaited.lock().as_mut().and_then(VecDeque::pop_front),
+            };
+            match awaited {
+                Some(Awaited::Call(sink, call)) => reply(sink, call, value_of(frame)),
+                Some(Awaited::Client) | None => self.client.add(frame),
+            }
+        }
+        Ok(used)
+    }
+
+    /// Fails everything that waits for a reply, and every later command.
+    fn lose(&self, error: &RedisError) {
+        self.shut_down();
+        let awaited = self.awaited.lock().take().unwrap_or_default();
+        self.client.end();
+        for awaited in awaited {
+            if let Awaited::Call(sink, call) = awaited {
+                reply(sink, call, Err(error.clone()));
+            }
+        }
+    }
+}
+
+/// Hands a reply over. A panic of the application's metrics recorder or tracing subscriber ends one call, not the thread.
+fn reply(sink: Arc<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply)));
+}

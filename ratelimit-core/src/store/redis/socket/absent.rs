@@ -1,0 +1,18 @@
+//! Without plain sockets: the same names, and never a socket. Calls go over the client crate's connection.
+
+use std::sync::Arc;
+
+use super::reply_sink::{CallId, ReplySink};
+
+pub(super) enum Socket {}
+
+impl Socket {
+    pub(super) fn send_calls(
+        &self,
+        _: &[u8],
+        _: impl IntoIterator<Item = CallId>,
+        _: &Arc<dyn ReplySink>,
+    ) -> bool {
+        match *self {}
+    }
+}

@@ -1,0 +1,174 @@
+//! Tests of sockets, over a pair of which the test is one end.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Replied = (CallId, RedisResult<Value>);
+
+struct Replies(Mutex<Sender<Replied>>);
+
+impl ReplySink for Replies {
+    fn reply(self: Arc<Self>, call: CallId, reply: RedisResult<Value>) {
+        // The test may have ended.
+        let _ = self.0.lock().send((call, reply));
+    }
+}
+
+struct Pair {
+    socket: Arc<Socket>,
+    server: UnixStream,
+    sink: Arc<dyn ReplySink>,
+    replies: Receiver<Replied>,
+    runtime: Runtime,
+}
+
+fn pair() -> Pair {
+    let (ours, server) = UnixStream::pair().unwrap();
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let socket = Socket::start(ours.into(), runtime.handle().clone()).unwrap();
+    let (sender, replies) = channel();
+    Pair { socket, server, sink: Arc::new(Replies(Mutex::new(sender))), replies, runtime }
+}
+
+const fn call(batch: u64) -> CallId {
+    CallId { batch, index: 0 }
+}
+
+impl Pair {
+    fn send(&self, batch: u64, bytes: &[u8]) -> bool {
+        self.socket.send_calls(bytes, [call(batch)], &self.sink)
+    }
+
+    fn reply(&self) -> Replied {
+        self.replies.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+/// Reads what there is for the client crate, waiting until there is something.
+async fn read(stream: &mut ClientStream) -> Vec<u8> {
+    let mut bytes = [0; 64];
+    let mut buffer = ReadBuf::new(&mut bytes);
+    std::future::poll_fn(|task| std::pin::Pin::new(&mut *stream).poll_read(task, &mut buffer)).await.unwrap();
+    buffer.filled().to_vec()
+}
+
+async fn write(stream: &mut ClientStream, bytes: &[u8]) -> io::Result<usize> {
+    use tokio::io::AsyncWrite;
+    std::future::poll_fn(|task| std::pin::Pin::new(&mut *stream).poll_write(task, bytes)).await
+}
+
+#[test]
+fn replies_go_to_calls_and_to_the_client_crate_in_the_order_of_their_commands() {
+    let mut pair = pair();
+    let mut client = ClientStream::new(Arc::clone(&pair.socket));
+    assert!(pair.send(1, b"a"));
+    // One command in two parts, and two in one.
+    for part in [&b"*1\r\n$4\r\nPI"[..], b"NG\r\n*1\r\n$1\r\nx\r\n"] {
+        assert_eq!(pair.runtime.block_on(write(&mut client, part)).unwrap(), part.len());
+    }
+    assert!(pair.send(2, b"b"));
+    let mut sent = [0; 1 + 14 + 11 + 1];
+    pair.server.read_exact(&mut sent).unwrap();
+    assert_eq!(&sent, b"a*1\r\n$4\r\nPING\r\n*1\r\n$1\r\nx\r\nb");
+    // The last one in two parts, and a message between them that is no reply.
+    pair.server.write_all(b"$3\r\none\r\n+PONG\r\n>1\r\n+m\r\n-ERR no x\r\n-NOSCRIPT ").unwrap();
+    pair.server.write_all(b"unknown\r\n").unwrap();
+    assert_eq!(pair.reply(), (call(1), Ok(Value::BulkString(b"one".to_vec()))));
+    let (id, error) = pair.reply();
+    assert_eq!((id, error.unwrap_err().code()), (call(2), Some("NOSCRIPT")));
+    let mut seen = Vec::new();
+    while seen.len() < 25 {
+        seen.extend(pair.runtime.block_on(read(&mut client)));
+    }
+    assert_eq!(seen, b"+PONG\r\n>1\r\n+m\r\n-ERR no x\r\n", "{}", seen.escape_ascii());
+}
+
+#[test]
+fn what_a_server_says_before_any_command_is_the_client_crates() {
+    let mut pair = pair();
+    let mut client = ClientStream::new(Arc::clone(&pair.socket));
+    pair.server.write_all(b"-ERR max number of clients reached\r\n").unwrap();
+    assert_eq!(pair.runtime.block_on(read(&mut client)), b"-ERR max number of clients reached\r\n");
+}
+
+#[test]
+fn a_server_that_does_not_read_keeps_no_writer_waiting() {
+    const CALLS: u64 = 64;
+    let mut pair = pair();
+    let piece = vec![b'x'; 64 * 1024];
+    let start = Instant::now();
+    for number in 0..CALLS {
+        // The first byte tells the order.
+        let mut bytes = piece.clone();
+        bytes[0] = u8::try_from(number).unwrap();
+        assert!(pair.send(number, &bytes));
+    }
+    assert!(!pair.socket.0.unsent.lock().is_empty(), "4 MB fit into the buffer");
+    assert!(start.elapsed() < PATIENCE);
+    let mut bytes = piece;
+    for number in 0..CALLS {
+        pair.server.read_exact(&mut bytes).unwrap();
+        assert_eq!(u64::from(bytes[0]), number);
+        pair.server.write_all(b"$0\r\n\r\n").unwrap();
+        assert_eq!(pair.reply(), (call(number), Ok(Value::BulkString(Vec::new()))));
+    }
+    assert!(pair.socket.0.unsent.lock().is_empty());
+}
+
+#[test]
+fn a_lost_connection_fails_what_waits_and_takes_nothing_more() {
+    for (case, last) in [("closed", &b"$9\r\npart"[..]), ("no reply", b"HTTP/1.1 400\r\n")] {
+        let mut pair = pair();
+        assert!(pair.send(1, b"a") && pair.send(2, b"b"));
+        pair.server.write_all(last).unwrap();
+        let server = if case == "closed" { None } else { Some(pair.server.try_clone().unwrap()) };
+        pair.server.shutdown(std::net::Shutdown::Write).unwrap();
+        for number in 1..=2 {
+            let (id, error) = pair.reply();
+            assert!(id == call(number) && error.unwrap_err().is_io_error(), "{case}");
+        }
+        assert!(!pair.send(3, b"c"), "{case}");
+        let mut client = ClientStream::new(Arc::clone(&pair.socket));
+        assert!(pair.runtime.block_on(read(&mut client)).is_empty(), "{case}: the end");
+        assert!(pair.runtime.block_on(write(&mut client, b"*0\r\n")).is_err(), "{case}");
+        drop(server);
+    }
+}
+
+#[test]
+fn a_socket_ends_with_its_last_user() {
+    let Pair { socket, mut server, sink, replies, runtime: _runtime } = pair();
+    let in_flight = Arc::clone(&socket);
+    assert!(socket.send_calls(b"a", [call(1)], &sink));
+    drop(socket);
+    server.write_all(b"$0\r\n\r\n").unwrap();
+    assert!(replies.recv_timeout(PATIENCE).unwrap().1.is_ok(), "a call in flight keeps it");
+    drop(in_flight);
+    let mut rest = Vec::new();
+    server.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"a");
+}
+
+#[test]
+fn a_panic_of_whoever_takes_a_reply_leaves_the_others_theirs() {
+    struct Panics;
+    impl ReplySink for Panics {
+        fn reply(self: Arc<Self>, _: CallId, _: RedisResult<Value>) {
+            panic!("as a recorder may");
+        }
+    }
+    let mut pair = pair();
+    let panics: Arc<dyn ReplySink> = Arc::new(Panics);
+    assert!(pair.socket.send_calls(b"a", [call(1)], &panics) && pair.send(2, b"b"));
+    pair.server.write_all(b"$0\r\n\r\n$0\r\n\r\n").unwrap();
+    assert_eq!(pair.reply().0, call(2));
+}

@@ -1,0 +1,148 @@
+//! A connection to one server: the client crate's, and the plain socket under it, over which calls go.
+//!
+//! Over TLS the client crate's connection has a socket of its own, and calls go over that connection.
+
+use std::io;
+use std::sync::Arc;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::io::tcp::TcpSettings;
+use redis::{Client, Cmd, Pipeline, RedisError, RedisResult, Value};
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::connection_config;
+use crate::store::redis::reply_sink::{CallId, ReplySink};
+#[cfg(unix)]
+use crate::store::redis::socket::ClientStream;
+use crate::store::redis::socket::Socket;
+use crate::store::redis::timeouts::Timeouts;
+
+/// A connection to one server, which many calls share.
+#[derive(Clone)]
+pub(in crate::store::redis) struct ServerConnection(Arc<Connected>);
+
+struct Connected {
+    client: MultiplexedConnection,
+    socket: Option<Arc<Socket>>,
+    /// Moves the client crate's commands and replies.
+    _driver: JoinSet<()>,
+}
+
+impl ServerConnection {
+    /// Connects; the client crate greets the server.
+    pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
+        let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        timeout(timeouts.connect, Self::connect(client, timeouts)).await.map_err(late).flatten()
+    }
+
+    async fn connect(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
+        let (info, config) = (client.get_connection_info(), connection_config(timeouts));
+        #[cfg(unix)]
+        if let Some(fd) = plain::connect(info.addr(), info.tcp_settings()).await? {
+            let socket = Socket::start(fd, Handle::current())?;
+            let stream = ClientStream::new(Arc::clone(&socket));
+            let settings = info.redis_settings();
+            let (client, moves) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
+            let mut driver = JoinSet::new();
+            driver.spawn(moves);
+            return Ok(Self(Arc::new(Connected { client, socket: Some(socket), _driver: driver })));
+        }
+        let client = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Self(Arc::new(Connected { client, socket: None, _driver: JoinSet::new() })))
+    }
+
+    /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
+    pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error)
+    }
+
+    /// Sends calls of a batch, numbered from `first`, whose replies go to `sink`. Returns false if the connection is lost: then
+    /// none was sent.
+    pub(in crate::store::redis) fn send_calls(
+        &self,
+        commands: SmallVec<[Cmd; 1]>,
+        first: CallId,
+        sink: &Arc<dyn ReplySink>,
+        runtime: &Handle,
+    ) -> bool {
+        let calls = (0..commands.len()).map(move |place| CallId { index: first.index + place, ..first });
+        if let Some(socket) = &self.0.socket {
+            let mut bytes = Vec::new();
+            commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
+            return socket.send_calls(&bytes, calls, sink);
+        }
+        let (mut client, sink) = (self.0.client.clone(), Arc::clone(sink));
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
+        runtime.spawn(async move {
+            let replies = match client.req_packed_commands(&pipeline, 0, calls.len()).await {
+                Ok(replies) => replies.into_iter().map(Value::extract_error).collect::<Vec<_>>(),
+                Err(error) => vec![Err(error); calls.len()],
+            };
+            for (call, reply) in calls.zip(replies) {
+                Arc::clone(&sink).reply(call, reply);
+            }
+        });
+        true
+    }
+}
+
+#[cfg(unix)]
+mod plain {
+    //! Sockets without TLS.
+
+    use std::os::fd::OwnedFd;
+
+    use redis::ConnectionAddr;
+    use redis::io::tcp::socket2::SockRef;
+    use tokio::net::{TcpStream, UnixStream, lookup_host};
+
+    use super::{JoinSet, TcpSettings, io};
+
+    /// Connects to an address; `None` for one with TLS. The socket blocks.
+    pub(super) async fn connect(
+        addr: &ConnectionAddr,
+        settings: &TcpSettings,
+    ) -> io::Result<Option<OwnedFd>> {
+        Ok(Some(match addr {
+            ConnectionAddr::Tcp(host, port) => {
+                let stream = connect_tcp(host, *port).await?.into_std()?;
+                stream.set_nodelay(settings.nodelay())?;
+                let socket = SockRef::from(&stream);
+                if let Some(keepalive) = settings.keepalive() {
+                    socket.set_tcp_keepalive(keepalive)?;
+                }
+                #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+                socket.set_tcp_user_timeout(settings.user_timeout())?;
+                stream.set_nonblocking(false)?;
+                stream.into()
+            }
+            ConnectionAddr::Unix(path) => {
+                let stream = UnixStream::connect(path).await?.into_std()?;
+                stream.set_nonblocking(false)?;
+                stream.into()
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Connects to whichever address of a host accepts first.
+    async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+        let mut attempts = JoinSet::new();
+        for address in lookup_host((host, port)).await? {
+            attempts.spawn(TcpStream::connect(address));
+        }
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => failure = error,
+                Err(_) => {}
+            }
+        }
+        Err(failure)
+    }
+}
