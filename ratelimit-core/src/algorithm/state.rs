@@ -12,6 +12,7 @@ use super::step::Step;
 use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
+use crate::reservation::Charge;
 
 /// State of one caller under one policy, in 16 bytes.
 ///
@@ -141,6 +142,13 @@ impl State {
             }, () => self.pack(unpacked));
         }
         still_counts
+    }
+
+    /// [Refunds](Self::refund) a charge; that of a [turn](Charge::is_turn) only if no later turn was taken from the bucket.
+    pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        let check = charge.check();
+        let is_last = !charge.is_turn() || self.expires_at() == charge.until();
+        is_last && self.refund(check.policy(), now, charge.at(), charge.until(), check.cost())
     }
 
     /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in

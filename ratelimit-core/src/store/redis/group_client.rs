@@ -78,7 +78,7 @@ impl GroupClient {
         let limit = |check| {
             let key = self.encoder.key_format.key(check);
             match operation {
-                Operation::Overdraw => LimitArg::overdrawn(key, check),
+                Operation::Overdraw | Operation::Wait { .. } => LimitArg::overdrawn(key, check),
                 _ => LimitArg::new(key, check),
             }
         };

@@ -123,7 +123,11 @@ impl RequestEntry {
     /// What the request did where the script replies `effect`.
     fn effect(&self, effect: Effect) -> Effect {
         match effect {
-            Effect::Charged(units) if self.operation == Operation::Overdraw => Effect::Overdrawn(units),
+            Effect::Charged(units)
+                if matches!(self.operation, Operation::Overdraw | Operation::Wait { .. }) =>
+            {
+                Effect::Overdrawn(units)
+            }
             effect => effect,
         }
     }
