@@ -18,7 +18,7 @@ local function overdraw(first, wait)
     now = now + wait
     local passes = step(key, policy, requests[first + 5])
     now = now - wait
-    if not passes then
+    if passes == false then -- and not nil, for a corrupt state, which `judge` notes
       return '0'
     end
   end

@@ -70,7 +70,7 @@ impl<'a> Check<'a> {
 
     /// Whether its requests may wait for a turn.
     #[cfg(feature = "redis")]
-    pub(crate) const fn has_turns(&self) -> bool {
+    pub(crate) fn has_turns(&self) -> bool {
         self.policy.has_turns(self.shadow)
     }
 

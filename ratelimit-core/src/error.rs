@@ -172,7 +172,9 @@ pub enum SettleError {
 #[non_exhaustive]
 pub enum WaitError {
     /// The limit is not a token bucket. Other counts have no turns: all who wait would start at once, at the end of a window.
-    #[error("the limit `{limit}` counts by `{algorithm}`, which has no turns to wait for; expected `token_bucket`")]
+    #[error(
+        "the limit `{limit}` counts by `{algorithm}`, which has no turns to wait for; expected `token_bucket`"
+    )]
     Algorithm {
         /// Name of the limit.
         limit: String,
@@ -188,7 +190,9 @@ pub enum WaitError {
     },
 
     /// The limit has a [block](crate::PolicyBuilder::block), which would forget the turns that were taken.
-    #[error("the limit `{limit}` has a block, which would forget the turns that were taken; remove its block")]
+    #[error(
+        "the limit `{limit}` has a block, which would forget the turns that were taken; remove its block"
+    )]
     Blocks {
         /// Name of the limit.
         limit: String,

@@ -267,7 +267,7 @@ impl Policy {
 
     /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the
     /// future at which one request may start.
-    pub(crate) const fn has_turns(&self, shadow: bool) -> bool {
+    pub(crate) fn has_turns(&self, shadow: bool) -> bool {
         !shadow && self.algorithm.has_burst()
     }
 

@@ -39,6 +39,12 @@ impl Operation {
         matches!(self, Self::Check | Self::UpTo | Self::Wait { .. })
     }
 
+    /// Whether units may be charged beyond the limit.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn overdraws(self) -> bool {
+        matches!(self, Self::Overdraw | Self::Wait { .. })
+    }
+
     /// Whether the units are those of the check. Then one limit is decided by [`decide_one`].
     pub(crate) const fn takes_whole_cost(self) -> bool {
         matches!(self, Self::Check | Self::Peek | Self::Judge)

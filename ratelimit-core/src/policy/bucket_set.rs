@@ -41,7 +41,9 @@ mod tests {
     #[test]
     fn above_4096_buckets_every_bucket_counts_as_one_of_them_and_no_more_are_kept() {
         let set = BucketSet::default();
-        let bucket = |number: u32| Policy::new("k", 1, crate::policy::MIN_WINDOW).with_key(number.to_string()).unwrap();
+        let bucket = |number: u32| {
+            Policy::new("k", 1, crate::policy::MIN_WINDOW).with_key(number.to_string()).unwrap()
+        };
         for number in 1..=4_096 {
             set.note(&bucket(number));
             set.note(&bucket(number));

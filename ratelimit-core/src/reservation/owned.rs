@@ -88,7 +88,9 @@ impl OwnedReservation {
     pub fn as_reservation(&self) -> Reservation<'_> {
         let charges = self.charges.iter().map(|charge| {
             let check = Check::new(&charge.policy, &charge.partition).with_cost(charge.cost);
-            Charge::new(check, charge.at, charge.until).overflowed_if(charge.overflowed).as_turn_if(charge.turn)
+            Charge::new(check, charge.at, charge.until)
+                .overflowed_if(charge.overflowed)
+                .as_turn_if(charge.turn)
         });
         Reservation::new(charges.collect(), self.degraded)
     }

@@ -120,6 +120,8 @@ impl Store for RedisStore {
         let deadline = deadline.at_most(self.groups.client.link.deadline());
         match operation {
             Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
+                // Later checks wait for longer than those that were denied so far.
+                let _guard = self.groups.denials.invalidate_on_drop(group);
                 self.groups.decide(group, operation, deadline).await
             }
             Operation::Check | Operation::Wait { .. } => self.check(group, deadline).await,

@@ -284,7 +284,7 @@ impl Leases {
             digest,
             policy: check.policy().clone(),
             interval,
-            is_overdrawn: operation == Operation::Overdraw,
+            is_overdrawn: operation.overdraws(),
             bucket: change_bucket(check),
             limit,
         })

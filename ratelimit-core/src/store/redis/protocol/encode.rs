@@ -96,7 +96,10 @@ impl Encoder {
                 push(&mut body, u64::from(index) + 1);
                 let number = f64::from(policy) + 1.0;
                 body.extend_from_slice(&if marks_shadows && shadow { -number } else { number }.to_le_bytes());
-                push(&mut body, if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost });
+                push(
+                    &mut body,
+                    if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost },
+                );
                 if let Some(largest) = largest {
                     push(&mut body, u64::from(index) + 1);
                     push(&mut body, u64::from(largest) + 1);
