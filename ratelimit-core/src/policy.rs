@@ -318,11 +318,23 @@ impl Policy {
         Self { max, burst, block_us: 0, ..self.clone() }
     }
 
-    /// Longest wait for a turn: [`MAX_WAIT`], or what the [largest limit](Self::largest) leaves beside a full burst.
+    /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full
+    /// burst. A product, because a division would take as long as the decision.
+    fn room_for_turns(&self) -> u128 {
+        let [max, window, burst] = [self.max, self.window_us, self.burst].map(u128::from);
+        let largest = (MAX_WINDOW.as_micros() * max).min(u128::from(MAX_UNITS) * window);
+        largest.saturating_sub((burst + 1) * window)
+    }
+
+    /// Whether a request may wait so long for a turn.
+    pub(crate) fn allows_wait(&self, at_most: Duration) -> bool {
+        at_most <= MAX_WAIT && at_most.as_micros() * u128::from(self.max) <= self.room_for_turns()
+    }
+
+    /// Longest wait for a turn.
     pub(crate) fn longest_wait(&self) -> Duration {
-        let units = self.largest().burst.saturating_sub(self.burst);
-        let micros = u128::from(units) * u128::from(self.window_us) / u128::from(self.max);
-        u64::try_from(micros).map_or(MAX_WAIT, |micros| MAX_WAIT.min(Duration::from_micros(micros)))
+        let micros = u64::try_from(self.room_for_turns() / u128::from(self.max)).unwrap_or(u64::MAX);
+        MAX_WAIT.min(Duration::from_micros(micros))
     }
 
     /// Fingerprint of the policy's states: the same for policies that share their counts.

@@ -98,7 +98,7 @@ impl RateLimiter {
 
     /// Decides when the request is due.
     async fn take_turn(&self, check: &Check<'_>, at_most: Duration) -> Result<Outcome, StoreError> {
-        let operation = Operation::Wait { at_most_us: micros(at_most) };
+        let operation = || Operation::Wait { at_most_us: micros(at_most) };
         let note = || {
             if !check.is_shadow() {
                 self.inner.waited_for.note(check.policy());
@@ -114,15 +114,16 @@ impl RateLimiter {
                         return outcome;
                     }
                     note();
-                    store.decide_group(group, operation).into_only().unwrap_or(outcome)
+                    store.decide_group(group, operation()).into_only().unwrap_or(outcome)
                 };
                 Ok(measured(group, &self.inner.report, decide, slice::from_ref))
             }
             Backend::Dyn(store) => {
                 note();
-                match try_one(&**store, check, self.call(operation))? {
+                let call = self.call(operation());
+                match try_one(&**store, check, call)? {
                     Some(outcome) => Ok(outcome),
-                    None => store.decide_one(*check, self.call(operation)).await,
+                    None => store.decide_one(*check, call).await,
                 }
             }
         }
@@ -138,8 +139,8 @@ impl RateLimiter {
 
 /// Checks that requests of this cost can wait so long under the policy.
 fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitError> {
-    let (limit, algorithm) = (|| policy.name().to_owned(), policy.algorithm());
-    let (burst, longest) = (policy.capacity(), policy.longest_wait());
+    let limit = || policy.name().to_owned();
+    let (algorithm, burst) = (policy.algorithm(), policy.capacity());
     if !algorithm.has_burst() {
         Err(WaitError::Algorithm { limit: limit(), algorithm })
     } else if policy.lease().is_some() {
@@ -148,8 +149,8 @@ fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitE
         Err(WaitError::Blocks { limit: limit() })
     } else if cost > burst {
         Err(WaitError::CostAboveBurst { limit: limit(), cost, burst })
-    } else if at_most > longest {
-        Err(WaitError::TooLong { limit: limit(), at_most, longest })
+    } else if !policy.allows_wait(at_most) {
+        Err(WaitError::TooLong { limit: limit(), at_most, longest: policy.longest_wait() })
     } else {
         Ok(())
     }

@@ -32,9 +32,10 @@ use futures_util::poll;
 async fn sent(hosts: &[&'static str], step: u64) -> (Vec<(u64, &'static str)>, Vec<Option<Duration>>) {
     let (limiter, clock) = tests::store::clocked();
     let (sent, now) = (RefCell::new(Vec::new()), RefCell::new(0));
+    let (log, time) = (&sent, &now);
     let deliveries = hosts
         .iter()
-        .map(|&host| deliver(host, &limiter, async || sent.borrow_mut().push((*now.borrow(), host))));
+        .map(|&host| deliver(host, &limiter, async move || log.borrow_mut().push((*time.borrow(), host))));
     let mut deliveries = Box::pin(join_all(deliveries));
     let mut ended = poll!(deliveries.as_mut());
     while *now.borrow() < 100_000 && ended.is_pending() {
