@@ -328,7 +328,11 @@ impl Policy {
 
     /// Whether a request may wait so long for a turn.
     pub(crate) fn allows_wait(&self, at_most: Duration) -> bool {
-        at_most <= MAX_WAIT && at_most.as_micros() * u128::from(self.max) <= self.room_for_turns()
+        if at_most > MAX_WAIT {
+            return false;
+        }
+        let micros = at_most.as_secs() * 1_000_000 + u64::from(at_most.subsec_micros());
+        u128::from(micros) * u128::from(self.max) <= self.room_for_turns()
     }
 
     /// Longest wait for a turn.

@@ -452,29 +452,3 @@ fn starts_pass_the_plain_bucket_in_redis() {
     let Some(store) = tests::timed::redis() else { return };
     starts_pass_the_plain_bucket(&store, strategies::cases("WAIT_CASES", 2_000) / 20);
 }
-
-#[test]
-#[ignore = "scratch"]
-fn scratch_measure() {
-    let limiter = RateLimiter::in_memory();
-    let policy = bucket(1_000_000_000_000, SECOND, 1_000_000_000_000).build();
-    for _ in 0..5 {
-        let began = std::time::Instant::now();
-        for _ in 0..1_000_000 {
-            assert!(limiter.check(&policy, "a").now_or_never().unwrap().unwrap().is_allowed());
-        }
-        let check = began.elapsed();
-        let began = std::time::Instant::now();
-        for _ in 0..1_000_000 {
-            assert!(
-                limiter
-                    .wait(&policy, "a", 1, Duration::from_micros(0))
-                    .now_or_never()
-                    .unwrap()
-                    .unwrap()
-                    .is_allowed()
-            );
-        }
-        println!("check {check:?} wait {:?}", began.elapsed());
-    }
-}

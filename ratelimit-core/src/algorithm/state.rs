@@ -236,7 +236,7 @@ impl From<Box<sliding_window_log::State>> for Packed {
 impl From<token_bucket::State> for Packed {
     #[inline]
     fn from(bucket: token_bucket::State) -> Self {
-        if bucket.indebted_at > 0 {
+        if bucket.indebted_at != token_bucket::NO_DEBT {
             return Self::InDebt(Box::new(bucket));
         }
         Self::TokenBucket { tat: bucket.tat.micros.into(), fraction: bucket.tat.fraction }

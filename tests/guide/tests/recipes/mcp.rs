@@ -1,25 +1,19 @@
 //! Tools of an MCP server: one route, and the tool is in the body.
 
-// recipe
 use std::time::Duration;
 
-use actix_web::{error::ErrorServiceUnavailable, post, web};
+// recipe
+use actix_web::{Result, error::ErrorServiceUnavailable, post, web};
 use ratelimit_actix::{Policy, RateLimiter};
 
 /// Ten calls of one tool by one account in a minute.
 static TOOL: Policy = Policy::new("tool", 10, Duration::from_secs(60));
 
 #[post("/mcp/{account}")]
-async fn mcp(
-    call: web::Json<Call>,
-    by: web::Path<u64>,
-    limiter: web::Data<RateLimiter>,
-) -> actix_web::Result<String> {
-    let outcome = limiter.check(&TOOL, format!("{by} {}", call.params.name)).await;
-    Ok(match outcome.map_err(ErrorServiceUnavailable)?.retry_after() {
-        Some(wait) => {
-            call.failed(&format!("too many calls of this tool; try again in {} s", wait.as_secs() + 1))
-        }
+async fn mcp(by: web::Path<u64>, call: web::Json<Call>, limits: web::Data<RateLimiter>) -> Result<String> {
+    let checked = limits.check(&TOOL, format!("{by} {}", call.params.name)).await;
+    Ok(match checked.map_err(ErrorServiceUnavailable)?.retry_after() {
+        Some(wait) => call.failed(&format!("too many calls; try again in {} s", wait.as_secs() + 1)),
         None => call.succeeded(&run(&call).await),
     })
 }
@@ -81,7 +75,7 @@ async fn each_tool_has_its_count_and_a_denial_is_a_result_with_the_wait() {
         let denied = ask(1, "search").await;
         assert_eq!((&denied["id"], &denied["result"]["isError"]), (&json!(7), &json!(true)));
         let text = denied["result"]["content"][0]["text"].as_str().unwrap();
-        assert!(text.starts_with("too many calls of this tool; try again in "), "{text}");
+        assert!(text.starts_with("too many calls; try again in "), "{text}");
         assert_eq!(ask(1, "read").await["result"]["content"][0]["text"], "read ran");
         assert_eq!(ask(2, "search").await["result"]["isError"], false);
     })
