@@ -8,8 +8,8 @@ repeat
     local header = requests[request]
     local first, last, operation = request + 1, request + 3 * (math.abs(header) % 256), math.floor(header / 256)
     local verdict, failure = '1', nil
-    if left[requests[first]] and operation == 3 then
-      verdict, failure = overdraw(first)
+    if left[requests[first]] and operation >= 3 then
+      verdict, failure = overdraw(first, operation == 4 and requests[first + 2])
     elseif left[requests[first]] then
       verdict, failure = judge(first, last, header < 0, operation == 1, operation == 2)
     end

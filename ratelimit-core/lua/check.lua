@@ -7,7 +7,8 @@
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
 --         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
 --         more if they are charged beyond the limit, to one key under two policies, the second of which is that of the
---         largest limit; and for each limit: number of its key, number of its policy, negative
+--         largest limit; 1024 more for a wait, which is a token bucket's: the same, with the longest wait in microseconds in place
+--         of the first cost; and for each limit: number of its key, number of its policy, negative
 --         for a shadow limit of a group, and cost
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
 --         policy has one

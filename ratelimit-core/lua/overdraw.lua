@@ -1,6 +1,8 @@
--- overdraw.lua: charges beyond a limit, for a settlement.
+-- overdraw.lua: charges beyond a limit, for a settlement or a wait.
 -- Charges one key beyond its limit. It is brought to `now` under its own policy, and charged under that of the largest limit.
-local function overdraw(first)
+-- For a settlement as many units as fit under that are charged. For a wait, which is at most so many microseconds, all are or none,
+-- and only if the same check would pass after it.
+local function overdraw(first, wait)
   local key, policy = requests[first], 4 * requests[first + 1]
   local failure = values[key] == nil and not corrupt[key] and open(key, policy)
   if failure then
@@ -12,7 +14,15 @@ local function overdraw(first)
       values[key], ttls[key] = bytes, ttl
     end
   end
-  local verdict, err = judge(first + 3, first + 3, false, false, true)
+  if wait and values[key] ~= nil then
+    now = now + wait
+    local passes = step(key, policy, requests[first + 5])
+    now = now - wait
+    if passes == false then -- and not nil, for a corrupt state, which `judge` notes
+      return '0'
+    end
+  end
+  local verdict, err = judge(first + 3, first + 3, false, false, not wait)
   local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
   if is_charged and type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
     values[key] = 'd' .. string.sub(value, 2) .. pack('<I7', now)

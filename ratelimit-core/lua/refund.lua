@@ -2,7 +2,8 @@
 -- KEYS    one for each charge
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
 --         its algorithm, max, window in microseconds, shape (sub-windows or burst), cost, the instants at which it was
---         charged and from which it no longer counts, in microseconds
+--         charged and from which it no longer counts, in microseconds. The cost is negative for a turn that is given up: it is
+--         refunded if it is the last one, so that its bucket is full when it no longer counts
 -- Reply   1
 -- Twin    src/algorithm/state.rs, State::refund
 for key = 1, #KEYS do
@@ -25,7 +26,12 @@ for key = 1, #KEYS do
     if type(value) == 'string' then
       -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
-      if fits or (fits == false and #value == 20) then
+      local is_last = true
+      if cost < 0 and fits ~= nil then
+        local micros, fraction = decode('<I7I5', ttl and bytes or value, 2)
+        cost, is_last = -cost, micros + (fraction > 0 and 1 or 0) == valid_until
+      end
+      if is_last and (fits or (fits == false and #value == 20)) then
         local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
         ttl = lives or ttl
         if state and ttl then

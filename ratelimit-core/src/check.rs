@@ -68,6 +68,12 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// Whether its requests may wait for a turn.
+    #[cfg(feature = "redis")]
+    pub(crate) fn has_turns(&self) -> bool {
+        self.policy.has_turns(self.shadow)
+    }
+
     /// Whether both checks count in the same state.
     pub(crate) fn shares_count_with(&self, other: &Self) -> bool {
         self.policy.state_id() == other.policy.state_id() && self.partition == other.partition

@@ -1,7 +1,10 @@
 //! Time: the clock by which stores in this process decide.
 
 use std::fmt;
+use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures_timer::Delay;
 
 /// An instant, in whole microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +34,15 @@ impl Timestamp {
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
+
+    /// Ends when this much time has passed; by default by the monotonic clock of the process, on any runtime.
+    fn sleep(&self, wait: Duration) -> Sleep {
+        Box::pin(Delay::new(wait))
+    }
 }
+
+/// Future of [`Clock::sleep`].
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The monotonic clock of the process, set once by the wall clock.
 ///
@@ -115,11 +126,12 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A clock that stands still until it is moved; clones share their time.
+/// A clock that stands still until it is moved; clones share their time. Who sleeps by it wakes when it is moved far enough.
 #[cfg(any(test, feature = "test-util"))]
 #[derive(Clone, Debug, Default)]
 pub struct FakeClock {
     now: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    sleepers: std::sync::Arc<parking_lot::Mutex<Vec<std::task::Waker>>>,
 }
 
 #[cfg(any(test, feature = "test-util"))]
@@ -134,11 +146,18 @@ impl FakeClock {
     /// Sets the time to `now`, which may be earlier than before.
     pub fn set(&self, now: Timestamp) {
         self.now.store(now.as_micros(), std::sync::atomic::Ordering::SeqCst);
+        self.wake();
     }
 
     /// Moves the time forward.
     pub fn advance(&self, by: Duration) {
         self.now.fetch_add(micros(by), std::sync::atomic::Ordering::SeqCst);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let sleepers = std::mem::take(&mut *self.sleepers.lock());
+        sleepers.into_iter().for_each(std::task::Waker::wake);
     }
 }
 
@@ -146,6 +165,17 @@ impl FakeClock {
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.now.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    fn sleep(&self, wait: Duration) -> Sleep {
+        use std::task::Poll;
+
+        let (clock, until) = (self.clone(), self.now().saturating_add(wait));
+        Box::pin(std::future::poll_fn(move |context| {
+            // Before the look, so that a move between the two wakes it.
+            clock.sleepers.lock().push(context.waker().clone());
+            if clock.now() < until { Poll::Pending } else { Poll::Ready(()) }
+        }))
     }
 }
 
@@ -175,6 +205,53 @@ mod tests {
         }
         // The two clocks may drift apart, but not by a second within this test.
         assert!(last.as_micros() <= wall().as_micros() + 1_000_000);
+    }
+
+    #[test]
+    fn a_sleep_by_a_fake_clock_ends_when_the_clock_is_moved_far_enough() {
+        use std::task::{Context, Poll, Waker};
+
+        let clock = FakeClock::default();
+        let mut sleep = clock.sleep(Duration::from_micros(5));
+        let mut is_over = || sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(());
+        assert!(!is_over());
+        clock.advance(Duration::from_micros(4));
+        assert!(!is_over());
+        clock.advance(Duration::from_micros(1));
+        assert!(is_over());
+    }
+
+    #[tokio::test]
+    async fn a_move_of_a_fake_clock_wakes_the_tasks_that_sleep_by_it() {
+        let clock = FakeClock::default();
+        let sleeps = [1, 2].map(|micros| tokio::spawn(clock.sleep(Duration::from_micros(micros))));
+        tokio::task::yield_now().await;
+        assert!(sleeps.iter().all(|sleep| !sleep.is_finished()));
+        clock.set(Timestamp::from_micros(2));
+        for sleep in sleeps {
+            sleep.await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sleep_by_the_system_clock_is_not_shorter_than_asked_and_needs_no_runtime() {
+        use std::sync::Arc;
+        use std::task::{Context, Wake};
+        use std::thread::{self, Thread};
+
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let (clock, wait) = (SystemClock::new(), Duration::from_millis(20));
+        let (began, waker) = (clock.now(), Arc::new(Unpark(thread::current())).into());
+        let mut sleep = clock.sleep(wait);
+        while sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            thread::park();
+        }
+        assert!(clock.now() >= began.saturating_add(wait));
     }
 
     #[test]

@@ -64,7 +64,10 @@ macro_rules! conformance_suite {
                 a_shadow_limit_is_charged_and_denies_nothing
                 as_many_units_as_fit_are_charged
                 a_debt_is_paid_by_time
-                the_largest_debt_is_bounded;
+                the_largest_debt_is_bounded
+                turns_are_due_in_the_order_of_the_decisions
+                only_the_last_turn_is_given_back
+                other_groups_do_not_wait;
             step_4_races_and_floods:
                 one_of_those_that_race_for_a_unit_gets_it
                 racing_callers_get_exactly_the_limit

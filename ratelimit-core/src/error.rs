@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::policy::Algorithm;
+
 /// Error of a store that could not decide.
 ///
 /// Authors of stores make errors by the functions below; the variants cannot be constructed outside of this crate, so that
@@ -161,6 +163,66 @@ pub enum SettleError {
 
     /// The store did not answer in time, or with an error. It is unknown whether the limit was settled, so do not retry.
     #[error("the store did not confirm the settlement; it is unknown whether the limit was settled")]
+    Store(#[from] StoreError),
+}
+
+/// A request cannot wait for a turn: the error of [`RateLimiter::wait`](crate::RateLimiter::wait). Nothing was charged, unless the
+/// store [did not answer in time](StoreError::Timeout).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The limit is not a token bucket. Other counts have no turns: all who wait would start at once, at the end of a window.
+    #[error(
+        "the limit `{limit}` counts by `{algorithm}`, which has no turns to wait for; expected `token_bucket`"
+    )]
+    Algorithm {
+        /// Name of the limit.
+        limit: String,
+        /// Its algorithm.
+        algorithm: Algorithm,
+    },
+
+    /// The limit has a [lease](crate::PolicyBuilder::lease): units that a process holds have no turn.
+    #[error("the limit `{limit}` has a lease, whose units have no turns; remove its lease")]
+    Leased {
+        /// Name of the limit.
+        limit: String,
+    },
+
+    /// The limit has a [block](crate::PolicyBuilder::block), which would forget the turns that were taken.
+    #[error(
+        "the limit `{limit}` has a block, which would forget the turns that were taken; remove its block"
+    )]
+    Blocks {
+        /// Name of the limit.
+        limit: String,
+    },
+
+    /// The cost exceeds the burst, so that no wait helps.
+    #[error("a cost of {cost} never passes the limit `{limit}`; expected at most its burst, {burst}")]
+    CostAboveBurst {
+        /// Name of the limit.
+        limit: String,
+        /// Cost of the request, in units.
+        cost: u64,
+        /// Burst of the limit, in units.
+        burst: u64,
+    },
+
+    /// The wait is longer than [`MAX_WAIT`](crate::policy::MAX_WAIT), or the turns of such a wait would be more than a bucket can count:
+    /// 10^12 units, or those of 366 days.
+    #[error("a request cannot wait {at_most:?} for the limit `{limit}`; expected at most {longest:?}")]
+    TooLong {
+        /// Name of the limit.
+        limit: String,
+        /// Longest wait that was asked for.
+        at_most: Duration,
+        /// Longest wait for this limit.
+        longest: Duration,
+    },
+
+    /// The store cannot decide, and the limit [fails closed](crate::OnError::Deny).
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 

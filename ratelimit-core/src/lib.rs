@@ -65,7 +65,7 @@ pub mod store;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;
-pub use error::{Cause, SettleError, StoreError};
+pub use error::{Cause, SettleError, StoreError, WaitError};
 pub use limiter::{InstallError, RateLimiter, RateLimiterBuilder};
 #[cfg(feature = "metrics")]
 pub use observe::metrics;

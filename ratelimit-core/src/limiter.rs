@@ -11,6 +11,7 @@ mod reset;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,11 +22,12 @@ pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::Policy;
+use crate::policy::{BucketSet, Policy};
 use crate::reservation::Reservation;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
@@ -63,6 +65,10 @@ struct Inner {
     report: Report,
     /// Whether every limit is a shadow limit.
     shadow: bool,
+    /// By which waits sleep.
+    clock: Arc<dyn Clock>,
+    /// Buckets in which requests have waited for a turn.
+    waited_for: BucketSet,
     overrides: Arc<crate::overrides::Current>,
 }
 
@@ -389,7 +395,7 @@ impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.
     ///
     /// A refund never touches units of a later window, and never raises what remains above the full quota. See
-    /// [`GroupOutcome::reservation`].
+    /// [`GroupOutcome::reservation`]. Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
     ///
     /// # Errors
     ///
@@ -398,7 +404,8 @@ impl RateLimiter {
     ///
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
     /// of other requests.
-    pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
+    pub async fn refund(&self, mut reservation: Reservation<'_>) -> Result<(), StoreError> {
+        reservation.retain(|charge| self.moves_no_turn(charge));
         if reservation.is_degraded() {
             self.inner.fallback.refund(&reservation);
             return Ok(());

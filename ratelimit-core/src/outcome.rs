@@ -153,6 +153,17 @@ impl Outcome {
         self
     }
 
+    /// Admits a request that is [due](Self::due_after) this wait after the decision, in whole microseconds. For a store that decides
+    /// about [waits](crate::store::toolkit::Operation::Wait) without the toolkit.
+    pub fn with_due_after(self, wait: Duration) -> Self {
+        self.due_after_us(micros(wait))
+    }
+
+    pub(crate) const fn due_after_us(mut self, wait: u64) -> Self {
+        self.verdict = if wait == 0 { Verdict::Allowed } else { Verdict::AllowedAfterMicros(wait) };
+        self
+    }
+
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
         self.overflowed = true;
@@ -226,7 +237,7 @@ impl Outcome {
     /// Whether the request fits, also under a shadow limit.
     #[inline]
     pub(crate) const fn fits(&self) -> bool {
-        matches!(self.verdict, Verdict::Allowed)
+        matches!(self.verdict, Verdict::Allowed | Verdict::AllowedAfterMicros(_))
     }
 
     /// The decision in its packed form.
@@ -292,7 +303,16 @@ impl Outcome {
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::RetryAfterMicros(micros) if !self.shadow => Some(Duration::from_micros(micros)),
-            Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => None,
+            _ => None,
+        }
+    }
+
+    /// Time from the decision to the turn of a request that [waits](crate::RateLimiter::wait): what was charged ahead is due then. Zero
+    /// for every other outcome. After `wait` has returned, this time has passed.
+    pub const fn due_after(&self) -> Duration {
+        match self.verdict {
+            Verdict::AllowedAfterMicros(wait) => Duration::from_micros(wait),
+            _ => Duration::ZERO,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Policies: how many units are allowed, in which window, and by which algorithm they are counted.
 
 mod algorithm;
+mod bucket_set;
 mod builder;
 mod error;
 mod mode;
@@ -26,6 +27,7 @@ pub(crate) use self::algorithm::Leasing;
 pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
+pub(crate) use self::bucket_set::BucketSet;
 pub use self::builder::PolicyBuilder;
 #[cfg(feature = "redis")]
 pub(crate) use self::builder::lease_micros;
@@ -55,6 +57,9 @@ pub const MAX_SUB_WINDOWS: u64 = 60;
 
 /// Longest lease: 10 s.
 pub const MAX_LEASE: Duration = Duration::from_secs(10);
+
+/// Longest [wait](crate::RateLimiter::wait) for a turn: one day.
+pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A named rule: the units allowed per window, and the [`Algorithm`] by which they are counted.
 ///
@@ -260,6 +265,12 @@ impl Policy {
         self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating)
     }
 
+    /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the
+    /// future at which one request may start.
+    pub(crate) fn has_turns(&self, shadow: bool) -> bool {
+        !shadow && self.algorithm.has_burst()
+    }
+
     /// In place of the length of a lease: none, also in a store with a default.
     const NO_LEASE: u32 = u32::MAX;
 
@@ -305,6 +316,29 @@ impl Policy {
             (MAX_UNITS, MAX_UNITS)
         };
         Self { max, burst, block_us: 0, ..self.clone() }
+    }
+
+    /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full
+    /// burst. A product, because a division would take as long as the decision.
+    fn room_for_turns(&self) -> u128 {
+        let [max, window, burst] = [self.max, self.window_us, self.burst].map(u128::from);
+        let largest = (MAX_WINDOW.as_micros() * max).min(u128::from(MAX_UNITS) * window);
+        largest.saturating_sub((burst + 1) * window)
+    }
+
+    /// Whether a request may wait so long for a turn.
+    pub(crate) fn allows_wait(&self, at_most: Duration) -> bool {
+        if at_most > MAX_WAIT {
+            return false;
+        }
+        let micros = at_most.as_secs() * 1_000_000 + u64::from(at_most.subsec_micros());
+        u128::from(micros) * u128::from(self.max) <= self.room_for_turns()
+    }
+
+    /// Longest wait for a turn.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let micros = u64::try_from(self.room_for_turns() / u128::from(self.max)).unwrap_or(u64::MAX);
+        MAX_WAIT.min(Duration::from_micros(micros))
     }
 
     /// Fingerprint of the policy's states: the same for policies that share their counts.

@@ -51,6 +51,11 @@ impl<'a> Reservation<'a> {
         Self { charges: smallvec::smallvec![charge], degraded: false }
     }
 
+    /// Drops the charges that are not to be refunded.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&Charge<'_>) -> bool) {
+        self.charges.retain(|charge| keeps(charge));
+    }
+
     /// Whether this process counted by itself, during an outage of the store.
     pub(crate) const fn is_degraded(&self) -> bool {
         self.degraded
@@ -78,16 +83,28 @@ pub struct Charge<'a> {
     at: Timestamp,
     until: Timestamp,
     overflowed: bool,
+    turn: bool,
 }
 
 impl<'a> Charge<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
-        Self { check, at, until, overflowed: false }
+        Self { check, at, until, overflowed: false, turn: false }
+    }
+
+    /// The charge of a turn that is given up before it is due.
+    pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
+        Self::new(check, outcome.at(), outcome.resets_at()).as_turn_if(true)
     }
 
     /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
     const fn overflowed_if(mut self, overflowed: bool) -> Self {
         self.overflowed = overflowed;
+        self
+    }
+
+    /// Marks the charge as that of a turn.
+    const fn as_turn_if(mut self, turn: bool) -> Self {
+        self.turn = turn;
         self
     }
 
@@ -97,7 +114,7 @@ impl<'a> Charge<'a> {
     }
 
     pub(crate) const fn with_check(self, check: Check<'_>) -> Charge<'_> {
-        Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
+        Charge { check, at: self.at, until: self.until, overflowed: self.overflowed, turn: self.turn }
     }
 
     /// Policy and partition of the charge, and as cost the charged units.
@@ -113,6 +130,12 @@ impl<'a> Charge<'a> {
     /// Instant from which the charge no longer counts, so that a refund has no effect.
     pub const fn until(&self) -> Timestamp {
         self.until
+    }
+
+    /// Whether it is the turn of a [wait](crate::RateLimiter::wait) that was given up. It is refunded only if it is the last one of its
+    /// bucket, which is full at [`until`](Self::until) then; otherwise two later turns would be due at one instant.
+    pub const fn is_turn(&self) -> bool {
+        self.turn
     }
 }
 

@@ -42,6 +42,11 @@ use crate::reservation::Reservation;
 ///   those that were charged or blocked. Any other denial writes nothing.
 /// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group with several
 ///   callers in a Redis cluster: the first callers may stay charged.
+/// * **Waiting.** [`Operation::Wait`] never waits: it takes a turn, and the limiter sleeps until it is due. A store that decides by
+///   itself has to give turns in the order of its decisions, tell them by [`Outcome::with_due_after`](crate::Outcome::with_due_after),
+///   and refund a [turn that is given up](crate::Charge::is_turn) only if it is the last one. For an operation that it does not know, it
+///   returns an error, such as [`StoreError::rejected`]: the failure policy decides then. The limiter polls the refund of a turn once,
+///   so one that takes a round trip goes on in the background.
 /// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {

@@ -23,3 +23,4 @@ mod reservations;
 mod shadow;
 mod stories;
 mod vectors;
+mod waits;

@@ -111,6 +111,10 @@ struct GroupRow {
     row: Option<usize>,
     /// For a settlement: the true cost of the first limit that was charged. For as many as fit: the most.
     units: Option<u64>,
+    /// For a wait: at most, and when the turn is due.
+    at_most: Option<u64>,
+    #[serde(default)]
+    due_after: u64,
     /// Expected of a check or a peek.
     #[serde(default)]
     allowed: bool,
@@ -130,6 +134,8 @@ enum Action {
     Peek,
     /// The costs of the checks are the units that are charged.
     UpTo,
+    /// A wait of one limit for its turn.
+    Wait,
     Refund,
     Settle,
     Reset,
@@ -189,6 +195,8 @@ struct Row {
     action: Action,
     charges_of: Option<usize>,
     units: Option<u64>,
+    at_most: Option<u64>,
+    due_after: u64,
     allowed: bool,
     retry_after: Option<Wait>,
     why: String,
@@ -218,6 +226,8 @@ impl From<GroupVector> for Vector {
             action: row.action,
             charges_of: row.row,
             units: row.units,
+            at_most: row.at_most,
+            due_after: row.due_after,
             allowed: row.allowed,
             retry_after: row.retry_after,
             why: row.why,
@@ -246,6 +256,8 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
         action: Action::Check,
         charges_of: None,
         units: None,
+        at_most: None,
+        due_after: 0,
         allowed: row.allowed,
         retry_after: row.retry_after,
         why: row.why,
@@ -343,6 +355,14 @@ fn check_vectors(on: &str, store: &Timed) {
                             assert_eq!(units, expected, "{place}");
                             Some(outcome)
                         }
+                        Action::Wait => {
+                            let at_most = Duration::from_micros(row.at_most.expect("the longest wait"));
+                            let ([check], [caller]) = (&group[..], &callers[..]) else {
+                                panic!("one limit: {place}")
+                            };
+                            let outcome = timed.wait(check.policy(), caller, check.cost(), at_most);
+                            Some(GroupOutcome::new(now, [outcome]))
+                        }
                         Action::Settle => {
                             let charged =
                                 &reservations[row.charges_of.expect("the row that is settled")][subject];
@@ -394,6 +414,10 @@ fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome 
             .with_cost(e.cost)
             .with_remaining(e.remaining)
             .with_reset_after(Duration::from_micros(e.reset_after));
+        let expected = match row.due_after {
+            0 => expected,
+            wait => expected.with_due_after(Duration::from_micros(wait)),
+        };
         let expected =
             if vector.policies[e.policy].mode() == Mode::Shadow { expected.in_shadow() } else { expected };
         actual.next_unit_after().map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))

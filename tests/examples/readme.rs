@@ -12,6 +12,7 @@ use tests::within;
 
 const API: &str = env!("CARGO_BIN_EXE_demo");
 const METRICS: &str = env!("CARGO_BIN_EXE_demo-metrics");
+const WORKER: &str = env!("CARGO_BIN_EXE_demo-worker");
 const CUSTOM_STORE: &str = env!("CARGO_BIN_EXE_demo-custom-store");
 const BEHIND_PROXY: &str = env!("CARGO_BIN_EXE_demo-behind-proxy");
 const HEADERS: &str = env!("CARGO_BIN_EXE_demo-headers");
@@ -193,6 +194,7 @@ impl Section {
             "behind_proxy" => BEHIND_PROXY,
             "openapi" => OPENAPI,
             "metrics" => METRICS,
+            "worker" => WORKER,
             "custom_store" => CUSTOM_STORE,
             other => panic!("nothing starts {other}"),
         };
@@ -309,8 +311,8 @@ fn answers_as_it_says(section: &Section, binary: &str, variables: &[(&str, &str)
     let steps = section.transcript();
     let run = || {
         within_one_minute(|| {
-            // The one that does not serve.
-            if section.name == "custom_store" {
+            // Those that do not serve.
+            if ["custom_store", "worker"].contains(&section.name) {
                 return vec![shell(binary, None)];
             }
             let demo = Demo::start(binary, variables);

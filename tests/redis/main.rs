@@ -14,6 +14,7 @@ mod scripts;
 mod settlements;
 mod status;
 mod tampered;
+mod waits;
 
 use std::time::{Duration, Instant};
 

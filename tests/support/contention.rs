@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::Policy;
+use ratelimit_core::{Algorithm, OnError, Policy};
 
 use crate::algorithms::shapes;
 
@@ -15,6 +15,12 @@ pub const WINDOW: Duration = ratelimit_core::policy::MAX_WINDOW;
 /// Every algorithm, and the counter with sub-windows as well.
 pub fn policies(max: u64) -> Vec<Policy> {
     shapes(Policy::builder("contention").max(max).window(WINDOW), 6)
+}
+
+/// A bucket with a turn each 5 ms.
+pub fn turns() -> Policy {
+    let bucket = Policy::builder("turns").algorithm(Algorithm::TokenBucket).max(200).burst(1);
+    bucket.window(Duration::from_secs(1)).on_error(OnError::Deny).build()
 }
 
 /// Number of counts: one for each policy and caller.

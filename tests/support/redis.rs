@@ -337,7 +337,7 @@ impl Server {
 
     /// A limiter whose scripts believe `clock`.
     pub fn limiter_at(&self, clock: &FakeClock) -> RateLimiter {
-        RateLimiter::new(self.store_at(clock))
+        RateLimiter::builder(self.store_at(clock)).clock(clock.clone()).build()
     }
 
     pub fn store_at(&self, clock: &FakeClock) -> RedisStore {
@@ -346,7 +346,8 @@ impl Server {
 
     /// A limiter without a denial cache: every check goes to the server.
     pub fn uncached_limiter_at(&self, clock: &FakeClock) -> RateLimiter {
-        RateLimiter::new(self.builder_at(clock).denial_cache_ttl(Duration::ZERO).build().unwrap())
+        let store = self.builder_at(clock).denial_cache_ttl(Duration::ZERO).build().unwrap();
+        RateLimiter::builder(store).clock(clock.clone()).build()
     }
 
     pub fn builder_at(&self, clock: &FakeClock) -> RedisStoreBuilder {

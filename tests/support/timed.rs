@@ -2,10 +2,14 @@
 
 use std::future::Future;
 use std::io::Write;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
-use ratelimit_core::clock::FakeClock;
+use futures_util::{FutureExt, poll};
+use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::Reference;
+use ratelimit_core::policy::MAX_WAIT;
 use ratelimit_core::{
     Check, GroupOutcome, MemoryStore, Outcome, Policy, RateLimiter, Reservation, Timestamp,
 };
@@ -26,7 +30,7 @@ pub struct Timed {
 
 /// The specification itself: the pure decision over a map of states.
 pub fn reference() -> Timed {
-    timed(None, |clock, _| RateLimiter::new(Reference::new(clock)))
+    timed(None, |clock, _| RateLimiter::builder(Reference::new(clock)).clock(clock.clone()).build())
 }
 
 /// Counts in memory, with room for more callers than any test has.
@@ -74,6 +78,41 @@ impl Timed {
 
     pub fn peek(&self, policy: &Policy, caller: &str) -> Outcome {
         self.run(self.limiter.peek(policy, caller)).unwrap()
+    }
+
+    /// Takes a turn, and lets the clock stand where it was: the outcome of a wait, without the wait.
+    pub fn wait(&self, policy: &Policy, caller: &str, cost: u64, at_most: Duration) -> Outcome {
+        let now = self.clock.now();
+        self.run(async {
+            let mut wait = pin!(self.limiter.wait(policy, caller, cost, at_most));
+            self.decide(wait.as_mut(), policy, caller).await.unwrap_or_else(|| {
+                // It sleeps, so the store decides nothing meanwhile.
+                self.clock.advance(2 * MAX_WAIT);
+                let outcome = wait.now_or_never().expect("its turn is due");
+                self.clock.set(now);
+                outcome
+            })
+        })
+        .unwrap()
+    }
+
+    /// Polls a wait until it is decided. `None` if it sleeps then.
+    pub async fn decide<F: Future + ?Sized>(
+        &self,
+        mut wait: Pin<&mut F>,
+        policy: &Policy,
+        caller: &str,
+    ) -> Option<F::Output> {
+        let first = poll!(wait.as_mut());
+        if let Poll::Ready(output) = first {
+            return Some(output);
+        }
+        // A later request of the same caller is answered later.
+        let _ = self.limiter.peek(policy, caller).await.unwrap();
+        match poll!(wait) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
     }
 
     pub fn check_all(&self, group: &[Check<'_>]) -> GroupOutcome {

@@ -2,16 +2,20 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use ratelimit_actix::{Algorithm, RateLimiter};
 
 use super::{Bench, compare};
 use crate::caller::{Caller, Callers};
 use crate::children;
 use crate::memory::{self, Decide, FLOOR_STILL, GOVERNOR, GOVERNOR_STILL, NAMES, OURS, OURS_STILL};
+use crate::ours;
 use crate::random::Random;
 use crate::report::{Goal, Report, Row};
 use crate::rounds::{Measured, Variant, find, take_turns};
-use crate::spread::short;
+use crate::spread::{Spread, short};
 use crate::table::Table;
 
 /// Measures and reports.
@@ -36,6 +40,12 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     report.text("1000 callers in any order, two threads:");
     report.table(&compare(&race(bench, 2, 1000), FLOOR_STILL, "ns"));
 
+    report.text("One caller of a token bucket, and a wait whose turn is now:");
+    let futures = waits(bench);
+    report.table(&compare(&futures, "check", "ns"));
+    let ratio = Spread::ratio(&find(&futures, "wait").rounds, &find(&futures, "check").rounds);
+    report.goal(Goal::at_most(Row::InMemory, "a wait whose turn is now", 1.1, " × a check", ratio));
+
     report.text("Instructions of a check of one caller, counted by valgrind:");
     let counts: Vec<Option<f64>> = NAMES
         .iter()
@@ -54,6 +64,27 @@ pub fn run(bench: &Bench<'_>, report: &mut Report) {
     report.table(&table);
     let measured = format!("{}, {} × governor's", short(ours), short(ours / base));
     report.goal(Goal::new(Row::InMemory, "instructions", "≤ 542", measured, ours <= 542.0));
+}
+
+/// A check and a wait of a bucket that never empties.
+fn waits(bench: &Bench<'_>) -> Vec<Measured<f64>> {
+    let bucket = ours::builder().algorithm(Algorithm::TokenBucket).max(1_000_000_000_000);
+    let (limiter, policy) = (RateLimiter::in_memory(), bucket.build());
+    let (limiter, policy, times) = (&limiter, &policy, bench.settings.micro_times);
+    let allowed = |outcome: Option<bool>| assert_eq!(outcome, Some(true), "decided at once");
+    let check = Variant::timed("check", times, move || {
+        allowed(
+            limiter
+                .check(policy, "a")
+                .now_or_never()
+                .map(|outcome| outcome.is_ok_and(|one| one.is_allowed())),
+        );
+    });
+    let wait = Variant::timed("wait", times, move || {
+        let outcome = limiter.wait(policy, "a", 1, Duration::from_secs(1)).now_or_never();
+        allowed(outcome.map(|outcome| outcome.is_ok_and(|one| one.is_allowed())));
+    });
+    take_turns(bench.settings.micro_rounds, vec![check, wait])
 }
 
 /// All deciders under the same load.

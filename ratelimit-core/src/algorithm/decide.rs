@@ -24,12 +24,25 @@ pub enum Operation {
     /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle); nothing during a
     /// block. The outcome is that of a peek afterwards.
     Overdraw,
+    /// A [wait](crate::RateLimiter::wait) for a turn, of one enforced token bucket: if the same check would pass after at most this
+    /// time, it is charged now, and the outcome tells [when it is due](Outcome::due_after). Otherwise the outcome is that of a
+    /// peek. Any other group is decided as by a check.
+    Wait {
+        /// Longest wait, in microseconds.
+        at_most_us: u64,
+    },
 }
 
 impl Operation {
     /// Whether an admitted group is charged.
     pub(crate) const fn charges(self) -> bool {
-        matches!(self, Self::Check | Self::UpTo)
+        matches!(self, Self::Check | Self::UpTo | Self::Wait { .. })
+    }
+
+    /// Whether units may be charged beyond the limit.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn overdraws(self) -> bool {
+        matches!(self, Self::Overdraw | Self::Wait { .. })
     }
 
     /// Whether the units are those of the check. Then one limit is decided by [`decide_one`].
@@ -113,7 +126,9 @@ pub(super) fn with_next_unit(
     let wait = match outcome.verdict() {
         // This wait is known already.
         Verdict::RetryAfterMicros(wait) if cost == 1 => Some(wait),
-        Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => state.retry_after(policy, now, 1),
+        Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::AllowedAfterMicros(_) | Verdict::Never => {
+            state.retry_after(policy, now, 1)
+        }
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),

@@ -44,6 +44,14 @@ pub(crate) fn decide(
         overdraw(members, states, now);
         return decide(members, states, now, Operation::Peek);
     }
+    if let Operation::Wait { at_most_us } = operation {
+        return match (members, &mut *states) {
+            ([member], [state]) if member.policy.has_turns(member.shadow) => {
+                GroupOutcome::from_one(take_turn(member, state, now, at_most_us))
+            }
+            _ => decide(members, states, now, Operation::Check),
+        };
+    }
     if operation.takes_whole_cost()
         && let ([member], [state]) = (members, &mut *states)
     {
@@ -265,6 +273,28 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
         }
         state.pack(unpacked);
     }
+}
+
+/// Charges a bucket now for a request that passes after at most `at_most_us`: its instant only grows, so requests are due in the
+/// order of these decisions.
+fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
+    let (policy, at, cost) = (member.policy, now.as_micros(), member.cost);
+    let peeked = decide_one(policy, cost, state, now, Operation::Peek);
+    let wait = match peeked.verdict() {
+        Verdict::Allowed => return decide_one(policy, cost, state, now, Operation::Check),
+        Verdict::RetryAfterMicros(wait) if wait <= at_most_us => wait,
+        _ => return peeked,
+    };
+    let (mut unpacked, _) = state.unpack(policy, at);
+    unpacked.step_mut().advance(policy, at);
+    let available = unpacked.step().available(&policy.largest(), at);
+    if matches!(unpacked, Unpacked::Blocked(_)) || !fits(available, cost) {
+        return peeked;
+    }
+    unpacked.charge_in_debt(policy, at, cost);
+    state.pack(unpacked);
+    // What is left for one more unit, as after any other decision.
+    decide_one(policy, 1, state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
 }
 
 impl Unpacked {

@@ -24,8 +24,8 @@
 //! If the clock goes back, waits become longer, but never longer than a full refill: `tat` is capped at
 //! `now + refill(burst)`, an empty bucket.
 //!
-//! A settlement may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
-//! nothing passes until time has paid the debt. The state carries the instant of the last settlement, which tells a debt from a
+//! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
+//! nothing passes until time has paid the debt. The state carries the instant of the last one, which tells a debt from a
 //! clock that went back: behind that instant `tat` moves back with the clock.
 //!
 //! Twin: `lua/token_bucket.lua`.
@@ -56,27 +56,30 @@ fn instant(micros: u64) -> Rational {
 pub(super) struct State {
     /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
-    /// Instant of the last settlement, if it may have left a debt; otherwise 0.
+    /// Instant of the last settlement or turn, if it may have left a debt; otherwise [`NO_DEBT`].
     pub(super) indebted_at: u64,
 }
+
+/// In place of an instant: later than any.
+pub(super) const NO_DEBT: u64 = u64::MAX;
 
 impl State {
     /// A bucket without a debt.
     pub(super) const fn new(tat: Rational) -> Self {
-        Self { tat, indebted_at: 0 }
+        Self { tat, indebted_at: NO_DEBT }
     }
 
     /// Advances a bucket that is emptier than `empty`.
     #[cold]
     fn advance_in_debt(&mut self, now: u64, empty: Rational) -> bool {
-        if self.indebted_at == 0 {
+        if self.indebted_at == NO_DEBT {
             self.tat = empty;
             return true;
         }
         let went_back = now < self.indebted_at;
         if went_back {
             self.tat.micros -= self.indebted_at - now;
-            self.indebted_at = if self.tat > empty { now } else { 0 };
+            self.indebted_at = if self.tat > empty { now } else { NO_DEBT };
         }
         went_back
     }

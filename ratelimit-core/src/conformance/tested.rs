@@ -1,9 +1,11 @@
 //! The store under test, by one handle or by two in turns, and what makes it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
+use crate::clock::micros;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
@@ -70,6 +72,10 @@ impl<'s, S: Store> Tested<'s, S> {
     pub(super) async fn check_up_to(&self, group: &[Check<'_>], units: u64) -> GroupOutcome {
         let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
         self.decide(&group, Operation::UpTo).await
+    }
+
+    pub(super) async fn wait(&self, group: &[Check<'_>], at_most: Duration) -> GroupOutcome {
+        self.decide(group, Operation::Wait { at_most_us: micros(at_most) }).await
     }
 
     pub(super) async fn overdraw(&self, group: &[Check<'_>]) {

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU32;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::slice;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::algorithm::Operation;
@@ -74,6 +75,8 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
+    /// Begins a refund whose end nobody awaits.
+    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration);
 }
 
 impl<S: Store> DynStore for S {
@@ -117,6 +120,11 @@ impl<S: Store> DynStore for S {
 
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
         Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
+    }
+
+    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
+        let refund = pin!(Store::refund(self, reservation, Deadline::after(limit)));
+        let _ = refund.poll(&mut Context::from_waker(Waker::noop()));
     }
 }
 
@@ -222,7 +230,7 @@ pub(super) fn try_one(
 
 /// Decides in memory, and records the decision.
 #[inline]
-fn measured<T>(
+pub(super) fn measured<T>(
     group: &[Check<'_>],
     report: &Report,
     decide: impl FnOnce() -> T,

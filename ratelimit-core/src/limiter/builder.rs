@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
+use crate::clock::{Clock, SystemClock};
 use crate::fallback::Fallback;
 use crate::observe::report::Report;
+use crate::policy::BucketSet;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -20,6 +22,7 @@ pub struct RateLimiterBuilder {
     fallback_callers: usize,
     shadow: bool,
     near_limit_ratio: f64,
+    clock: Arc<dyn Clock>,
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
@@ -76,14 +79,23 @@ impl RateLimiterBuilder {
         self
     }
 
+    /// Sets the clock by which requests [wait](RateLimiter::wait); by default that of a [`MemoryStore`], and the system's for any other
+    /// store.
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
     /// settings when they are built.
     pub fn build(self) -> RateLimiter {
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(self.near_limit_ratio);
-        let inner =
-            Inner { store: self.store, fallback, report, shadow: self.shadow, overrides: self.overrides };
+        let Self { store, shadow, clock, overrides, .. } = self;
+        let waited_for = BucketSet::default();
+        let inner = Inner { store, fallback, report, shadow, clock, waited_for, overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }
 }
@@ -124,8 +136,14 @@ impl RateLimiter {
     /// # }
     /// ```
     pub fn builder(store: impl Store) -> RateLimiterBuilder {
+        let store = Backend::new(store);
+        let clock: Arc<dyn Clock> = match &store {
+            Backend::Memory(store) => Arc::clone(store.clock()),
+            Backend::Dyn(_) => Arc::new(SystemClock::new()),
+        };
         RateLimiterBuilder {
-            store: Backend::new(store),
+            store,
+            clock,
             instances: NonZeroU32::MIN,
             fallback_callers: DEFAULT_MAX_CALLERS,
             shadow: false,

@@ -8,6 +8,7 @@
 //! | [`DECISIONS`] | counter | `policy`, `outcome` |
 //! | [`NEAR_LIMIT`] | counter | `policy` |
 //! | [`DEGRADED`] | counter | `policy`, `on_error`, `outcome` |
+//! | [`WAIT_SECONDS`] | histogram | `policy` |
 //! | [`STORE_SECONDS`] | histogram | |
 //! | [`STORE_FAILURES`] | counter | `class` |
 //! | [`DENIAL_CACHE_HITS`] | counter | |
@@ -27,7 +28,7 @@
 mod tests;
 
 use std::borrow::Cow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use metrics::{
     SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
@@ -74,6 +75,10 @@ metrics! {
     /// `deny` or `allow`; `outcome`: `allowed`, `denied`, `passed` as in [`DECISIONS`], or `unavailable` if a limit of the group failed
     /// closed. A shadow limit does not deny, whatever its failure policy.
     describe_counter!(DEGRADED, "ratelimit_degraded_decisions_total", Count, "Limits decided without the store");
+
+    /// Histogram of the time from the decision to the turn of requests that [wait](crate::RateLimiter::wait), in seconds; 0 for those that
+    /// need not. Label: `policy`. Rises before waits are denied.
+    describe_histogram!(WAIT_SECONDS, "ratelimit_wait_seconds", Seconds, "Time that requests wait for their turn");
 
     /// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
     describe_counter!(DENIAL_CACHE_HITS, "ratelimit_denial_cache_hits_total", Count, "Requests denied by the denial cache");
@@ -160,6 +165,11 @@ pub(crate) fn decided(policy: &Policy, counted: Counted, is_near_limit: bool) {
     if is_near_limit {
         counter!(NEAR_LIMIT, "policy" => name(policy)).increment(1);
     }
+}
+
+/// Records the time until the turn of a request that waits.
+pub(crate) fn waits(policy: &Policy, wait: Duration) {
+    histogram!(WAIT_SECONDS, "policy" => name(policy)).record(wait);
 }
 
 /// Records new contents of a watched file of overrides.
@@ -251,7 +261,7 @@ pub(crate) fn open_ranges(ranges: impl Iterator) {
 }
 
 /// Records the time of a call.
-pub(crate) fn round_trip(time: std::time::Duration) {
+pub(crate) fn round_trip(time: Duration) {
     histogram!(ROUND_TRIP_SECONDS).record(time);
 }
 

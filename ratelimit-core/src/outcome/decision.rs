@@ -39,6 +39,8 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Allowed,
+    /// Admitted, and due after a wait.
+    AllowedAfterMicros(u64),
     RetryAfterMicros(u64),
     Never,
 }
@@ -58,7 +60,7 @@ impl Verdict {
 
     pub(crate) const fn decision(self) -> Decision {
         match self {
-            Self::Allowed => Decision::Allowed,
+            Self::Allowed | Self::AllowedAfterMicros(_) => Decision::Allowed,
             Self::RetryAfterMicros(micros) => {
                 Decision::Denied { retry_after: Some(Duration::from_micros(micros)) }
             }

@@ -27,6 +27,7 @@ struct OwnedCharge {
     at: Timestamp,
     until: Timestamp,
     overflowed: bool,
+    turn: bool,
 }
 
 impl Reservation<'_> {
@@ -77,6 +78,7 @@ impl OwnedReservation {
                 at: charge.at(),
                 until: charge.until(),
                 overflowed: charge.is_overflowed(),
+                turn: charge.is_turn(),
             }
         });
         Self { charges: charges.collect(), degraded: reservation.is_degraded() }
@@ -86,7 +88,9 @@ impl OwnedReservation {
     pub fn as_reservation(&self) -> Reservation<'_> {
         let charges = self.charges.iter().map(|charge| {
             let check = Check::new(&charge.policy, &charge.partition).with_cost(charge.cost);
-            Charge::new(check, charge.at, charge.until).overflowed_if(charge.overflowed)
+            Charge::new(check, charge.at, charge.until)
+                .overflowed_if(charge.overflowed)
+                .as_turn_if(charge.turn)
         });
         Reservation::new(charges.collect(), self.degraded)
     }

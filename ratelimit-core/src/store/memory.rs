@@ -82,6 +82,11 @@ impl MemoryStore {
         self
     }
 
+    /// Clock of the decisions.
+    pub(crate) const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Whether the time is that of a [`SystemClock`], as outside of tests.
     pub(crate) const fn has_system_clock(&self) -> bool {
         self.has_system_clock
@@ -153,11 +158,10 @@ impl MemoryStore {
     pub(crate) fn refund_all(&self, reservation: &Reservation<'_>) {
         let now = self.clock.now();
         for charge in reservation.charges() {
-            let check = charge.check();
-            let digest = self.digest(&check);
+            let digest = self.digest(&charge.check());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry.state.refund(check.policy(), now, charge.at(), charge.until(), check.cost());
+                entry.state.refund_charge(&charge, now);
             }
         }
     }

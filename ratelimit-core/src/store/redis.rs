@@ -122,7 +122,12 @@ impl Store for RedisStore {
     ) -> Result<GroupOutcome, StoreError> {
         let deadline = deadline.at_most(self.groups.client.link.deadline());
         match operation {
-            Operation::Check => self.check(group, deadline).await,
+            Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
+                // Later checks wait for longer than those that were denied so far.
+                let _guard = self.groups.denials.invalidate_on_drop(group);
+                self.groups.decide(group, operation, deadline).await
+            }
+            Operation::Check | Operation::Wait { .. } => self.check(group, deadline).await,
             Operation::Peek => self.peek(group, deadline).await,
             Operation::Judge => self.groups.decide(group, operation, deadline).await,
             Operation::UpTo => self.check_up_to(group, deadline).await,

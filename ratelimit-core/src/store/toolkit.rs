@@ -149,10 +149,9 @@ pub fn refund_with(
 ) -> Vec<u128> {
     let mut changed = Vec::new();
     for charge in reservation.charges() {
-        let check = charge.check();
-        let digest = check.digest(digest_key);
+        let digest = charge.check().digest(digest_key);
         if let Some(mut state) = table.take(digest) {
-            if state.refund(check.policy(), now, charge.at(), charge.until(), check.cost()) {
+            if state.refund_charge(&charge, now) {
                 changed.push(digest);
             }
             table.put(digest, state);

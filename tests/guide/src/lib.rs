@@ -22,6 +22,7 @@ mod run;
 pub mod snippet;
 mod timeline;
 mod traffic;
+mod waiting;
 
 /// The folder of the repository.
 pub fn repository() -> PathBuf {
@@ -75,12 +76,15 @@ pub fn generated() -> BTreeMap<String, String> {
     picture("algorithms", overview::draw(&runs));
     let lease = lease::slices(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv"));
     picture("lease", lease::draw(&lease));
+    let waiting = waiting::all();
+    picture("waiting", waiting::draw(&waiting));
     let page = read("docs/accuracy.md");
     for (name, table) in ["ordinary", "heavy"].into_iter().zip(accuracy::tables(&page)) {
         picture(&format!("accuracy-{name}"), accuracy::draw(&table));
     }
     let choosing = page::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
     let choosing = page::with_generated(&choosing, "timeline", &run::timeline());
+    let choosing = page::with_generated(&choosing, "waiting", &waiting::table(&waiting));
     files.insert("docs/choosing.md".to_owned(), choosing);
     let operating = page::with_generated(&read("docs/operating.md"), "capacity", &capacity::tables());
     files.insert("docs/operating.md".to_owned(), operating);

@@ -9,6 +9,7 @@ use crate::conformance::reference::Reference;
 use crate::conformance::setup::{MINUTE, Run};
 use crate::conformance::tested::Tested;
 use crate::policy::{Algorithm, Policy};
+use crate::reservation::{Charge, Reservation};
 use crate::store::Store;
 
 /// Contract 3: a long random sequence of checks, peeks, refunds and charges beyond a limit, compared field by field with [`Reference`].
@@ -96,6 +97,28 @@ pub fn every_decision_is_that_of_the_reference(
                     reference.overdraw(&checks).await;
                     let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
                     EQUAL.same(&format!("a peek after the overdraft of step {step}"), &all, &stored, &model);
+                }
+                2 => {
+                    let (wait, checks) =
+                        (Duration::from_micros(random(90_000_000)), [group[0].with_cost(random(4))]);
+                    let outcome = store.wait(&checks, wait).await;
+                    let expected = reference.wait(&checks, wait).await;
+                    EQUAL.same(
+                        &format!("a wait of at most {wait:?} in step {step}"),
+                        &checks,
+                        &outcome,
+                        &expected,
+                    );
+                    // Some are given up, whether or not they are the last.
+                    if let ([turn], 0..2) = (expected.outcomes(), random(3))
+                        && !turn.due_after().is_zero()
+                    {
+                        let turn = Reservation::single(Charge::turn(checks[0], turn));
+                        store.refund(&turn).await;
+                        reference.refund(&turn).await;
+                    }
+                    let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
+                    EQUAL.same(&format!("a peek after the wait of step {step}"), &all, &stored, &model);
                 }
                 _ => {}
             }

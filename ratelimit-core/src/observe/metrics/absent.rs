@@ -1,5 +1,7 @@
 //! The same names without the feature `metrics`: nothing is recorded, nor computed for it.
 
+use std::time::Duration;
+
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::counted::Counted;
@@ -30,6 +32,7 @@ impl FallbackCallers {
 }
 
 pub(crate) const fn decided(_: &Policy, _: Counted, _: bool) {}
+pub(crate) const fn waits(_: &Policy, _: Duration) {}
 pub(crate) const fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>) {}
 pub(crate) const fn failed(_: &StoreError) {}
 pub(crate) const fn overrides_reloaded(_: bool) {}
@@ -38,7 +41,7 @@ pub(crate) const fn denial_cache_hit() {}
 pub(crate) const fn connected() {}
 pub(crate) const fn disconnected() {}
 pub(crate) fn open_ranges(_: impl Iterator) {}
-pub(crate) const fn round_trip(_: std::time::Duration) {}
+pub(crate) const fn round_trip(_: Duration) {}
 pub(crate) const fn batch(_: usize) {}
 pub(crate) const fn leased(_: u64) {}
 pub(crate) const fn lease_units_ended(_: [u64; 3]) {}

@@ -1,14 +1,17 @@
 //! Tests of what is recorded, with recorders of this thread.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder};
+use metrics::{Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder};
 
 use super::*;
+use crate::clock::FakeClock;
 use crate::limiter::RateLimiter;
-use crate::policy::Mode;
+use crate::policy::{Algorithm, Mode};
 use crate::store::memory::MemoryStore;
 
 /// The names that were described.
@@ -59,7 +62,7 @@ fn every_metric_is_listed_described_and_documented() {
     assert_eq!(table.count(), listed.len(), "rows at the top of the file");
 }
 
-/// The counters that were incremented, by name and labels.
+/// The counters that were incremented, by name and labels; and the time of all waits, in milliseconds.
 #[derive(Clone, Default)]
 struct Counters(Arc<Mutex<HashMap<String, u64>>>);
 
@@ -71,6 +74,13 @@ impl CounterFn for One {
     }
 
     fn absolute(&self, _value: u64) {}
+}
+
+impl HistogramFn for One {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds")]
+    fn record(&self, value: f64) {
+        self.increment((value * 1_000.0).round() as u64);
+    }
 }
 
 impl Recorder for Counters {
@@ -90,8 +100,11 @@ impl Recorder for Counters {
         Gauge::noop()
     }
 
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        if key.name() != WAIT_SECONDS {
+            return Histogram::noop();
+        }
+        Histogram::from_arc(Arc::new(One(self.clone(), key.name().to_owned())))
     }
 }
 
@@ -155,4 +168,28 @@ fn a_limit_that_passes_in_a_denied_group_is_not_allowed_and_is_near_no_limit() {
         let name = format!("ratelimit_decisions_total {policy} {outcome}");
         assert!(counted.contains(&(name, 1)), "{counted:?}");
     }
+}
+
+#[test]
+fn a_wait_is_one_decision_and_tells_its_time() {
+    let store = MemoryStore::new().with_clock(FakeClock::default());
+    let limiter = RateLimiter::builder(store).near_limit_ratio(0.0).build();
+    let bucket = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(1);
+    let policy = bucket.window(Duration::from_secs(1)).build();
+    let counters = Counters::default();
+    metrics::with_local_recorder(&counters, || {
+        // The second is given up before its turn.
+        for (at_most, is_over) in [(0, true), (1, false), (0, true)] {
+            let wait = pin!(limiter.wait(&policy, "a", 1, Duration::from_secs(at_most)));
+            assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())).is_ready(), is_over);
+        }
+    });
+    let mut counted: Vec<_> = counters.0.lock().unwrap().drain().collect();
+    counted.sort();
+    let expected = [
+        ("ratelimit_decisions_total k allowed", 2),
+        ("ratelimit_decisions_total k denied", 1),
+        ("ratelimit_wait_seconds", 1_000),
+    ];
+    assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
 }

@@ -75,13 +75,8 @@ impl GroupClient {
     }
 
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
-        let limit = |check| {
-            let key = self.encoder.key_format.key(check);
-            match operation {
-                Operation::Overdraw => LimitArg::overdrawn(key, check),
-                _ => LimitArg::new(key, check),
-            }
-        };
+        let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
+        let limit = |check| new(self.encoder.key_format.key(check), check);
         Request { operation, limits: group.iter().map(limit).collect() }
     }
 

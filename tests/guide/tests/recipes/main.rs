@@ -24,6 +24,8 @@ mod fake_clock;
 mod graphql;
 mod login;
 mod login_form;
+mod mcp;
+mod money;
 mod outgoing;
 mod own_networks;
 mod plans;

@@ -1,7 +1,6 @@
 //! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
 
 mod ends;
-mod leased_buckets;
 mod refunds;
 mod shard;
 
@@ -12,7 +11,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use self::leased_buckets::LeasedBuckets;
 use self::shard::{Entry, Shard, Slot};
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
 use super::count_name::{LeaseTarget, Origin};
@@ -26,7 +24,7 @@ use crate::error::StoreError;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{Leasing, Policy};
+use crate::policy::{BucketSet, Leasing, Policy};
 use crate::store::LeaseStatus;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
@@ -52,7 +50,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    leased_buckets: LeasedBuckets,
+    leased_buckets: BucketSet,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
@@ -92,7 +90,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            leased_buckets: LeasedBuckets::default(),
+            leased_buckets: BucketSet::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
@@ -286,7 +284,7 @@ impl Leases {
             digest,
             policy: check.policy().clone(),
             interval,
-            is_overdrawn: operation == Operation::Overdraw,
+            is_overdrawn: operation.overdraws(),
             bucket: change_bucket(check),
             limit,
         })

@@ -63,7 +63,7 @@ pub(in crate::store::redis) struct LimitArg {
     pub(super) cost: u64,
     /// Whether the limit only reports what it would deny.
     pub(super) shadow: bool,
-    /// For an overdraft the policy of the largest limit.
+    /// For an overdraft, or a wait, the policy of the largest limit.
     pub(super) largest: Option<PolicyArg>,
 }
 

@@ -116,14 +116,14 @@ impl Replies {
 
 /// Whether a request that passes is charged.
 fn may_charge(operation: Operation) -> bool {
-    operation.charges() || operation == Operation::Overdraw
+    operation.charges() || operation.overdraws()
 }
 
 impl RequestEntry {
     /// What the request did where the script replies `effect`.
     fn effect(&self, effect: Effect) -> Effect {
         match effect {
-            Effect::Charged(units) if self.operation == Operation::Overdraw => Effect::Overdrawn(units),
+            Effect::Charged(units) if self.operation.overdraws() => Effect::Overdrawn(units),
             effect => effect,
         }
     }

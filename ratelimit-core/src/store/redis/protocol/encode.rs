@@ -15,8 +15,12 @@ use crate::store::redis::script;
     clippy::cast_precision_loss,
     reason = "below 2^53: a policy's numbers by their bounds, instants until 2255"
 )]
+const fn exact(number: u64) -> f64 {
+    number as f64
+}
+
 fn push(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&(number as f64).to_le_bytes());
+    bytes.extend_from_slice(&exact(number).to_le_bytes());
 }
 
 /// Appends the instant of a decision; -1 stands for the server's clock.
@@ -48,6 +52,7 @@ fn header(operation: Operation, limits: usize) -> f64 {
         Operation::UpTo => size + 512.0,
         // Under the policy of the limit and under the largest.
         Operation::Overdraw => 2.0 * size + 768.0,
+        Operation::Wait { .. } => 2.0 * size + 1024.0,
     }
 }
 
@@ -68,7 +73,9 @@ impl Encoder {
         let mut body = Vec::with_capacity(32 * requests.len());
         let encoded = requests.into_iter().map(|Request { operation, limits }| {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
-            let is_plain = limits.len() == 1 && operation == Operation::Check;
+            // A wait whose cost fits is a check.
+            let is_plain =
+                limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
             let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest }| {
@@ -89,7 +96,10 @@ impl Encoder {
                 push(&mut body, u64::from(index) + 1);
                 let number = f64::from(policy) + 1.0;
                 body.extend_from_slice(&if marks_shadows && shadow { -number } else { number }.to_le_bytes());
-                push(&mut body, cost);
+                push(
+                    &mut body,
+                    if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost },
+                );
                 if let Some(largest) = largest {
                     push(&mut body, u64::from(index) + 1);
                     push(&mut body, u64::from(largest) + 1);
@@ -153,12 +163,9 @@ impl RefundArgs {
 
     pub(in crate::store::redis) fn push(&mut self, charge: &Charge<'_>) {
         let (policy, units) = (PolicyArg::new(charge.check().policy()), charge.check().cost());
-        self.push_units(
-            &policy,
-            units.min(MAX_UNITS + 1),
-            charge.at().as_micros(),
-            charge.until().as_micros(),
-        );
+        let units = exact(units.min(MAX_UNITS + 1));
+        let units = if charge.is_turn() { -units } else { units };
+        self.push_numbers(&policy, units, charge.at().as_micros(), charge.until().as_micros());
     }
 
     /// Units that were charged at `at` and count until `until`, in microseconds.
@@ -169,9 +176,13 @@ impl RefundArgs {
         at: u64,
         until: u64,
     ) {
+        self.push_numbers(policy, exact(units), at, until);
+    }
+
+    fn push_numbers(&mut self, policy: &PolicyArg, units: f64, at: u64, until: u64) {
         policy.push(&mut self.0);
-        for number in [units, at, until] {
-            push(&mut self.0, number);
+        for number in [units, exact(at), exact(until)] {
+            self.0.extend_from_slice(&number.to_le_bytes());
         }
     }
 

@@ -1,0 +1,158 @@
+//! Waiting on a server: calls, stored bytes, batches, a cluster-safe refund, and the order over several processes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use ratelimit_core::clock::{Clock, FakeClock};
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
+use redis::AsyncCommands;
+use tests::clock_at_start;
+use tests::redis::{Server, server};
+
+use super::only_key;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A turn each second.
+fn turns() -> Policy {
+    let bucket = Policy::builder("turns").algorithm(Algorithm::TokenBucket).max(1).window(SECOND);
+    bucket.on_error(OnError::Deny).build()
+}
+
+async fn script_calls(server: &Server) -> u64 {
+    server.info("commandstats", "cmdstat_evalsha:calls").await
+}
+
+/// Takes turns, and lets the clock pass them: when each is due.
+async fn due_after<'a>(
+    limiter: &RateLimiter,
+    clock: &FakeClock,
+    callers: impl IntoIterator<Item = &'a str>,
+    server: &Server,
+) -> Vec<u64> {
+    let policy = turns();
+    let waits = callers.into_iter().map(|caller| limiter.wait(&policy, caller, 1, 100 * SECOND));
+    let mut waits = Box::pin(join_all(waits));
+    let before = script_calls(server).await;
+    assert!(waits.as_mut().now_or_never().is_none());
+    while script_calls(server).await == before {
+        tokio::task::yield_now().await;
+    }
+    // The replies are on their way at most, and sleep from the instant at which the clock stands then.
+    let decided = async { limiter.peek(&policy, "last").await.unwrap() };
+    let _ = decided.await;
+    assert!(waits.as_mut().now_or_never().is_none());
+    clock.advance(1_000 * SECOND);
+    let outcomes = waits.await;
+    outcomes.into_iter().map(|outcome| outcome.unwrap().due_after().as_secs()).collect()
+}
+
+#[tokio::test]
+async fn waits_in_one_batch_are_due_in_their_order() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let _ = limiter.wait(&turns(), "warm-up", 1, SECOND).await.unwrap();
+    let callers = (0..60).map(|number| if number % 3 == 2 { "b" } else { "a" });
+    let due = due_after(&limiter, &clock, callers, &server).await;
+    let expected: Vec<u64> =
+        (0..60).map(|number| if number % 3 == 2 { number / 3 } else { number - number / 3 }).collect();
+    assert_eq!(due, expected);
+}
+
+#[tokio::test]
+async fn a_turn_is_one_call_and_stored_as_a_bucket_in_debt() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let mut raw = server.raw().await;
+    let policy = turns();
+    let _ = limiter.wait(&policy, "a", 1, SECOND).await.unwrap();
+    let key = only_key(&server).await;
+    assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 13, "a free turn is a check");
+    let before = script_calls(&server).await;
+    let mut turn = Box::pin(limiter.wait(&policy, "a", 1, SECOND));
+    assert!(turn.as_mut().now_or_never().is_none());
+    let (now, second) = (clock.now().as_micros(), 1_000_000);
+    let expected = [
+        &b"d"[..],
+        &(now + 2 * second).to_le_bytes()[..7],
+        &0u64.to_le_bytes()[..5],
+        &now.to_le_bytes()[..7],
+    ]
+    .concat();
+    while script_calls(&server).await == before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap(), expected);
+    assert_eq!(script_calls(&server).await - before, 1);
+}
+
+#[tokio::test]
+async fn a_corrupt_state_is_an_error_and_no_turn() {
+    let Some(server) = server() else { return };
+    let limiter = server.uncached_limiter_at(&clock_at_start());
+    let policy = turns();
+    let _ = limiter.wait(&policy, "a", 1, SECOND).await.unwrap();
+    let _: () = server.raw().await.set(only_key(&server).await, "x").await.unwrap();
+    let error = limiter.wait(&policy, "a", 1, SECOND).await.unwrap_err();
+    assert!(error.to_string().contains("corrupt state"), "{error}");
+}
+
+/// A waiting process, and what it says.
+struct Waiter {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Waiter {
+    fn start(url: &str, waits: u32) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_waiter"))
+            .args([url, &waits.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, output }
+    }
+
+    /// For each turn when it was decided, due and begun.
+    fn turns(mut self) -> Vec<[u64; 3]> {
+        let lines = self.output.lines().map(Result::unwrap);
+        let turns = lines.map(|line| {
+            let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+            numbers.try_into().unwrap()
+        });
+        let turns = turns.collect();
+        assert!(self.child.wait().unwrap().success());
+        turns
+    }
+}
+
+#[test]
+fn turns_of_three_processes_are_due_in_the_order_of_the_server() {
+    const WAITS: u32 = 40;
+    let Some(server) = server() else { return };
+    let mut waiters: Vec<Waiter> = (0..3).map(|_| Waiter::start(&server.url(), WAITS)).collect();
+    for waiter in &mut waiters {
+        waiter.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    }
+    let mut turns: Vec<[u64; 3]> = waiters.into_iter().flat_map(Waiter::turns).collect();
+    turns.sort_unstable_by_key(|turn| turn[1]);
+    assert_eq!(turns.len(), 3 * WAITS as usize);
+    for pair in turns.windows(2) {
+        let [[before, due_before, _], [at, due, _]] = pair else { unreachable!("two") };
+        assert!(before <= at, "due in the order of the decisions: {pair:?}");
+        assert!(due - due_before >= 5_000, "one each 5 ms: {pair:?}");
+    }
+    for [at, due, began] in &turns {
+        assert!(at <= due && due <= began, "no process begins early: {at} {due} {began}");
+    }
+}
