@@ -116,6 +116,16 @@ impl Call {
         }
     }
 
+    /// Whether the server's instant is outside of the calendar windows of the call, so that nothing was decided. Then the call has the
+    /// windows of that instant, to be sent again.
+    fn aim_again(&mut self, reply: &Value) -> bool {
+        let Some(at) = self.batch.outside(reply) else { return false };
+        if let Command::Run(call) = &mut self.command {
+            self.batch.aim(call, at);
+        }
+        true
+    }
+
     /// Stores the leases, and sends each request its reply.
     fn finish(mut self, result: Result<Value, CallError>) {
         let decode = |value| self.batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
@@ -238,19 +248,37 @@ async fn wait_for_reply<T, E>(
     }
 }
 
+/// How often a call with calendar windows is sent: once for the windows of the guessed time, once for those of the instant that the
+/// server told, and once more for an edge in between.
+const MOST_AIMS: usize = 3;
+
 /// Sends a call over the connection for single commands, which follows redirects.
 async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
-    let (range, progress) = (call.range, CallProgress::default());
-    // The requests are borrowed while the command is in flight.
-    let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
-    let sending = pin!(link.call(&command, range, &progress));
-    if let Some(result) = wait_for_reply(link, slice::from_mut(&mut call), sending, &progress, trip).await {
-        call.finish(result);
+    let (range, mut trip) = (call.range, trip.clone());
+    for _ in 0..MOST_AIMS {
+        let progress = CallProgress::default();
+        // The requests are borrowed while the command is in flight.
+        let command = std::mem::replace(&mut call.command, Command::Delete(SmallVec::new()));
+        let result = {
+            let sending = pin!(link.call(&command, range, &progress));
+            wait_for_reply(link, slice::from_mut(&mut call), sending, &progress, &trip).await
+        };
+        let Some(result) = result else { return };
+        call.command = command;
+        match result {
+            // A call without waiting requests would charge them for nothing.
+            Ok(reply) if call.next_deadline().is_some() && call.aim_again(&reply) => {
+                trip.start = Instant::now()
+            }
+            result => return call.finish(result),
+        }
     }
+    call.finish(Err(CallError::Protocol(protocol::EXPECTED)));
 }
 
 /// Sends calls to their node in one pipeline, and judges the reply to each by itself. Returns the calls that certainly did
-/// not run: the node rejected them because their slot has moved or it does not know the script, or it has no connection.
+/// not run: the node rejected them because their slot has moved, it does not know the script, or its time is in other calendar windows;
+/// or it has no connection.
 async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, mut trip: RoundTrip) -> Vec<Call> {
     let Some(nodes) = &link.nodes else { return calls };
     let Some(mut connection) = nodes.connection(node) else { return calls };
@@ -318,8 +346,9 @@ fn finish_pipeline(
     match replies {
         Ok(replies) if replies.len() == calls.len() => {
             let (mut answered, mut failed) = (RangeSet::default(), RangeSet::default());
-            for (call, reply) in calls.into_iter().zip(replies) {
+            for (mut call, reply) in calls.into_iter().zip(replies) {
                 match reply.extract_error() {
+                    Ok(value) if call.aim_again(&value) => not_run.push(call),
                     Ok(value) => {
                         if answered.insert(call.range) {
                             link.record_reply(call.range);
