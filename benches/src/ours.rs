@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ratelimit_actix::core::policy::Calendar;
 use ratelimit_actix::{Algorithm, Policy, PolicyBuilder, RateLimiter, RedisStore};
 
 use crate::caller::Caller;
@@ -19,7 +20,10 @@ pub fn algorithms() -> Vec<(&'static str, Policy)> {
     let named = |&algorithm: &Algorithm| {
         let policy = builder().algorithm(algorithm).build();
         match algorithm {
-            Algorithm::FixedWindow => vec![("fixed window", policy)],
+            Algorithm::FixedWindow => {
+                let calendar = builder().calendar(Calendar::month(1).in_zone("Europe/Berlin")).build();
+                vec![("fixed window", policy), ("calendar month", calendar)]
+            }
             Algorithm::SlidingWindowCounter => {
                 vec![("two windows", policy), ("10 sub-windows", builder().sub_windows(10).build())]
             }

@@ -10,3 +10,5 @@ pub(crate) mod request;
 pub(crate) mod request_fn;
 pub(crate) mod shared_counts;
 pub(crate) mod sole_limiter;
+#[cfg(feature = "calendar")]
+mod zones;

@@ -3,6 +3,8 @@
 pub use actix_web::web::Payload;
 pub use actix_web::{HttpRequest, HttpResponse};
 pub use inventory;
+#[cfg(feature = "calendar")]
+pub use ratelimit_core::policy::{Calendar, Weekday};
 pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
 pub use crate::caller::into_caller::IntoCaller;

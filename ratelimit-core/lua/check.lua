@@ -1,17 +1,18 @@
 -- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes.
 -- KEYS    one for each distinct state
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; the number of policies; then
---         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows or burst); then for
---         each key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a
---         group, or under another policy
+--         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows, burst, or the first
+--         instant of a calendar window); then for each key: number of its policy, and the sum of the costs of its requests,
+--         or -1 when one of them is a peek, a group, or under another policy
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
 --         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
 --         more if they are charged beyond the limit, to one key under two policies, the second of which is that of the
 --         largest limit; 1024 more for a wait, which is a token bucket's: the same, with the longest wait in microseconds in place
 --         of the first cost; and for each limit: number of its key, number of its policy, negative
 --         for a shadow limit of a group, and cost
---         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
---         policy has one
+--         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent or empty
+--         if no policy has one
+--         5: within.lua
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
@@ -24,7 +25,7 @@
 -- part where possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
 -- `only_logs`, which script.rs declares in front of this file: whether no state is a string. A log's step reads the log itself.
-local all_denied = not ARGV[3] -- whether at all keys in `left` the sum surely does not fit, and begins no block
+local all_denied = (ARGV[3] or '') == '' -- whether at all keys in `left` the sum surely does not fit, and begins no block
 if #KEYS > 1 or policies > 1 then
   stored = only_logs and {} or call('MGET', unpack(KEYS))
   -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the

@@ -1,6 +1,8 @@
--- fixed_window.lua: one count that starts again at each multiple of the window since the epoch.
+-- fixed_window.lua: one count that starts again at each multiple of the window since the epoch, or at each edge of a calendar.
 -- State   string, 13 bytes: 'f', start (7 bytes, little-endian, microseconds), count (5 bytes)
--- Twin    src/algorithm/fixed_window.rs, which explains the formulas; same names, same integer steps
+-- Shape   1, or for a calendar window its first instant; its length is `window`, and within.lua has checked that it has `now`
+-- Twin    src/algorithm/fixed_window.rs and src/algorithm/calendar_window.rs, which explain the formulas; same names, same
+--         integer steps
 repeat
   local tag, start, count = 102, 0, 0 -- 'f'
   if value then
@@ -12,30 +14,37 @@ repeat
       break
     end
   end
+  local from = shape ~= 1 and shape -- of a calendar window
+  if from and now < from then -- a refund, after the clock went back behind the window of the charge
+    fits = true
+    break
+  end
   local went_back = now < start and count > 0
-  local starts_again = went_back or count == 0 or now - start >= window
+  local starts_again = went_back or count == 0
+    or from and start + window / 2 < from or not from and now - start >= window
   if went_back then
-    start = now
+    start = from or now
   elseif starts_again then
-    start, count = now - now % window, 0
+    start, count = from or now - now % window, 0
   end
   fits = count + cost <= max
   if fits then
     count = count + cost
-    if not starts_again then
+    -- A window that began by other zone data or another anchor gets the TTL of this one.
+    if not starts_again and not (from and start < from) then
       bytes = pack('<I5', count)
       break
     end
   elseif not went_back then
     break
   end
-  bytes, ttl = pack('<c1I7I5', 'f', start, count), start + window - now
+  bytes, ttl = pack('<c1I7I5', 'f', start, count), (from or start) + window - now
 until true
 -- refund:
 maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
-refunds[1] = function(value, cost, at, _, _, window)
+refunds[1] = function(value, cost, at, _, _, window, shape)
   local _, start, count = decode('<BI7I5', value)
-  if start <= at and at - start < window then
+  if start <= at and (shape ~= 1 or at - start < window) then
     count = math.max(count - cost, 0)
   end
   return pack('<c1I7I5', 'f', start, count)

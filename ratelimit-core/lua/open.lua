@@ -10,7 +10,7 @@ local requests = { decode('<' .. string.rep('d', #ARGV[2] / 8), ARGV[2]) } -- an
 -- to leave it; the log that was found there; and the window of a policy over a corrupt state.
 local values, ttls, logs, corrupt = {}, {}, {}, {}
 local again -- whether a state turned out to be corrupt after it was used
-local blocks = ARGV[3] and { decode('<' .. string.rep('d', policies), ARGV[3]) } or {}
+local blocks = (ARGV[3] or '') ~= '' and { decode('<' .. string.rep('d', policies), ARGV[3]) } or {}
 local LONGEST = 31622400000000 -- of all windows and blocks
 
 -- The end of the block that a value is; nil for any other value.

@@ -1,7 +1,7 @@
 -- refund.lua: give back what reservations took, as far as it still counts.
 -- KEYS    one for each charge
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
---         its algorithm, max, window in microseconds, shape (sub-windows or burst), cost, the instants at which it was
+--         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instants at which it was
 --         charged and from which it no longer counts, in microseconds. The cost is negative for a turn that is given up: it is
 --         refunded if it is the last one, so that its bucket is full when it no longer counts
 -- Reply   1

@@ -14,6 +14,7 @@
 
 mod block;
 mod bytes;
+mod calendar_window;
 mod compact;
 mod decide;
 #[cfg(feature = "redis")]

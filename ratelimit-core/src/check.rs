@@ -108,7 +108,7 @@ pub(crate) fn random_key() -> [u8; 16] {
     key
 }
 
-/// Digest of a whole group: its states, limits, blocks, modes and costs, in their order.
+/// Digest of a whole group: its states, limits, blocks, calendars, modes and costs, in their order.
 #[cfg(feature = "redis")]
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
@@ -116,6 +116,9 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
         hasher.write_u64(check.policy.state_id());
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
+        if let Some(calendar) = check.policy.calendar() {
+            hasher.write_u64(calendar.id());
+        }
         hasher.write_u8(check.shadow.into());
         hasher.write_u64(check.cost);
         hasher.write_usize(check.partition.len());

@@ -57,7 +57,8 @@ macro_rules! conformance_suite {
                 a_partition_may_be_any_bytes
                 a_group_of_the_largest_size_is_judged
                 refund_gives_back_what_was_taken
-                refund_does_not_reach_into_a_later_window;
+                refund_does_not_reach_into_a_later_window
+                a_calendar_window_lasts_until_its_edge;
             step_3_blocks_shadows_and_debts:
                 the_first_denial_blocks_until_its_end
                 only_an_own_denial_begins_a_block

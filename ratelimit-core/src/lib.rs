@@ -43,6 +43,7 @@
 //! | `stats` | no | [`RateLimiter::stats`] and [`RateLimiter::store_status`]: what each limit decided, who was denied most, how the store is; `Serialize` for these numbers |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`], [`Mode`], [`OnError`] and [`policy::Window`] |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
+//! | `calendar` | no | `policy::Calendar`: windows of days, weeks, months and years of a time zone |
 //! | `test-util` | no | `FakeClock`, and `conformance`, the test suite for a store of your own |
 
 #[doc(hidden)]

@@ -3,6 +3,8 @@
 mod algorithm;
 mod bucket_set;
 mod builder;
+#[cfg_attr(not(feature = "calendar"), path = "policy/calendar/absent.rs")]
+pub(crate) mod calendar;
 mod error;
 mod mode;
 pub(crate) mod name;
@@ -16,6 +18,7 @@ pub(crate) mod suggest;
 mod tests;
 pub(crate) mod unknown_value;
 mod window;
+pub(crate) mod window_span;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -31,6 +34,11 @@ pub(crate) use self::bucket_set::BucketSet;
 pub use self::builder::PolicyBuilder;
 #[cfg(feature = "redis")]
 pub(crate) use self::builder::lease_micros;
+pub use self::calendar::Calendar;
+#[cfg(feature = "redis")]
+pub(crate) use self::calendar::KnownCalendar;
+#[cfg(feature = "calendar")]
+pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::PolicyError;
 pub use self::mode::Mode;
 pub use self::name::MAX_NAME_LEN;
@@ -39,6 +47,8 @@ pub use self::on_error::OnError;
 use self::state_id::state_id;
 pub use self::unknown_value::UnknownValueError;
 pub use self::window::{Window, WindowError};
+pub(crate) use self::window_span::WindowSpan;
+use crate::clock::Timestamp;
 
 /// Largest `max`, `burst` and cost: 10^12.
 ///
@@ -97,7 +107,9 @@ pub struct Policy {
     name: Option<Cow<'static, str>>,
     algorithm: Algorithm,
     max: u64,
+    /// For a calendar window the longest one.
     window_us: u64,
+    calendar: Option<Calendar>,
     sub_windows: u64,
     burst: u64,
     on_error: OnError,
@@ -181,9 +193,30 @@ impl Policy {
         self.max
     }
 
-    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
+    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. For
+    /// a [calendar window](Self::calendar) the length of the longest one, which may exceed [`MAX_WINDOW`] by hours.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
+    }
+
+    /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar window](Self::calendar) only.
+    pub fn window_at(&self, at: Timestamp) -> Duration {
+        match &self.calendar {
+            Some(calendar) => Duration::from_micros(calendar.window_at(at.as_micros()).length()),
+            None => self.window(),
+        }
+    }
+
+    /// The calendar window of an instant in microseconds; `None` for windows of one length.
+    #[inline]
+    pub(crate) fn calendar_window(&self, now: u64) -> Option<WindowSpan> {
+        self.calendar.as_ref().map(|calendar| calendar.window_at(now))
+    }
+
+    /// Days, weeks, months or years whose windows this policy has; `None` for windows of one length.
+    #[inline]
+    pub const fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_ref()
     }
 
     /// Sub-windows of a sliding window counter, from 1 to [`MAX_SUB_WINDOWS`]; 1 for every other algorithm.

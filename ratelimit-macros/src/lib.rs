@@ -38,7 +38,9 @@ use proc_macro::TokenStream;
 /// | argument | value | default |
 /// |---|---|---|
 /// | `max` | units per window, 0 to 10^12: an integer, or a const expression of at least 1; or [chosen per request](#values-chosen-per-request) | `100` |
-/// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days | `"60s"` |
+/// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days; with the feature `calendar` also `"day"`, `"week"`, `"month"` and `"year"`, [windows of a calendar](#windows-of-a-calendar) | `"60s"` |
+/// | `zone` | the time zone of a calendar window: an IANA name such as `"Europe/Berlin"` | `"UTC"` |
+/// | `anchor` | the day on which a calendar window begins: `"monday"` to `"sunday"` for a week, `1` to `31` for a month, `"04-01"` for a year | `"monday"`, `1`, `"01-01"` |
 /// | `key` | the name of the count: 1 to 128 characters of printable ASCII without blanks, quotes and backslashes. Handlers with the same key share the count of each caller. [Placeholders](#placeholders) in braces name the caller | module path and function name, with the type's in an impl block |
 /// | `by` | [the caller](#callers) | `ip` |
 /// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` counts all such requests as one caller | `"reject"` |
@@ -54,7 +56,7 @@ use proc_macro::TokenStream;
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
-/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block`, `mode` and `lease` | none |
+/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `zone`, `anchor`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block`, `mode` and `lease` | none |
 /// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
@@ -124,6 +126,13 @@ use proc_macro::TokenStream;
 /// Limits with the same key, mode, algorithm and window share their counts, also across handlers. Two of them on one handler would
 /// charge each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies
 /// by path.
+///
+/// # Windows of a calendar
+///
+/// `window = "month"` begins a new count with the first instant of a local day: on the 1st, or on the day of `anchor`. A month without
+/// that day has its last one instead. `Retry-After` and the reset are that instant, to the second, also where summer time begins or
+/// ends. Such a limit is counted by `"fixed_window"`, which needs not be written. A name of a zone that does not exist ends the program
+/// when its limiter is built.
 ///
 /// # Responses that count
 ///

@@ -3,6 +3,7 @@
 pub(crate) mod algorithm;
 pub(crate) mod args;
 pub(crate) mod by;
+pub(crate) mod calendar;
 pub(crate) mod choice;
 mod expr;
 mod extractor_type;

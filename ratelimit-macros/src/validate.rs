@@ -2,6 +2,7 @@
 
 mod arguments;
 pub(crate) mod block;
+mod calendar;
 mod counts;
 pub(crate) mod extractors;
 pub(crate) mod group;

@@ -17,9 +17,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 22] = [
     ("max", max),
     ("window", window),
+    ("zone", zone),
+    ("anchor", anchor),
     ("key", key),
     ("by", by),
     ("on_missing", on_missing),
@@ -129,6 +131,34 @@ fn window(stage: &Stage) {
         stage.advance(Duration::from_micros(1));
         assert_eq!(stage.statuses(path, 1), [200], "{path}");
     }
+}
+
+fn zone(stage: &Stage) {
+    // At midnight in UTC; in summer the day of Berlin began two hours before.
+    for (path, hours) in [("/zone/default", 24), ("/zone/berlin", 22), ("/zone/tokyo", 15)] {
+        assert_eq!(stage.statuses(path, 1), [200], "{path}");
+        let denied = stage.get(path);
+        let wait = (hours * 3600).to_string();
+        assert_eq!((denied.status, denied.header("retry-after")), (429, Some(&*wait)), "{path}");
+    }
+    stage.advance(22 * HOUR - Duration::from_secs(1));
+    assert_eq!(stage.get("/zone/berlin").header("retry-after"), Some("1"));
+    stage.advance(Duration::from_secs(1));
+    assert_eq!(stage.statuses("/zone/berlin", 2), [200, 429]);
+}
+
+fn anchor(stage: &Stage) {
+    // Saturday, 3 October 2026.
+    for (path, days) in [("/anchor/week", 1), ("/anchor/year", 7), ("/anchor/month", 12)] {
+        assert_eq!(stage.statuses(path, 1), [200], "{path}");
+        let wait = (days * 86_400).to_string();
+        assert_eq!(stage.get(path).header("retry-after"), Some(&*wait), "{path}");
+    }
+    // The length of the window that ends on 4 October.
+    let policies = stage.get("/anchor/drafts").header("ratelimit-policy").map(str::to_owned);
+    assert_eq!(policies.as_deref(), Some("\"quota\";q=5;w=2592000"));
+    stage.advance(24 * HOUR);
+    assert_eq!(stage.statuses("/anchor/week", 2), [200, 429]);
 }
 
 fn key(stage: &Stage) {

@@ -12,6 +12,7 @@ mod attribute_bounds;
 #[path = "../../ratelimit-macros/src/parse/window/grammar.rs"]
 mod attribute_window;
 mod bounds;
+mod calendar;
 mod concurrency;
 mod conformance;
 mod differential;

@@ -289,6 +289,8 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
 fn vectors() -> Vec<(String, Vec<Vector>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    // Edges of calendars, without decisions: core/calendar.rs has them.
+    files.retain(|path| !path.ends_with("calendar.toml"));
     files.sort();
     files
         .iter()

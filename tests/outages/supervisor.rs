@@ -383,6 +383,29 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
             expect_one(ahead, &["clocks", "synchronise both with NTP"]);
         }
 
+        // Only for a limit of a day or more, and once; the servers of these tests keep nothing.
+        let seen = || {
+            log.at(Level::WARN)
+                .into_iter()
+                .filter(|line| line.contains("neither persists nor replicates"))
+                .count()
+        };
+        let limiter = connected(RedisStore::builder(&healthy.url()).deadline(2 * SECOND).build().unwrap());
+        let check = |seconds| {
+            let policy = Policy::new("long", 10, Duration::from_secs(seconds));
+            let _ = block_on(limiter.check(&policy, "a")).unwrap();
+        };
+        check(86_399);
+        assert_eq!(seen(), 0);
+        check(86_400);
+        check(7 * 86_400);
+        assert_eq!(seen(), 1);
+        healthy.must("CONFIG SET save '3600 1'");
+        let limiter = connected(RedisStore::builder(&healthy.url()).deadline(2 * SECOND).build().unwrap());
+        let _ = block_on(limiter.check(&Policy::new("long", 10, Duration::from_secs(86_400)), "a")).unwrap();
+        assert_eq!(seen(), 1, "a server that persists");
+        healthy.must("CONFIG SET save ''");
+
         // Any node of a cluster.
         let Some(cluster) = block_on(cluster(false)) else { return };
         cluster.nodes[1].must("CONFIG SET maxmemory 100mb");

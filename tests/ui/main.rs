@@ -40,7 +40,7 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
 }
 
 /// The cases that stand for the files of the attribute.
-const OF_FILES: [(&str, &str); 31] = [
+const OF_FILES: [(&str, &str); 33] = [
     ("attribute.rs", "exempt_of_nothing"),
     // What is left of the item causes no further mistakes.
     ("fallback.rs", "several_attributes"),
@@ -48,6 +48,7 @@ const OF_FILES: [(&str, &str); 31] = [
     ("parse/algorithm.rs", "algorithm_sliding_window"),
     ("parse/args.rs", "unknown_argument"),
     ("parse/by.rs", "by_unknown_call"),
+    ("parse/calendar.rs", "calendar_without_feature"),
     ("parse/choice.rs", "mode_unknown"),
     ("parse/extractor_type.rs", "by_closure_reads_json"),
     ("parse/members.rs", "on_trait_impl"),
@@ -66,6 +67,7 @@ const OF_FILES: [(&str, &str); 31] = [
     ("validate/block.rs", "on_module_without_handlers"),
     // The condition is the compiler's to read.
     ("validate/block.rs", "module_conditional"),
+    ("validate/calendar.rs", "calendar_zone_alone"),
     ("validate/counts.rs", "charged_twice"),
     ("validate/extractors.rs", "on_impl_trait_argument"),
     ("validate/group.rs", "exempt_and_limited"),

@@ -57,6 +57,9 @@ pub(super) struct Numbers {
     pub(super) max: Option<u64>,
     /// Length of the window, in microseconds.
     pub(super) window_us: u64,
+    /// Windows of a calendar, such as "calendar month in Europe/Berlin from the 1st"; `window_us` is the longest of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) calendar: Option<String>,
     /// Units that a full token bucket holds, if they differ from `max`.
     pub(super) burst: Option<u64>,
     /// Time for which the first denial blocks a caller, in microseconds.
@@ -211,6 +214,7 @@ impl Numbers {
         Self {
             max: has_max.then(|| policy.max()),
             window_us: micros(policy.window()),
+            calendar: policy.calendar().map(ToString::to_string),
             burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
             block_us: policy.block().map(micros),
             algorithm: policy.algorithm().as_str(),

@@ -90,9 +90,15 @@ impl DeclaredLimit {
         if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
     }
 
-    /// The length of the window, from 1 ms to 366 days.
+    /// The length of the window, from 1 ms to 366 days; for a [calendar window](Self::calendar) that of the longest.
     pub const fn window(&self) -> Duration {
         self.limit.policy().window()
+    }
+
+    /// Days, weeks, months or years that are the windows. `None` for windows of one length.
+    #[cfg(feature = "calendar")]
+    pub const fn calendar(&self) -> Option<&ratelimit_core::policy::Calendar> {
+        self.limit.policy().calendar()
     }
 
     /// The algorithm that counts units.
@@ -187,7 +193,11 @@ impl fmt::Display for DeclaredLimit {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?;
+        match self.policy().calendar() {
+            Some(calendar) => write!(f, " per {calendar}")?,
+            None => write!(f, " per {:?}", self.window())?,
+        }
+        write!(f, " by {}, {:?}", text.by, self.algorithm())?;
         if self.name() != self.key() {
             write!(f, ", name {}", self.name())?;
         }

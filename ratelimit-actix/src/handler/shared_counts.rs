@@ -160,7 +160,8 @@ fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
         // Only the count of a token bucket depends on `max`, and `max` can become any number.
         let parts = |limit: &HandlerLimit| {
             let policy = limit.policy();
-            (policy.mode(), policy.algorithm(), policy.window(), policy.sub_windows())
+            let window = (policy.window(), policy.calendar().is_some());
+            (policy.mode(), policy.algorithm(), window, policy.sub_windows())
         };
         return one.policy().key() == other.policy().key() && parts(one) == parts(other);
     }

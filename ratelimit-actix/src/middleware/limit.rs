@@ -63,9 +63,18 @@ enum By {
 
 impl Limit {
     /// Limits each client address to `policy`, a `Policy` or `&Policy`.
+    ///
+    /// # Panics
+    ///
+    /// If the policy has a calendar window in a time zone that does not exist.
     pub fn new(policy: impl Borrow<Policy>) -> Self {
+        let policy: &Policy = policy.borrow();
+        #[cfg(feature = "calendar")]
+        if let Some(Err(error)) = policy.calendar().map(ratelimit_core::policy::Calendar::check) {
+            panic!("{error}");
+        }
         Self {
-            policy: Arc::new(policy.borrow().clone()),
+            policy: Arc::new(policy.clone()),
             by: By::Ip,
             plan: None,
             cost: 1,

@@ -144,9 +144,12 @@ fn numbers(limit: &DeclaredLimit) -> Value {
     let mut numbers = json!({
         "name": limit.public_name(),
         "algorithm": limit.algorithm().as_str(),
-        "window": seconds(limit.window()),
     });
     let mut set = |name: &str, value: Value| numbers[name] = value;
+    match limit.policy().calendar() {
+        Some(calendar) => set("calendar", calendar.to_string().into()),
+        None => set("window", seconds(limit.window())),
+    }
     if let Some(max) = limit.max() {
         set("max", max.into());
     }

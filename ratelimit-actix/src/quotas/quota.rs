@@ -115,11 +115,11 @@ impl Quota {
         self.outcome.at().saturating_add(self.outcome.available_after())
     }
 
-    /// Time in which the whole quota comes back: the window, or for a token bucket the time to fill it.
+    /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time to fill it.
     pub(crate) fn effective_window(&self) -> Duration {
         let policy = self.policy();
         let max = u128::from(policy.max());
-        let micros = policy.window().as_micros() * u128::from(policy.capacity());
+        let micros = policy.window_at(self.outcome.at()).as_micros() * u128::from(policy.capacity());
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 

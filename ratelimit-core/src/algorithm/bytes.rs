@@ -6,6 +6,7 @@
 //! instants     7 bytes each, counts 5, and the fraction of a token bucket 5; little-endian
 //!
 //! f            a fixed window: forget_at, count
+//! k            a calendar window: forget_at, the minutes from its start to that, count
 //! c            a counter over two windows: forget_at, current, earlier
 //! s            a counter over sub-windows: start, current, the earlier ones from the newest
 //! l            a log: the instant and the units of each entry, oldest first
@@ -27,6 +28,7 @@ use crate::policy::{Algorithm, Policy};
 /// First byte: the version of the layout.
 const VERSION: u8 = 1;
 
+const CALENDAR_WINDOW: u8 = b'k';
 const SUB_WINDOWS: u8 = b's';
 const IN_DEBT: u8 = b'd';
 const BLOCKED: u8 = b'b';
@@ -58,6 +60,12 @@ impl State {
                 writer.byte(Algorithm::FixedWindow.spec().tag);
                 writer.micros((*forget_at).into());
                 writer.units(*count);
+            }
+            Packed::CalendarWindow { forget_at, count, minutes } => {
+                writer.byte(CALENDAR_WINDOW);
+                writer.micros((*forget_at).into());
+                writer.units((*minutes).into());
+                writer.units((*count).into());
             }
             Packed::TwoWindows { forget_at, current, earlier } => {
                 writer.byte(Algorithm::SlidingWindowCounter.spec().tag);
@@ -115,6 +123,12 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
     let of = |algorithm: Algorithm| policy.algorithm() == algorithm;
     let state = match kind {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
+        CALENDAR_WINDOW if policy.calendar().is_some() => {
+            let (forget_at, minutes, count) =
+                (reader.micros()?.into(), reader.units()?, reader.bounded_units()?.into());
+            Packed::CalendarWindow { forget_at, count, minutes: minutes.into() }
+        }
+        _ if policy.calendar().is_some() => return None,
         SUB_WINDOWS if of(Algorithm::SlidingWindowCounter) => Packed::SubWindows(match bytes {
             [] => None,
             _ => Some(Box::new(SubWindows::read(policy, &mut reader)?)),

@@ -6,7 +6,7 @@ mod tests;
 use super::reader::{Encoded, Reader};
 use super::state::{State, Unpacked, each};
 use super::step::Step;
-use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
@@ -110,6 +110,9 @@ impl Unpacked {
             });
         }
         Some(match policy.algorithm() {
+            Algorithm::FixedWindow if policy.calendar().is_some() => {
+                Self::CalendarWindow(calendar_window::State::of(policy, now, &whole(policy, bytes)?)?)
+            }
             Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Self::TwoWindows(whole(policy, bytes)?)

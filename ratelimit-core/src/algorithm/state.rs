@@ -6,10 +6,10 @@
 #[cfg(test)]
 mod tests;
 
-use super::compact::U56;
+use super::compact::{U24, U40, U56};
 use super::rational::Rational;
 use super::step::Step;
-use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::reservation::Charge;
@@ -24,6 +24,8 @@ pub struct State(pub(super) Packed);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packed {
     FixedWindow { forget_at: U56, count: u64 },
+    // The minutes from the start to `forget_at`: edges of a calendar are whole minutes.
+    CalendarWindow { forget_at: U56, count: U40, minutes: U24 },
     TwoWindows { forget_at: U56, current: u32, earlier: u32 },
     // Also two windows, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
@@ -41,6 +43,7 @@ const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a cal
 #[derive(Debug)]
 pub(super) enum Unpacked {
     FixedWindow(fixed_window::State),
+    CalendarWindow(calendar_window::State),
     TwoWindows(sliding_window_counter::TwoWindows),
     SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
@@ -53,8 +56,8 @@ pub(super) enum Unpacked {
 macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
-            FixedWindow(own => own) TwoWindows(own => own) SubWindows(own => *own) SlidingWindowLog(own => *own)
-            TokenBucket(own => own) Blocked(own => own))
+            FixedWindow(own => own) CalendarWindow(own => own) TwoWindows(own => own) SubWindows(own => *own)
+            SlidingWindowLog(own => *own) TokenBucket(own => own) Blocked(own => own))
     };
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
         $($kind:ident($own:ident => $of_own:expr))*) => {
@@ -75,6 +78,9 @@ impl State {
     pub fn new(policy: &Policy) -> Self {
         let zero = U56::default();
         Self(match policy.algorithm() {
+            Algorithm::FixedWindow if policy.calendar().is_some() => {
+                Packed::CalendarWindow { forget_at: zero, count: U40::default(), minutes: U24::default() }
+            }
             Algorithm::FixedWindow => Packed::FixedWindow { forget_at: zero, count: 0 },
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Packed::TwoWindows { forget_at: zero, current: 0, earlier: 0 }
@@ -89,9 +95,9 @@ impl State {
     /// windows, up to a twelfth of the window later.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
-            Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
-                (*forget_at).into()
-            }
+            Packed::FixedWindow { forget_at, .. }
+            | Packed::CalendarWindow { forget_at, .. }
+            | Packed::TwoWindows { forget_at, .. } => (*forget_at).into(),
             Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
@@ -135,7 +141,8 @@ impl State {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
             let now = now.as_micros();
-            let (unpacked, _) = self.unpack(policy, now);
+            let seen = if policy.calendar().is_some() { at.as_micros() } else { now };
+            let (unpacked, _) = self.unpack(policy, seen);
             each!(unpacked, step => {
                 step.advance(policy, now);
                 step.refund(policy, now, at.as_micros(), until.as_micros(), cost);
@@ -161,6 +168,12 @@ impl State {
                 let (window, count) = (policy.window_us(), *count);
                 let start = u64::from(*forget_at).saturating_sub(window);
                 (Unpacked::FixedWindow(fixed_window::State { window, start, count }), false)
+            }
+            Packed::CalendarWindow { forget_at, count, minutes } => {
+                match calendar_window::State::unpack(policy, now, (*forget_at, *count, *minutes)) {
+                    Some(state) => (Unpacked::CalendarWindow(state), false),
+                    None => (Unpacked::new(policy, now), false),
+                }
             }
             Packed::TwoWindows { forget_at, current, earlier } => {
                 let (forget_at, current, earlier) =
@@ -215,6 +228,14 @@ impl From<fixed_window::State> for Packed {
     }
 }
 
+impl From<calendar_window::State> for Packed {
+    #[inline]
+    fn from(state: calendar_window::State) -> Self {
+        let (forget_at, count, minutes) = state.packed();
+        Self::CalendarWindow { forget_at, count, minutes }
+    }
+}
+
 impl From<sliding_window_counter::TwoWindows> for Packed {
     #[allow(clippy::inline_always, reason = "as `State::pack`")]
     #[inline(always)]
@@ -261,6 +282,7 @@ impl From<Unpacked> for Packed {
     fn from(unpacked: Unpacked) -> Self {
         match unpacked {
             Unpacked::FixedWindow(state) => state.into(),
+            Unpacked::CalendarWindow(state) => state.into(),
             Unpacked::TwoWindows(state) => state.into(),
             Unpacked::SubWindows(state) => state.into(),
             Unpacked::SlidingWindowLog(state) => state.into(),
@@ -284,6 +306,7 @@ impl Unpacked {
     pub(super) fn step(&self) -> &dyn Step {
         match self {
             Self::FixedWindow(state) => state,
+            Self::CalendarWindow(state) => state,
             Self::TwoWindows(state) => state,
             Self::SubWindows(state) => &**state,
             Self::SlidingWindowLog(state) => &**state,
@@ -295,6 +318,7 @@ impl Unpacked {
     pub(super) fn step_mut(&mut self) -> &mut dyn Step {
         match self {
             Self::FixedWindow(state) => state,
+            Self::CalendarWindow(state) => state,
             Self::TwoWindows(state) => state,
             Self::SubWindows(state) => &mut **state,
             Self::SlidingWindowLog(state) => &mut **state,

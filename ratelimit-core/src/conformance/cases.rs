@@ -3,6 +3,7 @@
 //! found. Begin with the first step: its cases are the shortest.
 
 mod blocks;
+mod calendar;
 mod groups;
 mod late_costs;
 mod races;
@@ -12,6 +13,7 @@ mod shadow;
 mod turns;
 
 pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
+pub use self::calendar::a_calendar_window_lasts_until_its_edge;
 pub use self::groups::{
     a_count_that_occurs_twice_is_charged_the_sum, a_group_is_all_or_nothing,
     a_group_of_the_largest_size_is_judged, a_partition_may_be_any_bytes,

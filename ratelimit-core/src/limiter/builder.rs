@@ -89,7 +89,13 @@ impl RateLimiterBuilder {
 
     /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
     /// settings when they are built.
+    ///
+    /// # Panics
+    ///
+    /// If an attribute of the program names a time zone that does not exist.
     pub fn build(self) -> RateLimiter {
+        #[cfg(feature = "calendar")]
+        crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(self.near_limit_ratio);

@@ -101,6 +101,9 @@ impl Override {
 
     /// The policy with these numbers.
     pub(super) fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
+        if self.window.is_some() && policy.calendar().is_some() {
+            return Err(PolicyError::CalendarOverridden);
+        }
         let builder = policy.to_builder();
         let builder = self.max.map_or(builder, |max| builder.max(max));
         let builder = self.window.map_or(builder, |window| builder.window(window));

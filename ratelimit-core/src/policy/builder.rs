@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::{
-    Algorithm, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
-    PolicyError,
+    Algorithm, Calendar, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode,
+    OnError, Policy, PolicyError,
 };
 
 impl Policy {
@@ -33,6 +33,7 @@ impl Policy {
             algorithm: Algorithm::SlidingWindowCounter,
             max: 100,
             window: Duration::from_secs(60),
+            calendar: None,
             sub_windows: None,
             burst: None,
             on_error: OnError::Local,
@@ -56,6 +57,7 @@ impl Policy {
             algorithm: self.algorithm,
             max: self.max,
             window: self.window(),
+            calendar: self.calendar,
             sub_windows: self.algorithm.has_sub_windows().then_some(self.sub_windows),
             burst: (self.burst != self.max).then_some(self.burst),
             on_error: self.on_error,
@@ -81,6 +83,7 @@ pub struct PolicyBuilder {
     algorithm: Algorithm,
     max: u64,
     window: Duration,
+    calendar: Option<Calendar>,
     sub_windows: Option<u64>,
     burst: Option<u64>,
     on_error: OnError,
@@ -113,6 +116,18 @@ impl PolicyBuilder {
     /// only windows in whole milliseconds.
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
+        self.calendar = None;
+        self
+    }
+
+    /// Sets days, weeks, months or years as windows, counted by a [fixed window](Algorithm::FixedWindow).
+    ///
+    /// Another kind starts new counts. Another zone keeps them, and so does another day on which windows begin, until the next
+    /// window if the new one begins less than half a window after the old one. Redis has to keep its data for as long.
+    #[cfg(feature = "calendar")]
+    pub const fn calendar(mut self, calendar: Calendar) -> Self {
+        self.calendar = Some(calendar);
+        self.algorithm = Algorithm::FixedWindow;
         self
     }
 
@@ -263,7 +278,7 @@ impl PolicyBuilder {
         self,
         DerivedNumbers { window_us, sub_windows, burst, block_us, lease_us }: DerivedNumbers,
     ) -> Policy {
-        let Self { key, algorithm, max, on_error, mode, .. } = self;
+        let Self { key, algorithm, max, calendar, on_error, mode, .. } = self;
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
@@ -274,6 +289,7 @@ impl PolicyBuilder {
             algorithm,
             max,
             window_us,
+            calendar,
             sub_windows,
             burst,
             on_error,
@@ -299,15 +315,17 @@ impl PolicyBuilder {
         if max < 1 || max > MAX_UNITS {
             return Err(PolicyError::Max);
         }
-        let nanos = self.window.as_nanos();
-        if nanos < MIN_WINDOW.as_nanos() || nanos > MAX_WINDOW.as_nanos() {
-            return Err(PolicyError::Window);
-        }
-        if !nanos.is_multiple_of(1000) {
-            return Err(PolicyError::WindowNotMicroseconds);
-        }
-        #[allow(clippy::cast_possible_truncation, reason = "at most MAX_WINDOW, checked above")]
-        let window_us = (nanos / 1000) as u64;
+        let window_us = match &self.calendar {
+            Some(calendar) if !calendar.has_anchor() => return Err(PolicyError::Anchor),
+            Some(_) if !matches!(algorithm, Algorithm::FixedWindow) => {
+                return Err(PolicyError::CalendarAlgorithm);
+            }
+            Some(calendar) => calendar.longest_us(),
+            None => match window_micros(self.window) {
+                Ok(micros) => micros,
+                Err(error) => return Err(error),
+            },
+        };
         let sub_windows = match self.sub_windows {
             None => 1,
             Some(_) if !algorithm.has_sub_windows() => {
@@ -326,17 +344,19 @@ impl PolicyBuilder {
             Some(n) => n,
         };
         // Full refill time, burst * window / max, in microseconds.
-        if (burst as u128) * (window_us as u128) > MAX_WINDOW.as_micros() * (max as u128) {
+        if self.calendar.is_none()
+            && (burst as u128) * (window_us as u128) > MAX_WINDOW.as_micros() * (max as u128)
+        {
             return Err(PolicyError::Refill);
         }
         let block_us = match self.block {
             None => 0,
             Some(block) => {
                 let nanos = block.as_nanos();
-                if nanos < self.window.as_nanos()
+                if nanos < 1000 * (window_us as u128)
                     || nanos > MAX_WINDOW.as_nanos()
                     || !nanos.is_multiple_of(1000)
-                    || nanos * (max as u128) < (burst as u128) * self.window.as_nanos()
+                    || nanos * (max as u128) < 1000 * (burst as u128) * (window_us as u128)
                 {
                     return Err(PolicyError::Block);
                 }
@@ -358,6 +378,20 @@ impl PolicyBuilder {
         };
         Ok(DerivedNumbers { window_us, sub_windows, burst, block_us, lease_us })
     }
+}
+
+/// The microseconds of a window of one length.
+const fn window_micros(window: Duration) -> Result<u64, PolicyError> {
+    let nanos = window.as_nanos();
+    if nanos < MIN_WINDOW.as_nanos() || nanos > MAX_WINDOW.as_nanos() {
+        return Err(PolicyError::Window);
+    }
+    if !nanos.is_multiple_of(1000) {
+        return Err(PolicyError::WindowNotMicroseconds);
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "at most MAX_WINDOW, checked above")]
+    let micros = (nanos / 1000) as u64;
+    Ok(micros)
 }
 
 /// The microseconds of a lease; `None` if it is out of its bounds.

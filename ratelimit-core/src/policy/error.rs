@@ -14,6 +14,12 @@ pub enum PolicyError {
     Window,
     /// The window has a fraction of a microsecond.
     WindowNotMicroseconds,
+    /// The day on which a calendar window begins is no day of a week, a month or a year.
+    Anchor,
+    /// A calendar window has another algorithm than the fixed window.
+    CalendarAlgorithm,
+    /// Overrides have a window for a limit with a calendar window.
+    CalendarOverridden,
     /// The number of sub-windows is not from 1 to [`MAX_SUB_WINDOWS`](super::MAX_SUB_WINDOWS).
     SubWindows,
     /// The window is not a whole multiple of the sub-windows, in microseconds.
@@ -48,6 +54,11 @@ impl PolicyError {
             Self::Max => "max must be from 1 to 1000000000000",
             Self::Window => "window must be from 1 ms to 366 days",
             Self::WindowNotMicroseconds => "window must be a whole number of microseconds",
+            Self::Anchor => "a month must begin on a day from 1 to 31, and a year on a day that it has",
+            Self::CalendarAlgorithm => "a calendar window is only for the fixed window",
+            Self::CalendarOverridden => {
+                "window cannot replace a calendar window; change the attribute or the policy instead"
+            }
             Self::SubWindows => "sub_windows must be from 1 to 60",
             Self::SubWindowsNotWhole => "window must be a whole multiple of sub_windows, in microseconds",
             Self::SubWindowsWithoutCounter => "sub_windows is only for the sliding window counter",

@@ -8,7 +8,9 @@ use serde::de::{Error as _, Unexpected, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Algorithm, Mode, OnError, Policy, Window};
+#[cfg(feature = "calendar")]
+use super::calendar::{Anchor, Calendar, CalendarUnit};
+use super::{Algorithm, Mode, OnError, Policy, Window, WindowError};
 
 /// The fields of a policy. Only `key` is required; the others have the defaults of the builder.
 ///
@@ -23,9 +25,16 @@ struct Fields {
     #[serde(default, deserialize_with = "max", skip_serializing_if = "Option::is_none")]
     max: Option<u64>,
     #[serde(default, deserialize_with = "window", skip_serializing_if = "Option::is_none")]
-    window: Option<Window>,
+    window: Option<WindowField>,
+    #[cfg(feature = "calendar")]
+    #[serde(default, deserialize_with = "zone", skip_serializing_if = "Option::is_none")]
+    zone: Option<String>,
+    #[cfg(feature = "calendar")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    anchor: Option<Anchor>,
+    // By default that of the window.
     #[serde(default)]
-    algorithm: Algorithm,
+    algorithm: Option<Algorithm>,
     #[serde(default, deserialize_with = "sub_windows", skip_serializing_if = "Option::is_none")]
     sub_windows: Option<u64>,
     #[serde(default, deserialize_with = "burst", skip_serializing_if = "Option::is_none")]
@@ -38,6 +47,27 @@ struct Fields {
     mode: Mode,
     #[serde(default, deserialize_with = "lease", skip_serializing_if = "Option::is_none")]
     lease: Option<Window>,
+}
+
+/// A length, or the kind of a calendar window.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WindowField {
+    Length(Window),
+    #[cfg(feature = "calendar")]
+    Calendar(CalendarUnit),
+}
+
+impl FromStr for WindowField {
+    type Err = WindowError;
+
+    fn from_str(text: &str) -> Result<Self, WindowError> {
+        #[cfg(feature = "calendar")]
+        if let Ok(unit) = text.parse() {
+            return Ok(Self::Calendar(unit));
+        }
+        text.parse().map(Self::Length)
+    }
 }
 
 // Files that older versions read have no `mode`.
@@ -62,7 +92,7 @@ macro_rules! readers {
 readers! {
     name: String = Text("a string for `name`", PhantomData), deserialize_str;
     max: u64 = Number("a whole number for `max`"), deserialize_u64;
-    window: Window = Text("a `window` such as \"60s\"", PhantomData), deserialize_str;
+    window: WindowField = Text("a `window` such as \"60s\"", PhantomData), deserialize_str;
     sub_windows: u64 = Number("a whole number for `sub_windows`"), deserialize_u64;
     burst: u64 = Number("a whole number for `burst`"), deserialize_u64;
     block: Window = Text("a time for `block` such as \"10m\"", PhantomData), deserialize_str;
@@ -94,8 +124,12 @@ impl Serialize for Policy {
             key: self.key().to_owned(),
             name: self.name.as_deref().map(str::to_owned),
             max: Some(self.max()),
-            window: Some(Window::try_from(self.window()).map_err(S::Error::custom)?),
-            algorithm: self.algorithm(),
+            window: Some(self.window_field().map_err(S::Error::custom)?),
+            #[cfg(feature = "calendar")]
+            zone: self.calendar().map(|calendar| calendar.zone().to_owned()),
+            #[cfg(feature = "calendar")]
+            anchor: self.calendar().and_then(Calendar::anchor_field),
+            algorithm: Some(self.algorithm()),
             sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
             burst: self.algorithm().has_burst().then(|| self.capacity()),
             on_error: self.on_error(),
@@ -107,14 +141,45 @@ impl Serialize for Policy {
     }
 }
 
+impl Policy {
+    fn window_field(&self) -> Result<WindowField, WindowError> {
+        #[cfg(feature = "calendar")]
+        if let Some(calendar) = self.calendar() {
+            return Ok(WindowField::Calendar(calendar.unit()));
+        }
+        Window::try_from(self.window()).map(WindowField::Length)
+    }
+}
+
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Fields { key, name, max, window, algorithm, sub_windows, burst, on_error, block, mode, lease } =
-            Fields::deserialize(deserializer)?;
+        let fields = Fields::deserialize(deserializer)?;
+        #[cfg(feature = "calendar")]
+        let calendar = calendar(&fields).map_err(D::Error::custom)?;
+        let Fields {
+            key,
+            name,
+            max,
+            window,
+            algorithm,
+            sub_windows,
+            burst,
+            on_error,
+            block,
+            mode,
+            lease,
+            ..
+        } = fields;
         // The real key is owned, and the builder borrows.
-        let builder = Self::builder("key").algorithm(algorithm).on_error(on_error).mode(mode);
+        let builder = Self::builder("key").on_error(on_error).mode(mode);
         let builder = max.map_or(builder, |max| builder.max(max));
-        let builder = window.map_or(builder, |window| builder.window(window.duration()));
+        let builder = match window {
+            Some(WindowField::Length(window)) => builder.window(window.duration()),
+            _ => builder,
+        };
+        #[cfg(feature = "calendar")]
+        let builder = calendar.map_or(builder, |calendar| builder.calendar(calendar));
+        let builder = algorithm.map_or(builder, |algorithm| builder.algorithm(algorithm));
         let builder = sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
         let builder = burst.map_or(builder, |burst| builder.burst(burst));
         let builder = block.map_or(builder, |block| builder.block(block.duration()));
@@ -125,6 +190,28 @@ impl<'de> Deserialize<'de> for Policy {
         };
         builder.try_build().and_then(|policy| policy.with_key(key)).and_then(named).map_err(D::Error::custom)
     }
+}
+
+/// The calendar of the fields, if the window is one of a calendar.
+#[cfg(feature = "calendar")]
+fn calendar(fields: &Fields) -> Result<Option<Calendar>, String> {
+    match &fields.window {
+        Some(WindowField::Calendar(unit)) => {
+            Calendar::from_fields(*unit, fields.zone.as_deref(), fields.anchor.clone()).map(Some)
+        }
+        _ if fields.zone.is_some() || fields.anchor.is_some() => Err(
+            "`zone` and `anchor` are only for a `window` that is \"day\", \"week\", \"month\" or \"year\""
+                .to_owned(),
+        ),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(feature = "calendar")]
+fn zone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    deserializer
+        .deserialize_str(Text("the name of a `zone` such as \"Europe/Berlin\"", PhantomData))
+        .map(Some)
 }
 
 /// Reads a value from its text.
@@ -157,6 +244,11 @@ macro_rules! text_values {
             }
         }
     )+};
+}
+
+#[cfg(feature = "calendar")]
+text_values! {
+    CalendarUnit: "\"day\", \"week\", \"month\" or \"year\"";
 }
 
 text_values! {
@@ -231,6 +323,47 @@ mod tests {
             error.to_string().contains("`window` must be from 1ms to 366d in whole milliseconds"),
             "{error}"
         );
+    }
+
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn windows_of_a_calendar_are_read_and_written() {
+        use crate::policy::{Calendar, Weekday};
+
+        for (fields, calendar) in [
+            ("window = 'day'", Calendar::day()),
+            ("window = 'week'", Calendar::week(Weekday::Monday)),
+            ("window = 'week'\nanchor = 'sunday'", Calendar::week(Weekday::Sunday)),
+            ("window = 'month'\nzone = 'Europe/Berlin'", Calendar::month(1).in_zone("Europe/Berlin")),
+            ("window = 'month'\nanchor = 31\nalgorithm = 'fixed_window'", Calendar::month(31)),
+            ("window = 'year'\nanchor = '04-06'\nzone = 'UTC'", Calendar::year(4, 6)),
+        ] {
+            let policy = read(&format!("key = 'k'\n{fields}")).unwrap();
+            assert_eq!(policy, Policy::builder("k").calendar(calendar).build());
+            assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
+        }
+        for (fields, expected) in [
+            ("window = 'months'", "`window` must begin with a number"),
+            (
+                "window = 'month'\nzone = 'Europe/Berln'",
+                "unknown time zone \"Europe/Berln\", did you mean \"Europe/Berlin\"?",
+            ),
+            ("window = 'month'\nzone = 2", "expected the name of a `zone`"),
+            ("window = 'month'\nanchor = 32", "a month must begin on a day from 1 to 31"),
+            ("window = 'month'\nanchor = 'sunday'", "the `anchor` of a month must be a day from 1 to 31"),
+            ("window = 'month'\nanchor = 1.5", "expected a day for `anchor`, such as 15"),
+            ("window = 'week'\nanchor = 'sundy'", "did you mean \"sunday\"?"),
+            ("window = 'week'\nanchor = 1", "the `anchor` of a week must be a day such as"),
+            ("window = 'year'\nanchor = '02-30'", "and a year on a day that it has"),
+            ("window = 'year'\nanchor = '4-1'", "must be a month and a day such as \"04-01\""),
+            ("window = 'day'\nanchor = 1", "the `anchor` of a day must be absent"),
+            ("window = 'month'\nalgorithm = 'token_bucket'", "only for the fixed window"),
+            ("window = '60s'\nzone = 'UTC'", "`zone` and `anchor` are only for a `window` that is"),
+            ("anchor = 1", "`zone` and `anchor` are only for a `window` that is"),
+        ] {
+            let error = read(&format!("key = 'k'\n{fields}")).unwrap_err().to_string();
+            assert!(error.contains(expected), "{fields}\n{error}");
+        }
     }
 
     #[test]

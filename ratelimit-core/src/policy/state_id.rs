@@ -17,6 +17,10 @@ pub(super) const fn state_id(policy: &Policy) -> u64 {
     hash = fnv1a(hash, &[0, algorithm as u8, mode as u8]);
     hash = fnv1a(hash, &window_us.to_le_bytes());
     hash = fnv1a(hash, &sub_windows.to_le_bytes());
+    if let Some(calendar) = &policy.calendar {
+        // Without zone and anchor: a change of these keeps the count.
+        hash = fnv1a(hash, &[calendar.letter()]);
+    }
     if algorithm.has_burst() {
         hash = fnv1a(hash, &max.to_le_bytes());
         hash = fnv1a(hash, &burst.to_le_bytes());

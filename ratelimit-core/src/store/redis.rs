@@ -5,6 +5,7 @@ mod builder;
 mod client;
 mod command;
 mod denial_cache;
+mod durability;
 mod error;
 mod group_client;
 mod key;
@@ -16,6 +17,7 @@ mod queue;
 mod reply_sink;
 mod script;
 mod server_check;
+mod server_clock;
 #[cfg_attr(not(unix), path = "redis/socket/absent.rs")]
 mod socket;
 mod supervisor;

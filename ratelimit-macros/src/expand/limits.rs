@@ -8,6 +8,7 @@ use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
+use crate::parse::calendar::{AnchorDay, LimitWindow, Unit, WEEKDAYS};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
@@ -63,7 +64,10 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         }
     };
     let max = setter("max", constant(policy.max.as_ref()));
-    let window = policy.window.as_ref().map(|window| duration("window", window));
+    let window = policy.window.as_ref().map(|window| match window {
+        LimitWindow::Length(window) => duration("window", window),
+        LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, policy),
+    });
     let algorithm = policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
     let sub_windows = setter("sub_windows", policy.sub_windows.as_ref());
     let burst = setter("burst", policy.burst.as_ref());
@@ -143,6 +147,35 @@ fn duration(name: &str, window: &Window) -> TokenStream {
     let name = Ident::new(name, span);
     let micros = Literal::u64_suffixed(window.micros);
     quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
+}
+
+/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`.
+fn calendar(facade: Facade<'_>, unit: Unit, span: Span, policy: &PolicySpec) -> TokenStream {
+    let span = located(span);
+    let private = facade.private(span);
+    let days = match (unit, policy.anchor.as_ref().map(|anchor| anchor.day)) {
+        (Unit::Day, _) => quote_spanned!(span=> day()),
+        (Unit::Week, day) => {
+            let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
+            let day = Ident::new(WEEKDAYS[index].1, span);
+            quote_spanned!(span=> week(#private::Weekday::#day))
+        }
+        (Unit::Month, day) => {
+            let day = if let Some(AnchorDay::Month(day)) = day { day } else { 1 };
+            quote_spanned!(span=> month(#day))
+        }
+        (Unit::Year, day) => {
+            let (month, day) =
+                if let Some(AnchorDay::Year(month, day)) = day { (month, day) } else { (1, 1) };
+            quote_spanned!(span=> year(#month, #day))
+        }
+    };
+    let zone = policy.zone.as_ref().map(|zone| {
+        let mut name = Literal::string(&zone.text);
+        name.set_span(located(zone.span));
+        quote_spanned!(span=> .in_zone(#name))
+    });
+    quote_spanned!(span=> .calendar(#private::Calendar::#days #zone))
 }
 
 /// `.setter(Type::Variant)`.

@@ -11,13 +11,15 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 23] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
     "HandlerLimit",
     "Policy",
     "Algorithm",
+    "Calendar",
+    "Weekday",
     "By",
     "OnMissing",
     "OnError",

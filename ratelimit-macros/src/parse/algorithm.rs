@@ -52,6 +52,11 @@ impl Parameter {
     }
 }
 
+/// The algorithm of this name.
+pub(crate) fn named(name: &str) -> Option<&'static Algorithm> {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
+}
+
 fn names() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.iter().map(|algorithm| algorithm.name)
 }
@@ -63,7 +68,7 @@ pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<&'stati
     let fault = match (literal(&value), word(&value)) {
         (Some(Lit::Str(text)), _) => {
             let text = text.value();
-            if let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| algorithm.name == text) {
+            if let Some(algorithm) = named(&text) {
                 return Ok(algorithm);
             }
             format!("unknown algorithm {text:?}{}\nexpected one of: {expected}", meant(&text))

@@ -140,6 +140,7 @@ fn the_example_of_every_argument_changes_the_expansion() {
     for row in ARGUMENTS {
         let before = match row.name {
             "burst" => "algorithm = \"token_bucket\", ",
+            "zone" | "anchor" => "window = \"month\", ",
             // These examples are defaults.
             "by" | "crate" => continue,
             _ => "",
@@ -341,6 +342,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         );
         collect(expand(&arguments, HANDLER), &mut names);
     }
+    collect(expand("window = \"week\"", HANDLER), &mut names);
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
 }
 

@@ -8,11 +8,12 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
+use crate::parse::calendar::LimitWindow;
 use crate::parse::name::Key;
 use crate::parse::number::{Number, Units};
 use crate::parse::tokens::find_self;
 use crate::parse::window::grammar;
-use crate::validate::lease;
+use crate::validate::{calendar, lease};
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
@@ -20,6 +21,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
         // Its numbers are not in view. The compiler compares them with `cost`.
         check_policy(policy, args, diagnostics);
     } else {
+        calendar::check(args, diagnostics);
         check_sub_windows(args, diagnostics);
         check_burst(args, diagnostics);
         check_block(args, diagnostics);
@@ -33,6 +35,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
 /// The algorithm of the limit. `None` if its name is wrong.
 fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
+        None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW),
         None => Some(algorithm::DEFAULT),
         Some(argument) => argument.value.ok(),
     }
@@ -79,7 +82,10 @@ fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64
 fn micros(args: &Args) -> Option<u64> {
     match &args.window {
         None => Some(DEFAULT_MICROS),
-        Some(argument) => argument.value.as_ref().ok().map(|window| window.micros),
+        Some(argument) => argument.value.as_ref().ok().map(|window| match window {
+            LimitWindow::Length(window) => window.micros,
+            LimitWindow::Calendar(unit, _) => unit.longest_micros(),
+        }),
     }
 }
 
@@ -148,6 +154,12 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     };
     let Some(window) = micros(args) else { return };
+    let unit = calendar::unit(args);
+    if let Some(unit) = unit.filter(|_| window > grammar::MAX_MICROS) {
+        let message = format!("`block` cannot be as long as a {}; remove it", unit.name());
+        diagnostics.error_at(block.span, message);
+        return;
+    }
     let by_default = if args.window.is_none() { " by default" } else { "" };
     let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
     let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
@@ -161,7 +173,9 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let (least, what) = if refill > window && refill <= grammar::MAX_MICROS {
         (refill, format!("the time to refill a full bucket, which is {}", grammar::format(refill)))
     } else {
-        (window, format!("the window, which is {}{by_default}", grammar::format(window)))
+        let longest = unit.map_or_else(String::new, |unit| format!("longest {}", unit.name()));
+        let what = if unit.is_some() { longest.as_str() } else { "window" };
+        (window, format!("the {what}, which is {}{by_default}", grammar::format(window)))
     };
     if block.micros < least {
         let message = format!(

@@ -8,10 +8,12 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
+use crate::parse::calendar::LimitWindow;
 use crate::parse::choice::Mode;
 use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
 use crate::source_text;
+use crate::validate::calendar;
 
 /// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
 #[derive(PartialEq)]
@@ -19,7 +21,8 @@ struct CountIdentity {
     key: String,
     is_shadow: bool,
     algorithm: &'static str,
-    window: u64,
+    /// The length in microseconds, or the kind of a calendar window, whatever its zone and anchor.
+    window: Result<u64, &'static str>,
     /// The sub-windows of a counter; rate and size of a bucket.
     parameters: Vec<String>,
 }
@@ -90,12 +93,16 @@ fn count(args: &Args) -> Option<CountIdentity> {
     let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
         args.key.as_ref()?.value.as_ref().ok()?;
     let algorithm = match &args.algorithm {
+        None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW)?,
         None => algorithm::DEFAULT,
         Some(argument) => argument.value.ok()?,
     };
     let window = match &args.window {
-        None => DEFAULT_MICROS,
-        Some(argument) => argument.value.as_ref().ok()?.micros,
+        None => Ok(DEFAULT_MICROS),
+        Some(argument) => match argument.value.as_ref().ok()? {
+            LimitWindow::Length(window) => Ok(window.micros),
+            LimitWindow::Calendar(unit, _) => Err(unit.name()),
+        },
     };
     let mut parameters = Vec::new();
     if algorithm.has(Parameter::SubWindows) {

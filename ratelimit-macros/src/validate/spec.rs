@@ -9,6 +9,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
+use crate::parse::calendar::{Anchor, LimitWindow, Zone};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::{self, Name};
 use crate::parse::number::{Number, Units};
@@ -50,7 +51,9 @@ pub(crate) enum PolicySource {
 pub(crate) struct PolicySpec {
     pub(crate) key: PolicyKey,
     pub(crate) max: Option<Units>,
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Option<LimitWindow>,
+    pub(crate) zone: Option<Zone>,
+    pub(crate) anchor: Option<Anchor>,
     pub(crate) algorithm: Option<&'static Algorithm>,
     pub(crate) sub_windows: Option<Number>,
     pub(crate) burst: Option<Number>,
@@ -178,6 +181,8 @@ fn limit(
             key,
             max: value_of(args.max)?,
             window: value_of(args.window)?,
+            zone: value_of(args.zone)?,
+            anchor: value_of(args.anchor)?,
             algorithm: value_of(args.algorithm)?,
             sub_windows: value_of(args.sub_windows)?,
             burst: value_of(args.burst)?,

@@ -73,6 +73,12 @@ handlers! { plain:
     "/window/seconds" window_seconds (max = 1, window = "60s", algorithm = "sliding_window_log");
     "/window/mixed" window_mixed (max = 1, window = "1h30m", algorithm = "sliding_window_log");
     "/window/days" window_days (max = 1, window = "1d", algorithm = "sliding_window_log");
+    "/zone/default" zone_default (max = 1, window = "day");
+    "/zone/berlin" zone_berlin (max = 1, window = "day", zone = "Europe/Berlin");
+    "/zone/tokyo" zone_tokyo (max = 1, window = "week", anchor = "thursday", zone = "Asia/Tokyo");
+    "/anchor/week" anchor_week (max = 1, window = "week", anchor = "sunday");
+    "/anchor/month" anchor_month (max = 1, window = "month", anchor = 15);
+    "/anchor/year" anchor_year (max = 1, window = "year", anchor = "10-10");
     "/key/one" key_one (max = 1, key = "shared");
     "/key/other" key_other (max = 1, key = "shared");
     "/key/own" key_own (max = 1);
@@ -172,6 +178,12 @@ async fn name_of_the_key() -> &'static str {
     "ok"
 }
 
+#[rate_limit(max = 5, window = "month", anchor = 4, key = "quota")]
+#[get("/drafts")]
+async fn anchor_drafts() -> &'static str {
+    "ok"
+}
+
 #[rate_limit(max = 1, inner = double_directly)]
 #[get("/double/{n}")]
 pub(super) async fn double(n: Path<u64>) -> String {
@@ -181,8 +193,9 @@ pub(super) async fn double(n: Path<u64>) -> String {
 /// Mounts all of them.
 pub(super) fn configure(app: &mut ServiceConfig) {
     let drafts = RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
+    let anchors = web::scope("/anchor").app_data(drafts.clone()).service(anchor_drafts);
     let names = web::scope("/name").app_data(drafts).service(name_given).service(name_of_the_key);
-    app.configure(plain).configure(counting).service(names).service(double);
+    app.configure(plain).configure(counting).service(names).service(anchors).service(double);
     app.service(web::scope("/key/scope/{org}").service(key_scope));
     let scope = web::scope("/policy/scope").wrap(RateLimitMiddleware::new(&SHARED));
     app.service(scope.route("/free", web::get().to(async || "ok")));

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod accuracy;
+mod calendar;
 mod canvas;
 mod capacity;
 pub mod html;
@@ -74,6 +75,7 @@ pub fn generated() -> BTreeMap<String, String> {
         picture(&run.name, timeline::draw(run));
     }
     picture("algorithms", overview::draw(&runs));
+    picture("calendar", calendar::draw());
     let lease = lease::slices(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv"));
     picture("lease", lease::draw(&lease));
     let waiting = waiting::all();

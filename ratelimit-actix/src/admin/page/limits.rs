@@ -128,7 +128,11 @@ pub(super) fn text(numbers: &Numbers) -> Markup {
             Some(max) => { (max) },
             None => { "chosen for each request" },
         }
-        " per " (window(numbers.window_us))
+        " per "
+        @match &numbers.calendar {
+            Some(calendar) => { (calendar) },
+            None => { (window(numbers.window_us)) },
+        }
         @if let Some(burst) = numbers.burst { ", burst " (burst) }
         @if let Some(block) = numbers.block_us { ", blocks for " (window(block)) }
     }

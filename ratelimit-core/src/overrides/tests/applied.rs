@@ -178,3 +178,22 @@ fn ten_thousand_rows_are_found() {
         RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(parsed(&text)).unwrap_err();
     assert_eq!(error.problems()[0].line(), Some(10_002));
 }
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_calendar_window_keeps_its_calendar_and_its_counts() {
+    use crate::policy::Calendar;
+
+    let calendar = Calendar::month(15).in_zone("Europe/Berlin");
+    let budget = Policy::builder("budget").max(100).calendar(calendar).build();
+    let built = |text: &str| {
+        let builder = RateLimiter::builder(MemoryStore::new()).policies([&budget]);
+        Ok::<_, OverridesError>(builder.overrides(text.parse()?)?.build())
+    };
+    let raised = built("[limit.budget]\nmax = 500").unwrap();
+    let in_force = raised.in_force(&budget).policy().clone();
+    assert_eq!((in_force.max(), in_force.calendar()), (500, Some(&calendar)));
+    assert_eq!(in_force.state_id(), budget.state_id());
+    let error = built("[limit.budget]\nwindow = '1h'").unwrap_err().to_string();
+    assert!(error.contains("window cannot replace a calendar window"), "{error}");
+}

@@ -14,6 +14,7 @@ use super::group_client::GroupClient;
 use super::key::KeyFormat;
 use super::lease::Leases;
 use super::protocol::Encoder;
+use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SuspendClock, SystemClock};
@@ -230,7 +231,7 @@ impl RedisStoreBuilder {
             }
             None => (clock, lease_clock, now),
         };
-        let encoder = Arc::new(Encoder { key_format, now });
+        let encoder = Arc::new(Encoder { key_format, now, server_clock: Arc::new(ServerClock::new()) });
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
         let leases =

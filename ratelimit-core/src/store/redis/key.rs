@@ -1,7 +1,7 @@
 //! Keys in Redis.
 //!
 //! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the policy's key;
-//! the kind of state (algorithm, window and further numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits
+//! the kind of state (algorithm, window or the letter of a calendar, further numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits
 //! as 22 characters of URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of
 //! a cluster.
 //!
@@ -17,7 +17,7 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use crate::check::Check;
-use crate::policy::{Algorithm, Mode, Parameter, Policy};
+use crate::policy::{Algorithm, Calendar, Mode, Parameter, Policy};
 
 /// Version of the keys and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -100,7 +100,10 @@ impl StateKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StateKind {
     algorithm: Algorithm,
+    /// 0 for a calendar.
     window_us: u64,
+    /// The letter of a calendar, whose zone and anchor may change.
+    calendar: Option<u8>,
     /// Sub-windows, or `max` and burst; 0 where they do not matter to the state.
     more: [u64; 2],
     mode: Mode,
@@ -113,10 +116,13 @@ impl StateKind {
             Parameter::Burst => [policy.max(), policy.capacity()],
             Parameter::SubWindows | Parameter::None => [0, 0],
         };
-        Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more, mode: policy.mode() }
+        let calendar = policy.calendar().map(Calendar::letter);
+        let window_us = if calendar.is_some() { 0 } else { policy.window_us() };
+        Self { algorithm: policy.algorithm(), window_us, calendar, more, mode: policy.mode() }
     }
 
-    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`.
+    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`; for
+    /// a calendar `fd`, `fw`, `fM` and `fy`.
     fn push(&self, name: &mut String) {
         name.push(char::from(self.algorithm.spec().tag));
         let units = [
@@ -128,7 +134,10 @@ impl StateKind {
             (1, "us"),
         ];
         let window = self.window_us;
-        if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit)) {
+        if let Some(letter) = self.calendar {
+            name.push(char::from(letter));
+        } else if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit))
+        {
             // Writing to a string does not fail.
             let _ = write!(name, "{}{suffix}", window / unit);
         }

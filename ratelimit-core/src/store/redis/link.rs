@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use super::command::Command;
+use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
 use super::timeouts::Timeouts;
@@ -39,6 +40,7 @@ pub(super) struct Link {
     /// The connections from which leases come.
     pub(super) lanes: Arc<Lanes>,
     pub(super) calls: Calls,
+    pub(super) durability: Durability,
 }
 
 /// State of the connection.
@@ -90,6 +92,7 @@ impl Link {
             nodes,
             lanes,
             calls: Calls::new(),
+            durability: Durability::default(),
         }
     }
 

@@ -1,9 +1,10 @@
-//! Warnings about a server, at the first connection: version, eviction of keys, clock.
+//! Warnings about a server, at the first connection: version, eviction of keys, clock; and whether it keeps its data.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{FromRedisValue, Value};
 
+use super::durability::Durability;
 use super::topology::RedisConnection;
 use crate::observe::log::help;
 
@@ -16,7 +17,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
 /// which decisions do not need, so errors are ignored.
-pub(super) async fn warn_about_server(mut connection: RedisConnection) {
+pub(super) async fn warn_about_server(mut connection: RedisConnection, durability: &Durability) {
     let infos: Vec<String> = query_nodes(&mut connection, redis::cmd("INFO").arg("everything")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
@@ -32,6 +33,12 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection) {
             "this Redis drops keys when its memory is full, and with them counts, so a flood of callers can free a \
              denied one; set `maxmemory-policy noeviction`, or give rate limits a server of their own"
         );
+    }
+    if infos.iter().any(|info| has_no_copy(info)) {
+        // Of a server that does not permit to look it is not known.
+        let saves: Vec<Vec<String>> =
+            query_nodes(&mut connection, redis::cmd("CONFIG").arg("GET").arg("save")).await;
+        durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
     // All nodes of a cluster report their time in INFO; TIME asks one of them, in case INFO is not permitted.
     let here = now();
@@ -77,6 +84,13 @@ fn eviction(info: &str) -> Option<&str> {
     let policy = field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")?;
     let bounded = field(info, "maxmemory").is_some_and(|bytes| bytes != "0");
     bounded.then_some(policy)
+}
+
+/// Whether a master neither logs its changes nor has a replica.
+fn has_no_copy(info: &str) -> bool {
+    [("aof_enabled", "0"), ("connected_slaves", "0"), ("role", "master")]
+        .iter()
+        .all(|(name, value)| field(info, name) == Some(*value))
 }
 
 /// The wall clock of this machine, since the epoch.

@@ -64,7 +64,7 @@ impl Link {
             self.lanes.renew_all();
             let up = Instant::now();
             if generation == 1 {
-                let look = server_check::warn_about_server(connection.clone());
+                let look = server_check::warn_about_server(connection.clone(), &self.durability);
                 let _ = timeout(self.timeouts.connect, look).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.

@@ -8,6 +8,7 @@ use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
+use crate::parse::calendar::{self, Anchor, LimitWindow, Zone};
 use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
@@ -88,8 +89,12 @@ macro_rules! arguments {
 arguments! {
     max "max": Units, Policy, "max = 10", |row, value, d| number::units(row.name, row.example, value, d),
         ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
-    window "window": Window, Policy, "window = \"60s\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
+    window "window": LimitWindow, Policy, "window = \"60s\"", |row, value, d| calendar::window(row.name, row.example, value, d),
         ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"];
+    zone "zone": Zone, Policy, "zone = \"Europe/Berlin\"", |row, value, d| calendar::zone(row.name, row.example, value, d),
+        ["timezone", "tz", "location"];
+    anchor "anchor": Anchor, Policy, "anchor = 15", |row, value, d| calendar::anchor(row.name, value, d),
+        ["start", "startday", "firstday", "billingday", "resetday", "weekstart"];
     key "key": Key, Policy, "key = \"user-api\"", |row, value, d| name::read_key(row.name, row.example, value, d),
         ["id", "keyprefix", "prefix"];
     name "name": Name, Policy, "name = \"hourly\"", |row, value, d| name::read(row.name, row.example, value, d), [];

@@ -6,6 +6,7 @@ use syn::ExprPath;
 
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
+use crate::parse::calendar::{Anchor, LimitWindow, Zone};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
@@ -26,7 +27,7 @@ macro_rules! no_code {
     };
 }
 
-no_code!(&'static Algorithm, Ident, Key, Mode, Name, OnError, OnMissing, Window);
+no_code!(&'static Algorithm, Anchor, Ident, Key, LimitWindow, Mode, Name, OnError, OnMissing, Window, Zone);
 
 impl UserCode for Number {
     fn add_code(&self, code: &mut Vec<TokenStream>) {

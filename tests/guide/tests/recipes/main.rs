@@ -18,6 +18,7 @@ async fn on_both_stores(test: impl AsyncFn(RateLimiter)) {
 }
 
 mod api_keys;
+mod budget;
 mod bytes;
 mod client;
 mod fake_clock;

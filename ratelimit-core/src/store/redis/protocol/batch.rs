@@ -1,11 +1,14 @@
 //! Requests of one call, and the tables by which each finds its part of the reply.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::algorithm::{Operation, encoded};
 use crate::check::Check;
-use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
+use crate::policy::{Algorithm, Calendar, KnownCalendar, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::StateKey;
+use crate::store::redis::server_clock::ServerClock;
 
 /// A policy as scripts take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub(in crate::store::redis) struct PolicyArg {
     pub(super) algorithm: Algorithm,
     pub(super) max: u64,
     pub(super) window_us: u64,
+    /// Of a window that depends on the time of the call.
+    pub(super) calendar: Option<&'static KnownCalendar>,
     /// Burst of a token bucket; sub-windows of other algorithms.
     pub(super) parameter: u64,
     /// Length of a block in microseconds; 0 for none.
@@ -27,7 +32,8 @@ impl PolicyArg {
             Parameter::SubWindows | Parameter::None => policy.sub_windows(),
         };
         let (max, window_us, block_us) = (policy.max(), policy.window_us(), policy.block_us());
-        Self { algorithm, max, window_us, parameter, block_us }
+        let calendar = policy.calendar().map(Calendar::known);
+        Self { algorithm, max, window_us, calendar, parameter, block_us }
     }
 
     /// The policy of the largest limit; see [`Policy::largest`].
@@ -108,6 +114,8 @@ pub(in crate::store::redis) struct Batch {
     pub(super) policies: SmallVec<[PolicyArg; 4]>,
     /// One entry per key.
     pub(super) keys: Vec<KeyEntry>,
+    /// Set if a policy has a calendar: the call holds for the windows of one time.
+    pub(super) server_clock: Option<Arc<ServerClock>>,
 }
 
 /// A request; each of its limits is the index of the key, and the cost.

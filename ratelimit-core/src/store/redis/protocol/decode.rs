@@ -19,11 +19,23 @@ use crate::policy::Policy;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
+    /// The instant of the server, if the reply says that it is outside of the windows of the call, so that nothing was decided.
+    pub(in crate::store::redis) fn outside(&self, reply: &Value) -> Option<u64> {
+        let clock = self.server_clock.as_ref()?;
+        let Value::BulkString(bytes) = reply else { return None };
+        let at = whole(f64::from_le_bytes(bytes[..].try_into().ok()?))?;
+        clock.set(at);
+        Some(at)
+    }
+
     /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
     pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Replies> {
         let Value::BulkString(bytes) = reply else { return None };
         let (at, mut rest) = bytes.split_first_chunk()?;
         let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
+        if let Some(clock) = &self.server_clock {
+            clock.set(at.as_micros());
+        }
         let mut ranges = Vec::with_capacity(self.keys.len());
         for entry in &self.keys {
             let size = match rest.first()? {

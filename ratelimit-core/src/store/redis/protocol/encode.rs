@@ -1,15 +1,18 @@
 //! Encodes KEYS and ARGV of the scripts.
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
 use crate::algorithm::Operation;
-use crate::policy::MAX_UNITS;
+use crate::policy::{MAX_UNITS, WindowSpan};
 use crate::reservation::Charge;
 use crate::store::redis::command::{Keys, ScriptCall};
 use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::script;
+use crate::store::redis::server_clock::ServerClock;
 
 #[allow(
     clippy::cast_precision_loss,
@@ -32,11 +35,15 @@ fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
 }
 
 impl PolicyArg {
-    fn push(&self, bytes: &mut Vec<u8>) {
-        push(bytes, self.algorithm.spec().number.into());
-        push(bytes, self.max);
-        push(bytes, self.window_us);
-        push(bytes, self.parameter);
+    /// Appends the policy, with the calendar window of the instant `at`, which `at` tells only if there is one. Returns that.
+    fn push(&self, bytes: &mut Vec<u8>, at: impl FnOnce() -> u64) -> Option<WindowSpan> {
+        let calendar = self.calendar.map(|calendar| calendar.window_at(at()));
+        let (window, shape) =
+            calendar.map_or((self.window_us, self.parameter), |window| (window.length(), window.from));
+        for number in [self.algorithm.spec().number.into(), self.max, window, shape] {
+            push(bytes, number);
+        }
+        calendar
     }
 }
 
@@ -56,11 +63,40 @@ fn header(operation: Operation, limits: usize) -> f64 {
     }
 }
 
+/// Length of a policy in bytes, and where the first one is.
+const POLICY_LEN: usize = 32;
+const FIRST_POLICY: usize = 16;
+
+/// Index of the argument with the time for which calendar windows hold.
+const WITHIN: usize = 4;
+
+impl Batch {
+    /// Writes the calendar windows of the instant `at` into the call, and the time within which all of them lie.
+    pub(in crate::store::redis) fn aim(&self, call: &mut ScriptCall, at: u64) {
+        let (mut policies, mut from, mut before) = (Vec::with_capacity(POLICY_LEN), 0, u64::MAX);
+        for (index, policy) in self.policies.iter().enumerate() {
+            policies.clear();
+            if let Some(window) = policy.push(&mut policies, || at) {
+                (from, before) = (window.from.max(from), window.before.min(before));
+                let place = FIRST_POLICY + POLICY_LEN * index;
+                call.arguments[0][place..place + POLICY_LEN].copy_from_slice(&policies);
+            }
+        }
+        // Empty arguments are absent ones.
+        call.arguments.resize_with(WITHIN + 1, Vec::new);
+        let within = &mut call.arguments[WITHIN];
+        within.clear();
+        push(within, from);
+        push(within, before);
+    }
+}
+
 /// Encodes calls.
 pub(in crate::store::redis) struct Encoder {
     pub(in crate::store::redis) key_format: KeyFormat,
     /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
     pub(in crate::store::redis) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    pub(in crate::store::redis) server_clock: Arc<ServerClock>,
 }
 
 impl Encoder {
@@ -110,11 +146,13 @@ impl Encoder {
             RequestEntry { operation, limits: limits.collect() }
         });
         let requests = encoded.collect();
-        let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
+        let mut head = Vec::with_capacity(FIRST_POLICY + POLICY_LEN * policies.len() + 16 * entries.len());
         push_now(&mut head, (self.now)());
         push(&mut head, policies.len() as u64);
+        let has_calendar = policies.iter().any(|policy| policy.calendar.is_some());
+        let at = if has_calendar { self.server_clock.now() } else { 0 };
         for policy in &policies {
-            policy.push(&mut head);
+            policy.push(&mut head, || at);
         }
         for KeyEntry { policy, total, is_plain } in &entries {
             push(&mut head, u64::from(*policy) + 1);
@@ -132,8 +170,13 @@ impl Encoder {
             policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
             arguments.push(blocks);
         }
-        let batch = Batch { requests, policies, keys: entries };
-        (ScriptCall { script, keys, arguments }, batch)
+        let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
+        let batch = Batch { requests, policies, keys: entries, server_clock };
+        let mut call = ScriptCall { script, keys, arguments };
+        if has_calendar {
+            batch.aim(&mut call, at);
+        }
+        (call, batch)
     }
 }
 
@@ -180,7 +223,8 @@ impl RefundArgs {
     }
 
     fn push_numbers(&mut self, policy: &PolicyArg, units: f64, at: u64, until: u64) {
-        policy.push(&mut self.0);
+        // The windows of the instant of the charge.
+        policy.push(&mut self.0, || at);
         for number in [units, exact(at), exact(until)] {
             self.0.extend_from_slice(&number.to_le_bytes());
         }

@@ -23,7 +23,7 @@ use super::round_trip::{RoundTripEstimate, Route};
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::lease::Leases;
 use crate::store::redis::link::{Link, is_redirect};
-use crate::store::redis::protocol::Encoder;
+use crate::store::redis::protocol::{self, Encoder};
 use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::topology::{NodeId, ServerConnection};
 
@@ -69,7 +69,12 @@ enum NotRun {
     UnknownScript,
     /// Another node of the cluster has its keys.
     Moved,
+    /// The server's instant is in other calendar windows.
+    OtherWindows,
 }
+
+/// How often a task sends a call with calendar windows: for those of the instant that the server told, and twice for an edge in between.
+const MOST_AIMS: usize = 3;
 
 impl Queue {
     /// Starts a queue; its time is kept on `runtime`.
@@ -272,15 +277,42 @@ impl Queue {
 
     /// Leaves a call that is in flight to a task, which sends its command.
     fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
-        let (queue, progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
-        let command = call.take_command();
+        let (queue, mut progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
+        let mut command = call.take_command();
         let end = start + self.link.deadline();
         self.runtime.spawn(async move {
-            if let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await {
-                let ended = queue.state.lock().in_flight.end(id, result.is_ok());
-                queue.finish(ended, result);
+            for _ in 0..MOST_AIMS {
+                let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await else { return };
+                let mut state = queue.state.lock();
+                if let (Ok(reply), Some((call, _))) = (&result, state.in_flight.get_mut(id)) {
+                    call.command = command;
+                    if call.is_wanted() && call.aim_again(reply) {
+                        command = call.take_command();
+                        call.progress = Arc::default();
+                        progress = Arc::clone(&call.progress);
+                        continue;
+                    }
+                }
+                let ended = state.in_flight.end(id, result.is_ok());
+                drop(state);
+                return queue.finish(ended, result);
             }
+            let ended = queue.state.lock().in_flight.end(id, false);
+            queue.finish(ended, Err(CallError::Protocol(protocol::EXPECTED)));
         });
+    }
+
+    /// Whether the call decided nothing, because the server's instant is outside of its calendar windows. Then it is sent again.
+    fn aims_again(self: &Arc<Self>, id: CallId, reply: &Value) -> bool {
+        // Only such a reply is an instant alone: other calls need not be looked up.
+        if !matches!(reply, Value::BulkString(bytes) if bytes.len() == 8) {
+            return false;
+        }
+        let aims = self.state.lock().in_flight.get_mut(id).is_some_and(|(call, _)| call.aim_again(reply));
+        if aims {
+            self.send_again(id, NotRun::OtherWindows);
+        }
+        aims
     }
 
     /// Sends a call again that certainly did not run.
@@ -376,6 +408,9 @@ impl Queue {
 impl ReplySink for Queue {
     fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) {
         let link = &*self.link;
+        if reply.as_ref().is_ok_and(|reply| self.aims_again(id, reply)) {
+            return;
+        }
         if let Err(error) = &reply {
             if error.code() == Some("NOSCRIPT") {
                 return self.send_again(id, NotRun::UnknownScript);

@@ -111,9 +111,13 @@ impl Count {
         if self.resets > 0 {
             return false;
         }
-        let length = self.policy.sub_window_us();
+        let policy = &self.policy;
+        let start = |end: u64| match policy.calendar_window(end.saturating_sub(1)) {
+            Some(window) => window.from,
+            None => end.saturating_sub(policy.sub_window_us()),
+        };
         let is_same = |lease: &&mut Lease| match lease.use_by {
-            UseBy::Before(end) => at < end && end - at <= length,
+            UseBy::Before(end) => at < end && start(end) <= at,
             UseBy::Refill(_) => false,
         };
         match self.leases.iter_mut().find(is_same) {

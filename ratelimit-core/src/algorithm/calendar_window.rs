@@ -1,0 +1,104 @@
+//! Calendar window: a fixed window of its present length, from one edge of the calendar to the next.
+//!
+//! ```text
+//! available    max - count
+//! reset_after  before - now      (0 when nothing is counted)
+//! retry_after  before - now      (never when cost > max)
+//! ```
+//!
+//! A count belongs to the present window if it started less than half a window before that, or later. So it begins again once per
+//! edge, also where processes whose zone data differ count together: whoever comes first to its edge begins the window.
+//!
+//! If the clock goes back behind the start, the count moves to the present window. A refund has the window of its charge; if the clock
+//! went back behind that, the count stays where it is.
+//!
+//! Twin: `lua/fixed_window.lua`, where `from` is the first instant of the window.
+
+use super::compact::{U24, U40, U56};
+#[cfg(feature = "redis")]
+use super::fixed_window;
+use super::step::Step;
+#[cfg(feature = "redis")]
+use super::use_by::UseBy;
+use crate::policy::{Policy, WindowSpan};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// The window of the decision, or of the charge that is refunded.
+    pub(super) window: WindowSpan,
+    /// First instant of the counted window.
+    pub(super) start: u64,
+    /// Units admitted since `start`.
+    pub(super) count: u64,
+}
+
+const MINUTE: u64 = 60_000_000;
+
+impl State {
+    /// The state at `now` that [`packed`](Self::packed) returned. `None` if the policy has no calendar.
+    #[inline]
+    pub(super) fn unpack(
+        policy: &Policy,
+        now: u64,
+        (forget_at, count, minutes): (U56, U40, U24),
+    ) -> Option<Self> {
+        let start = u64::from(forget_at).saturating_sub(u64::from(minutes) * MINUTE);
+        Some(Self { window: policy.calendar_window(now)?, start, count: count.into() })
+    }
+
+    /// The state at `now` that Redis holds as that of a fixed window. `None` if the policy has no calendar.
+    #[cfg(feature = "redis")]
+    pub(super) fn of(policy: &Policy, now: u64, found: &fixed_window::State) -> Option<Self> {
+        Some(Self { window: policy.calendar_window(now)?, start: found.start, count: found.count })
+    }
+
+    /// The end, the count, and the minutes from the start to the end, rounded down.
+    #[inline]
+    pub(super) fn packed(&self) -> (U56, U40, U24) {
+        let end = self.resets_at();
+        (end.into(), self.count.into(), (end.saturating_sub(self.start) / MINUTE).into())
+    }
+}
+
+impl Step for State {
+    fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
+        let Self { window, start, count } = *self;
+        if now < window.from {
+            return false;
+        }
+        let went_back = count > 0 && now < start;
+        if went_back {
+            self.start = window.from;
+        } else if count == 0 || start + window.length() / 2 < window.from {
+            (self.start, self.count) = (window.from, 0);
+        }
+        went_back
+    }
+
+    fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
+        policy.max().checked_sub(self.count)
+    }
+
+    fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
+        self.count += cost;
+    }
+
+    fn resets_at(&self) -> u64 {
+        if self.count == 0 { 0 } else { self.window.before }
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        Some(UseBy::Before(self.window.before))
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        (cost <= policy.max()).then(|| self.window.before.saturating_sub(now))
+    }
+
+    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
+        if self.start <= at {
+            self.count = self.count.saturating_sub(cost);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Calendar windows: days, weeks, months and years of a time zone.
+//!
+//! An edge is the first instant of a local day. The window of an instant lies between the last edge at or before it and the next.
+//! `edges` computes them; `known` keeps the zones and the present windows of all calendars of the program.
+
+mod edges;
+#[cfg(feature = "serde")]
+mod fields;
+mod known;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+use std::fmt;
+
+#[cfg(feature = "serde")]
+pub(crate) use self::fields::Anchor;
+pub(crate) use self::known::KnownCalendar;
+pub use self::zone::{DeclaredZones, UnknownZoneError};
+use super::named_values::named_values;
+use super::state_id::{FNV_OFFSET, fnv1a};
+use super::window_span::WindowSpan;
+
+/// Hours by which a local day can be longer than 24: the most that a zone put its clocks back at once.
+const MOST_HOURS_MORE: u64 = 3;
+
+/// Days, weeks, months or years of a time zone, as windows of a fixed window.
+///
+/// A window begins with the first instant of a local day, also where that day has no midnight or two. A month without the day
+/// on which it begins has its last day instead, and the next month has that day again: 31 January, 28 February, 31 March. The
+/// 29th of February is the 28th in other years.
+///
+/// # Examples
+///
+/// Ten thousand a month, from the 15th:
+///
+/// ```
+/// use ratelimit_core::Policy;
+/// use ratelimit_core::policy::Calendar;
+///
+/// static BUDGET: Policy =
+///     Policy::builder("budget").max(10_000).calendar(Calendar::month(15).in_zone("Europe/Berlin")).build();
+///
+/// assert_eq!(BUDGET.calendar().unwrap().to_string(), "calendar month in Europe/Berlin from the 15th");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Calendar {
+    unit: CalendarUnit,
+    /// A weekday counted from Monday, a day of a month, or a month.
+    first: u8,
+    /// The day of a year's first month.
+    second: u8,
+    zone: &'static str,
+    /// Fingerprint of the rest.
+    id: u64,
+}
+
+/// The kind of a calendar window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CalendarUnit {
+    /// A local day.
+    Day,
+    /// Seven local days.
+    Week,
+    /// A month.
+    Month,
+    /// A year.
+    Year,
+}
+
+named_values!(CalendarUnit, "window": Day = "day", Week = "week", Month = "month", Year = "year");
+
+/// The day on which a week begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is its name")]
+pub enum Weekday {
+    #[default]
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+named_values!(
+    Weekday, "anchor":
+    Monday = "monday", Tuesday = "tuesday", Wednesday = "wednesday", Thursday = "thursday", Friday = "friday",
+    Saturday = "saturday", Sunday = "sunday",
+);
+
+/// Names of the months, for `Display`.
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+impl Calendar {
+    /// Days, in UTC.
+    pub const fn day() -> Self {
+        Self::new(CalendarUnit::Day, 0, 0)
+    }
+
+    /// Weeks that begin on this day, in UTC.
+    pub const fn week(first: Weekday) -> Self {
+        Self::new(CalendarUnit::Week, first as u8, 0)
+    }
+
+    /// Months that begin on this day, from 1 to 31, in UTC.
+    pub const fn month(first: u8) -> Self {
+        Self::new(CalendarUnit::Month, first, 0)
+    }
+
+    /// Years that begin on this day of this month, each counted from 1, in UTC.
+    pub const fn year(month: u8, day: u8) -> Self {
+        Self::new(CalendarUnit::Year, month, day)
+    }
+
+    const fn new(unit: CalendarUnit, first: u8, second: u8) -> Self {
+        Self { unit, first, second, zone: "", id: 0 }.in_zone("UTC")
+    }
+
+    /// The same in the time zone of this IANA name, such as `"Europe/Berlin"`.
+    ///
+    /// The name is looked up when a limiter is built, if an attribute declares the limit, and otherwise by the first decision. For a
+    /// name that is known only at run time, use [`try_in_zone`](Self::try_in_zone).
+    ///
+    /// # Panics
+    ///
+    /// The look-up panics if the zone is unknown. It never takes another zone instead.
+    #[must_use]
+    pub const fn in_zone(mut self, zone: &'static str) -> Self {
+        self.zone = zone;
+        let id = fnv1a(FNV_OFFSET, &[self.unit as u8, self.first, self.second]);
+        self.id = fnv1a(id, zone.as_bytes());
+        self
+    }
+
+    /// The same in the time zone of this IANA name, which may come from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownZoneError`] if there is no such zone.
+    pub fn try_in_zone(self, zone: &str) -> Result<Self, UnknownZoneError> {
+        zone::interned(zone).map(|zone| self.in_zone(zone))
+    }
+
+    /// Looks the time zone up.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownZoneError`] if there is no such zone.
+    pub fn check(&self) -> Result<(), UnknownZoneError> {
+        zone::find(self.zone).map(drop)
+    }
+
+    /// The kind of the windows.
+    pub const fn unit(&self) -> CalendarUnit {
+        self.unit
+    }
+
+    /// The name of the time zone.
+    pub const fn zone(&self) -> &'static str {
+        self.zone
+    }
+
+    /// Whether the days on which windows begin are days.
+    pub(crate) const fn has_anchor(&self) -> bool {
+        let Self { unit, first, second, .. } = *self;
+        match unit {
+            CalendarUnit::Day | CalendarUnit::Week => true,
+            CalendarUnit::Month => first >= 1 && first <= 31,
+            CalendarUnit::Year => {
+                let days = match first {
+                    2 => 29,
+                    4 | 6 | 9 | 11 => 30,
+                    1..=12 => 31,
+                    _ => 0,
+                };
+                second >= 1 && second <= days
+            }
+        }
+    }
+
+    /// The letter of the windows in keys.
+    pub(crate) const fn letter(&self) -> u8 {
+        match self.unit {
+            CalendarUnit::Day => b'd',
+            CalendarUnit::Week => b'w',
+            CalendarUnit::Month => b'M',
+            CalendarUnit::Year => b'y',
+        }
+    }
+
+    /// Length of the longest window of this kind, in microseconds.
+    pub(crate) const fn longest_us(&self) -> u64 {
+        let days = match self.unit {
+            CalendarUnit::Day => 1,
+            CalendarUnit::Week => 7,
+            CalendarUnit::Month => 31,
+            CalendarUnit::Year => 366,
+        };
+        (24 * days + MOST_HOURS_MORE) * 3_600_000_000
+    }
+
+    /// Fingerprint of the calendar, with its zone and anchor.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The calendar with its zone.
+    #[inline]
+    pub(crate) fn known(&self) -> &'static KnownCalendar {
+        KnownCalendar::of(self)
+    }
+
+    /// The window of an instant in microseconds.
+    #[inline]
+    pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
+        self.known().window_at(now)
+    }
+}
+
+/// Such as `calendar month in Europe/Berlin from the 15th`.
+impl fmt::Display for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { unit, first, second, zone, .. } = self;
+        write!(f, "calendar {unit} in {zone}")?;
+        match unit {
+            CalendarUnit::Day => Ok(()),
+            CalendarUnit::Week => match Weekday::ALL.get(usize::from(*first)) {
+                Some(day) => write!(f, " from {}{}", day.as_str()[..1].to_uppercase(), &day.as_str()[1..]),
+                None => Ok(()),
+            },
+            CalendarUnit::Month => write!(f, " from the {first}{}", ordinal(*first)),
+            CalendarUnit::Year => {
+                let month = MONTHS.get(usize::from(*first).wrapping_sub(1)).copied().unwrap_or_default();
+                write!(f, " from {second} {month}")
+            }
+        }
+    }
+}
+
+/// The letters behind a number: 1st, 2nd, 3rd, 11th.
+const fn ordinal(number: u8) -> &'static str {
+    match (number / 10, number % 10) {
+        (1, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    }
+}

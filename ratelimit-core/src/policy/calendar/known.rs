@@ -1,0 +1,92 @@
+//! The calendars of the program, each with its zone and its present window.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
+
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+
+use super::{Calendar, zone};
+use crate::policy::window_span::WindowSpan;
+
+/// Calendars that are found without a lock: one for each remainder of a fingerprint.
+const PLACES: usize = 256;
+
+static NEAREST: [OnceLock<&'static KnownCalendar>; PLACES] = [const { OnceLock::new() }; PLACES];
+
+/// All calendars, by their fingerprints. They stay: a program has few.
+static ALL: LazyLock<Mutex<HashMap<u64, &'static KnownCalendar>>> = LazyLock::new(Mutex::default);
+
+/// A calendar with its zone.
+#[derive(Debug)]
+pub(crate) struct KnownCalendar {
+    calendar: Calendar,
+    zone: TimeZone,
+    /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0 for none. In one number,
+    /// so that both are of the same window.
+    last: AtomicU64,
+}
+
+/// Bits of a length in seconds.
+const LENGTH_BITS: u32 = 26;
+
+const MICROS: u64 = 1_000_000;
+
+impl PartialEq for KnownCalendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.calendar.id == other.calendar.id
+    }
+}
+
+impl Eq for KnownCalendar {}
+
+impl KnownCalendar {
+    #[inline]
+    pub(super) fn of(calendar: &Calendar) -> &'static Self {
+        let place = &NEAREST[place(calendar.id)];
+        match place.get() {
+            Some(known) if known.calendar.id == calendar.id => known,
+            _ => Self::look_up(calendar),
+        }
+    }
+
+    #[cold]
+    #[allow(
+        clippy::panic,
+        reason = "an unknown zone is a mistake in the program, as a number out of its bounds"
+    )]
+    fn look_up(calendar: &Calendar) -> &'static Self {
+        let known = *ALL.lock().entry(calendar.id).or_insert_with(|| {
+            let zone = zone::find(calendar.zone).unwrap_or_else(|error| panic!("{error}"));
+            Box::leak(Box::new(Self { calendar: *calendar, zone, last: AtomicU64::new(0) }))
+        });
+        // Another calendar may have the place.
+        let _ = NEAREST[place(calendar.id)].set(known);
+        known
+    }
+
+    /// The window of an instant in microseconds.
+    #[inline]
+    pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
+        let last = self.last.load(Ordering::Relaxed);
+        let (from, length) = (last >> LENGTH_BITS, last & ((1 << LENGTH_BITS) - 1));
+        let window = WindowSpan { from: from * MICROS, before: (from + length) * MICROS };
+        if window.contains(now) { window } else { self.compute(now) }
+    }
+
+    #[cold]
+    fn compute(&self, now: u64) -> WindowSpan {
+        let window = self.calendar.window_in(&self.zone, now);
+        let (from, length) = (window.from / MICROS, window.length() / MICROS);
+        if length < 1 << LENGTH_BITS && from < 1 << (u64::BITS - LENGTH_BITS) {
+            self.last.store(from << LENGTH_BITS | length, Ordering::Relaxed);
+        }
+        window
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a remainder")]
+const fn place(id: u64) -> usize {
+    (id % PLACES as u64) as usize
+}

@@ -1,0 +1,231 @@
+//! Calendars as text, their anchors, and windows of all zones without a gap. The worked vectors are in `tests/vectors/calendar.toml`.
+
+use std::time::Duration;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, civil};
+
+use super::*;
+use crate::policy::{Algorithm, Policy, PolicyError};
+
+const MICROS: u64 = 1_000_000;
+
+fn micros(text: &str) -> u64 {
+    u64::try_from(text.parse::<Timestamp>().unwrap().as_microsecond()).unwrap()
+}
+
+/// One calendar of each kind, with anchors that not every month has.
+fn kinds() -> [Calendar; 5] {
+    [
+        Calendar::day(),
+        Calendar::week(Weekday::Sunday),
+        Calendar::month(1),
+        Calendar::month(31),
+        Calendar::year(2, 29),
+    ]
+}
+
+fn local_date(zone: &TimeZone, at: u64) -> civil::Date {
+    let second = i64::try_from(at / MICROS).unwrap();
+    zone.to_datetime(Timestamp::from_second(second).unwrap()).date()
+}
+
+/// Windows of every zone and kind since 2008 follow each other, begin with a day, and are found from every instant in them. Months
+/// and years of all zones; days and weeks of some, unless `CALENDAR_ALL` is set: all take minutes.
+#[test]
+fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
+    let all = std::env::var_os("CALENDAR_ALL").is_some();
+    let (start, end) = (micros("2008-01-01T00:00:00Z"), micros("2040-01-01T00:00:00Z"));
+    let database = TimeZoneDatabase::bundled();
+    let names: Vec<_> = database.available().collect();
+    assert!(names.len() > 500, "{}", names.len());
+    let (mut windows, mut longest) = (0_u64, [0; 4]);
+    for (number, name) in names.iter().enumerate() {
+        let zone = database.get(name.as_str()).unwrap();
+        for calendar in kinds() {
+            let is_short = matches!(calendar.unit(), CalendarUnit::Day | CalendarUnit::Week);
+            if !all && (is_short || calendar == Calendar::month(1)) && number % 64 != 21 {
+                continue;
+            }
+            let mut window = calendar.window_in(&zone, start);
+            while window.from < end {
+                let next = calendar.window_in(&zone, window.before);
+                let place = || format!("{name} {calendar} {}", window.before);
+                assert!(next.from == window.before && next.before > next.from, "{}", place());
+                // Somewhere inside, and at the last instant.
+                let inside = next.from + (next.from / 7) % next.length();
+                assert!(
+                    [inside, next.before - 1].iter().all(|at| calendar.window_in(&zone, *at) == next),
+                    "{}",
+                    place()
+                );
+                let day = local_date(&zone, next.from);
+                assert!(
+                    local_date(&zone, next.from - MICROS) < day,
+                    "{}: the first instant of a day",
+                    place()
+                );
+                assert_eq!(next.from % (60 * MICROS), 0, "{}: a state holds whole minutes", place());
+                let most = &mut longest[calendar.unit() as usize];
+                *most = next.length().max(*most);
+                windows += 1;
+                window = next;
+            }
+        }
+    }
+    assert!(windows > 300_000, "{windows}");
+    for calendar in kinds() {
+        let longest = longest[calendar.unit() as usize];
+        let bound = calendar.longest_us();
+        assert!(longest <= bound && longest + 3 * 3_600 * MICROS > bound, "{calendar}: {longest}");
+    }
+}
+
+#[test]
+fn the_last_window_that_was_asked_for_is_kept_and_any_other_is_found() {
+    let calendar = Calendar::month(1).in_zone("Europe/Berlin");
+    let (march, may) = (micros("2026-03-15T00:00:00Z"), micros("2026-05-15T00:00:00Z"));
+    let (from, before) = (micros("2026-02-28T23:00:00Z"), micros("2026-03-31T22:00:00Z"));
+    for _ in 0..2 {
+        assert_eq!(calendar.window_at(march), WindowSpan { from, before });
+        assert_eq!(calendar.window_at(before - 1), WindowSpan { from, before });
+        assert_eq!(calendar.window_at(before).from, before);
+        assert!(calendar.window_at(may).contains(may));
+    }
+    assert!(std::ptr::eq(calendar.known(), Calendar::month(1).in_zone("Europe/Berlin").known()));
+    assert_ne!(calendar.known(), Calendar::month(2).in_zone("Europe/Berlin").known());
+    // The first and the last instants that a clock may show.
+    assert!(calendar.window_at(0).contains(0));
+    assert_eq!(calendar.window_at(u64::MAX), calendar.window_at(u64::MAX - 1));
+}
+
+#[test]
+fn many_calendars_are_told_apart() {
+    let at = micros("2026-11-22T12:00:00Z");
+    for zone in ["Asia/Tokyo", "America/New_York", "Africa/Cairo", "Pacific/Apia", "Asia/Kathmandu", "UTC"] {
+        for day in 1..=31 {
+            let calendar = Calendar::month(day).in_zone(zone);
+            let expected = calendar.window_in(&TimeZone::get(zone).unwrap(), at);
+            assert_eq!(calendar.window_at(at), expected, "{calendar}");
+        }
+    }
+}
+
+#[test]
+fn a_calendar_is_a_phrase() {
+    for (calendar, text) in [
+        (Calendar::day(), "calendar day in UTC"),
+        (Calendar::week(Weekday::Sunday).in_zone("Asia/Tokyo"), "calendar week in Asia/Tokyo from Sunday"),
+        (Calendar::month(1).in_zone("Europe/Berlin"), "calendar month in Europe/Berlin from the 1st"),
+        (Calendar::month(2), "calendar month in UTC from the 2nd"),
+        (Calendar::month(23), "calendar month in UTC from the 23rd"),
+        (Calendar::month(11), "calendar month in UTC from the 11th"),
+        (Calendar::month(30), "calendar month in UTC from the 30th"),
+        (Calendar::year(4, 6).in_zone("Europe/London"), "calendar year in Europe/London from 6 April"),
+    ] {
+        assert_eq!(calendar.to_string(), text);
+    }
+}
+
+#[test]
+fn an_unknown_zone_is_an_error_with_the_nearest_name() {
+    for (found, meant) in [
+        ("Europe/Berln", Some("Europe/Berlin")),
+        ("europe/berlin", Some("Europe/Berlin")),
+        ("Berlin", Some("Europe/Berlin")),
+        ("new york", Some("America/New_York")),
+        ("Asia/Toky", Some("Asia/Tokyo")),
+        ("utc", Some("UTC")),
+        ("Etc/Unknown", None),
+        ("Middle Earth", None),
+        ("", None),
+        ("../../etc/passwd", None),
+    ] {
+        let error = Calendar::day().try_in_zone(found).unwrap_err();
+        if meant.is_some() {
+            assert_eq!(error.suggestion(), meant, "{found}");
+        }
+        assert!(error.to_string().starts_with(&format!("unknown time zone {found:?}")), "{error}");
+    }
+    let calendar = Calendar::day().try_in_zone("Europe/Berlin").unwrap();
+    assert_eq!(calendar, Calendar::day().in_zone("Europe/Berlin"));
+    calendar.check().unwrap();
+    assert!(Calendar::day().in_zone("Europe/Berln").check().is_err());
+}
+
+#[test]
+#[should_panic(expected = "unknown time zone \"Europe/Berln\", did you mean \"Europe/Berlin\"?")]
+fn an_unknown_zone_is_never_another_one_in_silence() {
+    Calendar::day().in_zone("Europe/Berln").window_at(0);
+}
+
+#[test]
+fn an_anchor_is_a_day_that_the_window_can_have() {
+    let built = |calendar| Policy::builder("k").calendar(calendar).try_build();
+    for calendar in [
+        Calendar::month(0),
+        Calendar::month(32),
+        Calendar::year(0, 1),
+        Calendar::year(13, 1),
+        Calendar::year(4, 31),
+        Calendar::year(2, 30),
+        Calendar::year(1, 0),
+    ] {
+        assert_eq!(built(calendar), Err(PolicyError::Anchor), "{calendar:?}");
+    }
+    for calendar in kinds() {
+        assert_eq!(built(calendar).unwrap().calendar(), Some(&calendar));
+    }
+}
+
+#[test]
+fn a_calendar_window_is_counted_by_a_fixed_window() {
+    let builder = Policy::builder("k").calendar(Calendar::month(1));
+    assert_eq!(builder.build().algorithm(), Algorithm::FixedWindow);
+    let other = builder.algorithm(Algorithm::TokenBucket);
+    assert_eq!(other.try_build(), Err(PolicyError::CalendarAlgorithm));
+    // The later window wins.
+    assert_eq!(builder.window(Duration::from_secs(60)).build().calendar(), None);
+    let lease = Duration::from_millis(100);
+    assert!(builder.lease(lease).try_build().is_ok(), "it ends before the edge");
+}
+
+#[test]
+fn a_block_is_at_least_the_longest_window() {
+    let blocked = |calendar, hours: u64| {
+        let block = Duration::from_secs(3600 * hours);
+        Policy::builder("k").calendar(calendar).block(block).try_build().map(|policy| policy.block())
+    };
+    assert_eq!(blocked(Calendar::day(), 26), Err(PolicyError::Block));
+    assert_eq!(blocked(Calendar::day(), 27), Ok(Some(Duration::from_secs(27 * 3600))));
+    assert_eq!(blocked(Calendar::month(1), 31 * 24), Err(PolicyError::Block));
+    assert!(blocked(Calendar::month(1), 32 * 24).is_ok());
+    assert_eq!(
+        blocked(Calendar::year(1, 1), 366 * 24),
+        Err(PolicyError::Block),
+        "366 days and an hour are too long"
+    );
+}
+
+#[test]
+fn the_kind_tells_counts_apart_and_zone_and_anchor_do_not() {
+    let of = |calendar| Policy::builder("k").calendar(calendar).build().state_id();
+    assert_eq!(of(Calendar::month(1)), of(Calendar::month(15).in_zone("Asia/Tokyo")));
+    let kinds = [Calendar::day(), Calendar::week(Weekday::Monday), Calendar::month(1), Calendar::year(1, 1)];
+    for (index, one) in kinds.iter().enumerate() {
+        assert!(kinds[..index].iter().all(|other| of(*other) != of(*one)), "{one}");
+        let window =
+            Policy::builder("k").algorithm(Algorithm::FixedWindow).window(Duration::from_secs(86_400));
+        assert_ne!(of(*one), window.build().state_id());
+    }
+}
+
+#[test]
+fn the_length_of_a_window_is_that_of_the_instant() {
+    let policy = Policy::builder("k").calendar(Calendar::month(1).in_zone("Europe/Berlin")).build();
+    let days = |text| policy.window_at(crate::Timestamp::from_micros(micros(text))).as_secs_f64() / 86_400.0;
+    assert!((days("2026-02-10T00:00:00Z") - 28.0).abs() < 1e-9);
+    assert!((days("2026-03-10T00:00:00Z") - 31.0).abs() * 24.0 - 1.0 < 1e-9);
+    let plain = Policy::new("k", 1, Duration::from_secs(60));
+    assert_eq!(plain.window_at(crate::Timestamp::from_micros(7)), Duration::from_secs(60));
+}

@@ -1,0 +1,263 @@
+//! The values of `window`, `zone` and `anchor` for windows of a calendar.
+
+use proc_macro2::Span;
+use syn::{Expr, Lit};
+
+use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::expr::{describe, expect_str, literal, ungrouped};
+use crate::parse::window::{Time, Window};
+use crate::suggest::{list, nearest};
+
+/// The window of a limit.
+pub(crate) enum LimitWindow {
+    Length(Window),
+    Calendar(Unit, Span),
+}
+
+/// The kind of a calendar window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+/// The kinds with their names, the length of the longest window in hours, and other spellings.
+static UNITS: [(Unit, &str, u64, &[&str]); 4] = [
+    (Unit::Day, "day", 24 + MOST_HOURS_MORE, &["daily", "calendarday", "perday"]),
+    (Unit::Week, "week", 7 * 24 + MOST_HOURS_MORE, &["weekly", "calendarweek", "perweek"]),
+    (
+        Unit::Month,
+        "month",
+        31 * 24 + MOST_HOURS_MORE,
+        &["monthly", "months", "1month", "1mo", "mo", "mon", "1mon", "calendarmonth", "permonth"],
+    ),
+    (
+        Unit::Year,
+        "year",
+        366 * 24 + MOST_HOURS_MORE,
+        &["yearly", "years", "1year", "1y", "1yr", "annual", "annually", "calendaryear", "peryear"],
+    ),
+];
+
+/// Hours by which a local day can be longer than 24, as in the core.
+const MOST_HOURS_MORE: u64 = 3;
+
+/// The day on which windows begin.
+pub(crate) struct Anchor {
+    pub(crate) day: AnchorDay,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnchorDay {
+    /// Of a week: the index of its name.
+    Week(usize),
+    /// Of a month.
+    Month(u8),
+    /// Month and day.
+    Year(u8, u8),
+}
+
+/// Days of a week by their names in the attribute, and the variants of the facade's `Weekday`.
+pub(crate) const WEEKDAYS: [(&str, &str); 7] = [
+    ("monday", "Monday"),
+    ("tuesday", "Tuesday"),
+    ("wednesday", "Wednesday"),
+    ("thursday", "Thursday"),
+    ("friday", "Friday"),
+    ("saturday", "Saturday"),
+    ("sunday", "Sunday"),
+];
+
+/// The IANA name of a time zone. The program looks it up when it starts.
+pub(crate) struct Zone {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+impl Unit {
+    fn row(self) -> &'static (Self, &'static str, u64, &'static [&'static str]) {
+        UNITS.iter().find(|(unit, ..)| *unit == self).unwrap_or(&UNITS[0])
+    }
+
+    /// The name in the attribute.
+    pub(crate) fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The length of the longest window, in microseconds.
+    pub(crate) fn longest_micros(self) -> u64 {
+        self.row().2 * 3_600_000_000
+    }
+
+    /// An anchor as it is written.
+    pub(crate) const fn anchor_example(self) -> Option<&'static str> {
+        match self {
+            Self::Day => None,
+            Self::Week => Some("anchor = \"sunday\""),
+            Self::Month => Some("anchor = 15"),
+            Self::Year => Some("anchor = \"04-01\""),
+        }
+    }
+
+    /// Whether windows can begin on such a day.
+    pub(crate) const fn takes(self, day: AnchorDay) -> bool {
+        matches!(
+            (self, day),
+            (Self::Week, AnchorDay::Week(_))
+                | (Self::Month, AnchorDay::Month(_))
+                | (Self::Year, AnchorDay::Year(..))
+        )
+    }
+}
+
+/// All kinds, as they are written.
+pub(crate) fn units() -> String {
+    list(UNITS.iter().map(|(_, name, ..)| *name), '"')
+}
+
+/// Reads the window of a limit.
+pub(crate) fn window(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<LimitWindow, Reported> {
+    let value = ungrouped(value);
+    if let Some(Lit::Str(text)) = literal(&value) {
+        let plain: String =
+            text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        for (unit, word, _, spellings) in &UNITS {
+            if text.value() == *word {
+                return match missing_feature(word, cfg!(any(test, feature = "calendar"))) {
+                    None => Ok(LimitWindow::Calendar(*unit, text.span())),
+                    Some(fault) => Err(diagnostics.error(value, fault)),
+                };
+            }
+            if plain == *word || spellings.contains(&plain.as_str()) {
+                let fault = format!("unknown window {:?}; did you mean `{name} = \"{word}\"`?", text.value());
+                return Err(diagnostics.error(value, fault));
+            }
+        }
+    }
+    Time::window(name, example).read(value, diagnostics).map(LimitWindow::Length)
+}
+
+/// The fault of a calendar window without the feature.
+pub(crate) fn missing_feature(window: &str, has_feature: bool) -> Option<String> {
+    (!has_feature).then(|| {
+        format!(
+            "`window = \"{window}\"` needs the feature `calendar` of ratelimit-actix; write `features = [\"calendar\"]` in \
+             Cargo.toml"
+        )
+    })
+}
+
+/// Reads the name of a time zone.
+pub(crate) fn zone(
+    name: &str,
+    example: &str,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<Zone, Reported> {
+    let value = ungrouped(value);
+    let fault = match expect_str(name, example, &value) {
+        Ok(text) => {
+            let (zone, span) = (text.value(), text.span());
+            let is_name = zone.starts_with(|letter: char| letter.is_ascii_alphabetic())
+                && zone.chars().all(|letter| letter.is_ascii_alphanumeric() || "/_-+".contains(letter));
+            if is_name {
+                return Ok(Zone { text: zone, span });
+            }
+            format!(
+                "`{name}` takes the IANA name of a time zone, found {zone:?}; write for example `{example}`"
+            )
+        }
+        Err(fault) => fault,
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// Reads the day on which windows begin.
+pub(crate) fn anchor(name: &str, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
+    let value = ungrouped(value);
+    let fault = match literal(&value) {
+        Some(Lit::Int(integer)) => match integer.base10_parse::<u8>() {
+            Ok(day @ 1..=31) if integer.suffix().is_empty() => {
+                return Ok(Anchor { day: AnchorDay::Month(day), span: integer.span() });
+            }
+            _ => format!(
+                "`{name}` of a month must be from 1 to 31, found {integer}; write for example `{name} = 15`"
+            ),
+        },
+        Some(Lit::Str(text)) => match day_of(&text.value()) {
+            Ok(day) => return Ok(Anchor { day, span: text.span() }),
+            Err(meant) => {
+                let meant =
+                    meant.map_or_else(String::new, |meant| format!("; did you mean `{name} = {meant}`?"));
+                format!(
+                    "unknown day {:?}{meant}\nexpected the day of a month such as `{name} = 15`, month and day of a year such \
+                     as `{name} = \"04-01\"`, or one of: {}",
+                    text.value(),
+                    list(WEEKDAYS.iter().map(|(name, _)| *name), '"')
+                )
+            }
+        },
+        _ => format!("`{name}` takes a day such as `15`, \"sunday\" or \"04-01\", not {}", describe(&value)),
+    };
+    Err(diagnostics.error(value, fault))
+}
+
+/// The day of a text, or what was probably meant, as it is written.
+fn day_of(text: &str) -> Result<AnchorDay, Option<String>> {
+    if let Some(index) = WEEKDAYS.iter().position(|(name, _)| *name == text) {
+        return Ok(AnchorDay::Week(index));
+    }
+    if let Some((month, day)) = text.split_once('-') {
+        let (month_number, day_number) = (month.parse().unwrap_or(0), day.parse().unwrap_or(0));
+        if has_day(month_number, day_number) {
+            let usual = format!("{month_number:02}-{day_number:02}");
+            return if usual == text {
+                Ok(AnchorDay::Year(month_number, day_number))
+            } else {
+                Err(Some(format!("{usual:?}")))
+            };
+        }
+        let is_swapped = has_day(day_number, month_number);
+        return Err(is_swapped.then(|| format!("\"{day_number:02}-{month_number:02}\"")));
+    }
+    if let Ok(day @ 1..=31) = text.parse::<u8>() {
+        return Err(Some(day.to_string()));
+    }
+    let lower = text.to_lowercase();
+    let short =
+        WEEKDAYS.iter().find(|(name, _)| lower.len() >= 2 && name.starts_with(&lower)).map(|(name, _)| *name);
+    Err(short
+        .or_else(|| nearest(text, WEEKDAYS.iter().map(|(name, _)| *name)))
+        .map(|name| format!("{name:?}")))
+}
+
+/// Whether a year has this day; every fourth one has a 29 February.
+const fn has_day(month: u8, day: u8) -> bool {
+    let days = match month {
+        2 => 29,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    day >= 1 && day <= days
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_feature_the_message_names_it() {
+        assert_eq!(missing_feature("month", true), None);
+        let message = missing_feature("month", false).expect("it is missing");
+        assert!(message.starts_with("`window = \"month\"` needs the feature `calendar`"), "{message}");
+    }
+}

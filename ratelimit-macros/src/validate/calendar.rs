@@ -1,0 +1,49 @@
+//! Rules between a calendar window and other arguments.
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::args::Args;
+use crate::parse::calendar::{LimitWindow, Unit, units};
+
+/// The kind of the calendar window, if the limit has one.
+pub(crate) fn unit(args: &Args) -> Option<Unit> {
+    match args.window.as_ref()?.value.as_ref().ok()? {
+        LimitWindow::Calendar(unit, _) => Some(*unit),
+        LimitWindow::Length(_) => None,
+    }
+}
+
+/// Records a mistake for each broken rule.
+pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
+    let has_mistake = args.window.as_ref().is_some_and(|window| window.value.is_err());
+    let Some(unit) = unit(args).filter(|_| !has_mistake) else {
+        let given = [
+            args.zone.as_ref().map(|zone| &zone.keyword),
+            args.anchor.as_ref().map(|anchor| &anchor.keyword),
+        ];
+        for keyword in given.into_iter().flatten().filter(|_| !has_mistake) {
+            let message =
+                format!("`{keyword}` is only for a `window` that is one of: {}; remove it", units());
+            diagnostics.error(keyword, message);
+        }
+        return;
+    };
+    let name = unit.name();
+    if let Some(algorithm) = &args.algorithm
+        && algorithm.value.is_ok_and(|algorithm| algorithm.name != FIXED_WINDOW)
+    {
+        let message = format!("`window = \"{name}\"` is counted by \"{FIXED_WINDOW}\"; remove `algorithm`");
+        diagnostics.error(&algorithm.keyword, message);
+    }
+    if let Some(Ok(anchor)) = args.anchor.as_ref().map(|anchor| &anchor.value)
+        && !unit.takes(anchor.day)
+    {
+        let message = match unit.anchor_example() {
+            Some(example) => format!("a {name} does not begin on such a day; write for example `{example}`"),
+            None => "a day begins with its first instant; remove `anchor`".to_owned(),
+        };
+        diagnostics.error_at(anchor.span, message);
+    }
+}
+
+/// The algorithm of calendar windows.
+pub(crate) const FIXED_WINDOW: &str = "fixed_window";
