@@ -77,7 +77,7 @@ tests::on_both_stores! {
         assert_eq!((outcome.is_allowed(), outcome.due_after(), outcome.cost()), (true, SECOND, 1));
         assert_eq!(outcome.at(), MIDNIGHT);
         let next = store.peek(&policy, "a").retry_after();
-        assert_eq!(next, Some(Duration::from_micros(999_000)), "what began is not given back");
+        assert_eq!(next, Some(Duration::from_millis(999)), "what began is not given back");
     }
 
     fn a_dropped_wait_gives_its_turn_back_if_it_is_the_last(store: &Timed) {
