@@ -76,6 +76,8 @@ tests::on_both_stores! {
         let outcome = turn.now_or_never().unwrap().unwrap();
         assert_eq!((outcome.is_allowed(), outcome.due_after(), outcome.cost()), (true, SECOND, 1));
         assert_eq!(outcome.at(), MIDNIGHT);
+        let next = store.peek(&policy, "a").retry_after();
+        assert_eq!(next, Some(Duration::from_millis(999)), "what began is not given back");
     }
 
     fn a_dropped_wait_gives_its_turn_back_if_it_is_the_last(store: &Timed) {

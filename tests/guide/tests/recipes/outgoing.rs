@@ -9,13 +9,12 @@ use ratelimit_actix::{Algorithm, Policy, RateLimiter, WaitError};
 static DELIVERIES: Policy =
     Policy::builder("deliveries").max(300).algorithm(Algorithm::TokenBucket).burst(1).build();
 
-/// Delivers when it is its turn, or returns after which time to try again, if that is more than 30 s.
-async fn deliver(
-    to: &str,
-    limiter: &RateLimiter,
-    send: impl AsyncFnOnce(),
-) -> Result<Option<Duration>, WaitError> {
-    let turn = limiter.wait(&DELIVERIES, to, 1, Duration::from_secs(30)).await?;
+/// After which time to try again, if a delivery would have waited for more than 30 s.
+type Later = Option<Duration>;
+
+/// Delivers when it is its turn.
+async fn deliver(to: &str, by: &RateLimiter, send: impl AsyncFnOnce()) -> Result<Later, WaitError> {
+    let turn = by.wait(&DELIVERIES, to, 1, Duration::from_secs(30)).await?;
     if turn.is_allowed() {
         send().await;
     }
