@@ -268,7 +268,7 @@ async fn send_alone(link: &Link, mut call: Call, trip: &RoundTrip) {
         match result {
             // A call without waiting requests would charge them for nothing.
             Ok(reply) if call.next_deadline().is_some() && call.aim_again(&reply) => {
-                trip.start = Instant::now()
+                trip.start = Instant::now();
             }
             result => return call.finish(result),
         }
