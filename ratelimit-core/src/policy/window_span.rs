@@ -8,6 +8,7 @@ pub(crate) struct WindowSpan {
 }
 
 impl WindowSpan {
+    #[cfg(feature = "calendar")]
     #[inline]
     pub(crate) const fn contains(self, now: u64) -> bool {
         self.from <= now && now < self.before

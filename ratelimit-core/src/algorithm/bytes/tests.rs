@@ -187,3 +187,25 @@ fn the_layout_is_fixed() {
     // 4,294.967296 s: the window of a minute from 4,260 s ends at 4,320 s, which is 0x01_017D_F800 µs.
     assert_eq!(state.to_bytes(), [1, b'f', 0x00, 0xf8, 0x7d, 0x01, 0x01, 0, 0, 3, 0, 0, 0, 0]);
 }
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_calendar_window_is_read_back_with_its_start_and_its_end() {
+    use crate::policy::Calendar;
+
+    let builder = Policy::builder("k").max(10);
+    let (monthly, plain) =
+        (builder.calendar(Calendar::month(1)).build(), builder.algorithm(Algorithm::FixedWindow).build());
+    let now = Timestamp::from_micros(1_790_000_000_000_000);
+    let mut state = State::new(&monthly);
+    assert_eq!(State::from_bytes(&monthly, &state.to_bytes()).unwrap(), state, "a new one");
+    let _ = state.decide(&monthly, 3, now, Operation::Check);
+    let bytes = state.to_bytes();
+    assert_eq!(State::from_bytes(&monthly, &bytes).unwrap(), state);
+    let mut read = State::from_bytes(&monthly, &bytes).unwrap();
+    assert_eq!(read.decide(&monthly, 0, now, Operation::Peek).remaining(), 7);
+    assert!(State::from_bytes(&plain, &bytes).is_err() && State::from_bytes(&monthly, &bytes[..9]).is_err());
+    let mut other = State::new(&plain);
+    let _ = other.decide(&plain, 3, now, Operation::Check);
+    assert!(State::from_bytes(&monthly, &other.to_bytes()).is_err());
+}

@@ -1,4 +1,5 @@
 //! Without the feature `calendar` there are no calendars, so that the code about them is compiled away.
+#![allow(clippy::trivially_copy_pass_by_ref, reason = "the signatures of calendar.rs")]
 
 use std::fmt;
 

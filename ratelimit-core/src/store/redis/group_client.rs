@@ -82,7 +82,9 @@ impl GroupClient {
 
     /// Queues a group whose keys are on one node. Its answer is also of use for the leases of these counts.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
-        group.iter().for_each(|check| self.client.link.durability.warn_about(check.policy()));
+        for check in group {
+            self.client.link.durability.warn_about(check.policy());
+        }
         let target = |(i, check)| self.leases.target(check, i, operation);
         let targets = group.iter().enumerate().filter_map(target).collect();
         self.client.queues.submit(self.request(group, operation), targets, deadline)
