@@ -1,5 +1,6 @@
 //! The limiter: the facade through which an application checks limits.
 
+mod acquire;
 pub(crate) mod alone;
 mod backend;
 mod builder;
@@ -131,7 +132,8 @@ impl RateLimiter {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
     }
 
-    /// Charges one unit of `policy` to the caller `partition`, if the request passes.
+    /// Charges one unit of `policy` to the caller `partition`, if the request passes. Of a
+    /// [concurrency limit](Policy::concurrency) it says whether a slot is free, and takes none: [`acquire`](Self::acquire) does.
     ///
     /// # Errors
     ///
@@ -189,17 +191,20 @@ impl RateLimiter {
             Backend::Dyn(store) => store,
         };
         let check = self.check_of(policy, &partition, cost);
-        if let Some(outcome) = try_one(&**store, &check, self.call(Operation::Check))? {
+        let operation = operation_of_one(policy);
+        if let Some(outcome) = try_one(&**store, &check, self.call(operation))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.decide_one(self.check_of(policy, &partition, cost), self.call(Operation::Check)).await
+        store.decide_one(self.check_of(policy, &partition, cost), self.call(operation)).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
     ///
-    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum.
+    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum. Slots of
+    /// [concurrency limits](Policy::concurrency) are held by the outcome: [take](GroupOutcome::take_slots) them for the time of the
+    /// work.
     ///
     /// # Errors
     ///
@@ -280,7 +285,7 @@ impl RateLimiter {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
-            Backend::Dyn(store) => try_one(&**store, &check, self.call(Operation::Check)),
+            Backend::Dyn(store) => try_one(&**store, &check, self.call(operation_of_one(policy))),
         }
     }
 
@@ -322,7 +327,10 @@ impl RateLimiter {
             Backend::Memory(store) => {
                 Ok(Some(decide_group_in_memory(store, group, Operation::Check, &self.inner.report)))
             }
-            Backend::Dyn(store) => store.try_decide(group, self.call(Operation::Check)),
+            Backend::Dyn(store) => {
+                let decided = store.try_decide(group, self.call(Operation::Check))?;
+                Ok(decided.map(|outcome| self.with_slots(group, outcome)))
+            }
         }
     }
 
@@ -340,10 +348,11 @@ impl RateLimiter {
             }
             Backend::Dyn(store) => store,
         };
-        match store.try_decide(group, self.call(operation()))? {
-            Some(outcome) => Ok(outcome),
-            None => store.decide(group, self.call(operation())).await,
-        }
+        let outcome = match store.try_decide(group, self.call(operation()))? {
+            Some(outcome) => outcome,
+            None => store.decide(group, self.call(operation())).await?,
+        };
+        Ok(if operation().charges() { self.with_slots(group, outcome) } else { outcome })
     }
 
     /// A call that may take a round trip.
@@ -422,6 +431,11 @@ impl RateLimiter {
         }
         result
     }
+}
+
+/// The operation of a check of one limit, whose outcome holds no slots.
+const fn operation_of_one(policy: &Policy) -> Operation {
+    if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
 }
 
 /// Checks the size of a group.

@@ -65,6 +65,9 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
+/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s.
+pub(crate) const HOLD: Duration = Duration::from_secs(10);
+
 /// Longest lease: 10 s.
 pub const MAX_LEASE: Duration = Duration::from_secs(10);
 
@@ -193,8 +196,15 @@ impl Policy {
         self.max
     }
 
+    /// Whether this is a [concurrency limit](Self::concurrency), which counts what runs at a time.
+    #[inline]
+    pub const fn is_concurrency(&self) -> bool {
+        self.algorithm.holds_slots()
+    }
+
     /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. For
-    /// a [calendar window](Self::calendar) the length of the longest one, which may exceed [`MAX_WINDOW`] by hours.
+    /// a [calendar window](Self::calendar) the length of the longest one, which may exceed [`MAX_WINDOW`] by hours. For a
+    /// concurrency limit 10 s, the time for which the slots of a crashed process count.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
@@ -293,9 +303,10 @@ impl Policy {
     }
 
     /// Whether charges can be refunded and settled: not those of a token bucket with a [lease](PolicyBuilder::lease), because
-    /// that would free units which other processes hold.
+    /// that would free units which other processes hold, and not the slots of a concurrency limit, which are freed instead.
     pub const fn is_refundable(&self) -> bool {
-        self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating)
+        !self.is_concurrency()
+            && (self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating))
     }
 
     /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the

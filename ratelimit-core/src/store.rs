@@ -47,6 +47,9 @@ use crate::reservation::Reservation;
 ///   and refund a [turn that is given up](crate::Charge::is_turn) only if it is the last one. For an operation that it does not know, it
 ///   returns an error, such as [`StoreError::rejected`]: the failure policy decides then. The limiter polls the refund of a turn once,
 ///   so one that takes a round trip goes on in the background.
+/// * **Slots.** An admitted group with a [concurrency limit](crate::Policy::concurrency) takes slots. A store that is made of the
+///   [`toolkit`] knows nothing of them: the limiter frees them by a [`refund`](Self::refund) when the work ends. What a process holds
+///   that crashes stays taken then, until a reset. The built-in stores hold slots themselves, and return them with the outcome.
 /// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {

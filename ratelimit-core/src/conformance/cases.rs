@@ -10,6 +10,7 @@ mod races;
 mod random;
 mod requests;
 mod shadow;
+mod slots;
 mod turns;
 
 pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
@@ -34,6 +35,7 @@ pub use self::requests::{
     the_given_clock_is_used,
 };
 pub use self::shadow::a_shadow_limit_is_charged_and_denies_nothing;
+pub use self::slots::{a_group_takes_its_slots_or_none, slots_are_held_until_they_are_freed};
 pub use self::turns::{
     only_the_last_turn_is_given_back, other_groups_do_not_wait, turns_are_due_in_the_order_of_the_decisions,
 };

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::{
-    Algorithm, Calendar, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode,
+    Algorithm, Calendar, HOLD, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode,
     OnError, Policy, PolicyError,
 };
+
+/// The window of a policy that sets none.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(60);
 
 impl Policy {
     /// Creates a policy of `max` units per `window`, counted by a [sliding window counter](Algorithm::SlidingWindowCounter)
@@ -21,6 +24,40 @@ impl Policy {
         Self::builder(key).max(max).window(window).build()
     }
 
+    /// Creates a concurrency limit: at most `max` requests of a caller run at a time, over all processes that share the store.
+    ///
+    /// A request takes a slot and holds it until its work ends: see [`RateLimiter::acquire`](crate::RateLimiter::acquire), and
+    /// [`GroupOutcome::take_slots`](crate::GroupOutcome::take_slots) for groups. Of a process that crashes, slots are free again
+    /// within 10 s.
+    ///
+    /// * A denial is [busy](crate::Outcome::is_busy), and has no [`retry_after`](crate::Outcome::retry_after): nobody knows when a
+    ///   slot is freed.
+    /// * Another `max` keeps the slots that are held. While more are held than `max`, no further one is taken.
+    /// * It has neither window nor sub-windows, burst, block and lease. Its slots are neither refunded nor settled: they are
+    ///   freed.
+    ///
+    /// For a failure policy or a mode, use the builder with [`Algorithm::Concurrency`].
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::{Algorithm, OnError, Policy};
+    ///
+    /// static STREAMS: Policy = Policy::concurrency("streams", 3);
+    ///
+    /// static EXPORTS: Policy =
+    ///     Policy::builder("exports").algorithm(Algorithm::Concurrency).max(1).on_error(OnError::Deny).build();
+    ///
+    /// assert!(STREAMS.is_concurrency() && EXPORTS.is_concurrency());
+    /// ```
+    pub const fn concurrency(key: &'static str, max: u64) -> Self {
+        Self::builder(key).algorithm(Algorithm::Concurrency).max(max).build()
+    }
+
     /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
     /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and
@@ -32,7 +69,7 @@ impl Policy {
             name: None,
             algorithm: Algorithm::SlidingWindowCounter,
             max: 100,
-            window: Duration::from_secs(60),
+            window: None,
             calendar: None,
             sub_windows: None,
             burst: None,
@@ -56,7 +93,7 @@ impl Policy {
         PolicyBuilder {
             algorithm: self.algorithm,
             max: self.max,
-            window: self.window(),
+            window: if self.is_concurrency() { None } else { Some(self.window()) },
             calendar: self.calendar,
             sub_windows: self.algorithm.has_sub_windows().then_some(self.sub_windows),
             burst: (self.burst != self.max).then_some(self.burst),
@@ -82,7 +119,8 @@ pub struct PolicyBuilder {
     name: Option<&'static str>,
     algorithm: Algorithm,
     max: u64,
-    window: Duration,
+    /// `None` for the default.
+    window: Option<Duration>,
     calendar: Option<Calendar>,
     sub_windows: Option<u64>,
     burst: Option<u64>,
@@ -115,7 +153,7 @@ impl PolicyBuilder {
     /// Another window starts new counts. [`Window`](super::Window) reads a text such as `"1h30m"`. The feature `serde` writes
     /// only windows in whole milliseconds.
     pub const fn window(mut self, window: Duration) -> Self {
-        self.window = window;
+        self.window = Some(window);
         self.calendar = None;
         self
     }
@@ -134,7 +172,8 @@ impl PolicyBuilder {
     /// Sets the algorithm by which units are counted. By default a sliding window counter, which admits fewer than 2 × `max`
     /// units within one window's length.
     ///
-    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose.
+    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose. [`Algorithm::Concurrency`] makes it a
+    /// [concurrency limit](Policy::concurrency).
     pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
@@ -315,13 +354,26 @@ impl PolicyBuilder {
         if max < 1 || max > MAX_UNITS {
             return Err(PolicyError::Max);
         }
+        if algorithm.holds_slots()
+            && (self.window.is_some()
+                || self.calendar.is_some()
+                || self.block.is_some()
+                || matches!(self.lease, Lease::Of(_)))
+        {
+            return Err(PolicyError::OnlyForRates);
+        }
+        let window = match self.window {
+            Some(window) => window,
+            None if algorithm.holds_slots() => HOLD,
+            None => DEFAULT_WINDOW,
+        };
         let window_us = match &self.calendar {
             Some(calendar) if !calendar.has_anchor() => return Err(PolicyError::Anchor),
             Some(_) if !matches!(algorithm, Algorithm::FixedWindow) => {
                 return Err(PolicyError::CalendarAlgorithm);
             }
             Some(calendar) => calendar.longest_us(),
-            None => match window_micros(self.window) {
+            None => match window_micros(window) {
                 Ok(micros) => micros,
                 Err(error) => return Err(error),
             },

@@ -18,6 +18,7 @@ mod reply_sink;
 mod script;
 mod server_check;
 mod server_clock;
+mod slots;
 #[cfg_attr(not(unix), path = "redis/socket/absent.rs")]
 mod socket;
 mod supervisor;

@@ -197,3 +197,23 @@ fn a_calendar_window_keeps_its_calendar_and_its_counts() {
     let error = built("[limit.budget]\nwindow = '1h'").unwrap_err().to_string();
     assert!(error.contains("window cannot replace a calendar window"), "{error}");
 }
+
+#[test]
+fn a_concurrency_limit_may_have_another_maximum_and_no_window() {
+    static STREAMS: Policy = Policy::concurrency("streams", 3);
+    let limiter = |text: &str| {
+        let builder = RateLimiter::builder(MemoryStore::new()).policies([&STREAMS]);
+        Ok::<_, OverridesError>(builder.overrides(text.parse()?)?.build())
+    };
+    let raised = limiter("[limit.streams]\nmax = 5\non_error = 'deny'").unwrap();
+    let found = raised.in_force(&STREAMS);
+    assert!(found.policy().is_concurrency());
+    assert_eq!((found.policy().max(), found.policy().on_error()), (5, OnError::Deny));
+    for field in ["window = '1m'", "block = '1m'"] {
+        let error = limiter(&format!("[limit.streams]\n{field}")).unwrap_err().to_string();
+        assert!(
+            error.contains("limit `streams`: window, block and lease are not for a concurrency limit"),
+            "{error}"
+        );
+    }
+}

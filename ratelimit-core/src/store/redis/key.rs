@@ -122,7 +122,7 @@ impl StateKind {
     }
 
     /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`; for
-    /// a calendar `fd`, `fw`, `fM` and `fy`.
+    /// a calendar `fd`, `fw`, `fM` and `fy`, for slots `n`.
     fn push(&self, name: &mut String) {
         name.push(char::from(self.algorithm.spec().tag));
         let units = [
@@ -133,10 +133,12 @@ impl StateKind {
             (1000, "ms"),
             (1, "us"),
         ];
-        let window = self.window_us;
+        // Slots have none.
+        let window = if self.algorithm.holds_slots() { 0 } else { self.window_us };
         if let Some(letter) = self.calendar {
             name.push(char::from(letter));
-        } else if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit))
+        } else if let Some((unit, suffix)) =
+            units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
         {
             // Writing to a string does not fail.
             let _ = write!(name, "{}{suffix}", window / unit);

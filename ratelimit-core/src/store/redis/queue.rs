@@ -16,7 +16,9 @@ mod request;
 mod round_trip;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -25,10 +27,15 @@ use self::request::{QueuedRequest, ReplySender, first_key, send_reply};
 use super::error::CallError;
 use super::lease::{LeaseTarget, Leases};
 use super::link::Link;
-use super::protocol::{Encoder, Reply, Request};
+use super::protocol::{Encoder, LimitArg, Reply, Request};
+use super::slots::SlotTable;
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
+use crate::algorithm::Operation;
 use crate::error::StoreError;
 use crate::store::Deadline;
+
+/// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
+const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
@@ -43,10 +50,11 @@ impl Queues {
         runtime: &Handle,
         encoder: &Arc<Encoder>,
         leases: &Arc<Leases>,
+        slots: &Arc<SlotTable>,
         is_direct: bool,
     ) -> Self {
         let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
-        let queues = (0..size).map(|_| Queue::start(link, runtime, encoder, leases, is_direct));
+        let queues = (0..size).map(|_| Queue::start(link, runtime, encoder, leases, slots, is_direct));
         Self { queues: queues.collect(), link: Arc::clone(link) }
     }
 
@@ -58,13 +66,19 @@ impl Queues {
         deadline: Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        self.push(request, leases, deadline, Some(reply));
+        let _ = self.push(request, leases, deadline, Some(reply));
         PendingReply(receiver)
+    }
+
+    /// Queues a message that only tells of slots. Returns false if there is no connection.
+    pub(super) fn tell(&self, limit: LimitArg) -> bool {
+        let request = Request { operation: Operation::Check, limits: smallvec![limit] };
+        self.push(request, Box::default(), Deadline::after(NEVER), None)
     }
 
     /// Queues a lease that is fetched in the background.
     pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
-        self.push(request, Box::new([target]), deadline, None);
+        let _ = self.push(request, Box::new([target]), deadline, None);
     }
 
     fn push(
@@ -73,7 +87,7 @@ impl Queues {
         leases: Box<[LeaseTarget]>,
         deadline: Deadline,
         reply: Option<ReplySender>,
-    ) {
+    ) -> bool {
         let slot = match (&self.link.nodes, first_key(&request)) {
             (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
             _ => 0,
@@ -81,11 +95,13 @@ impl Queues {
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
         if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
+            false
         } else {
             let queued = QueuedRequest { request, slot, deadline, leases, reply };
             let nodes = self.link.nodes.as_ref();
             let queue = nodes.map_or(0, |nodes| queue_of(slot, nodes.owner(slot).map(NodeId::index)));
             self.queues[queue].push(queued);
+            true
         }
     }
 }

@@ -110,11 +110,13 @@ impl Encoder {
         let encoded = requests.into_iter().map(|Request { operation, limits }| {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
             // A wait whose cost fits is a check.
-            let is_plain =
+            let is_alone =
                 limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest }| {
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, told }| {
+                // The step of slots writes on denial as well, so requests are judged one by one.
+                let is_plain = is_alone && !policy.algorithm.holds_slots();
                 let mut number_of = |policy| number(&mut policies, policy);
                 let (policy, largest) = (number_of(policy), largest.map(number_of));
                 let (hash, next) = (key.hash(), short(keys.len()));
@@ -123,7 +125,7 @@ impl Encoder {
                 let index = *slot.or_insert(next).get();
                 if index == next {
                     keys.push(key);
-                    entries.push(KeyEntry { policy, total: cost, is_plain });
+                    entries.push(KeyEntry { policy, total: cost, is_plain, told });
                 } else {
                     let entry = &mut entries[usize::from(index)];
                     entry.is_plain &= is_plain && entry.policy == policy;
@@ -154,7 +156,7 @@ impl Encoder {
         for policy in &policies {
             policy.push(&mut head, || at);
         }
-        for KeyEntry { policy, total, is_plain } in &entries {
+        for KeyEntry { policy, total, is_plain, .. } in &entries {
             push(&mut head, u64::from(*policy) + 1);
             if *is_plain {
                 push(&mut head, *total);
@@ -165,10 +167,14 @@ impl Encoder {
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
         let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
         let mut arguments: SmallVec<_> = smallvec![head, body];
-        if policies.iter().any(|policy| policy.block_us > 0) {
+        let has_slots = policies.iter().any(|policy| policy.algorithm.holds_slots());
+        if has_slots || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
             policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
             arguments.push(blocks);
+        }
+        if has_slots {
+            arguments.push(told_of(&entries));
         }
         let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
         let batch = Batch { requests, policies, keys: entries, server_clock };
@@ -178,6 +184,19 @@ impl Encoder {
         }
         (call, batch)
     }
+}
+
+/// What the call tells of slots: the number of this process; and for each key the granted and the freed ones.
+fn told_of(keys: &[KeyEntry]) -> Vec<u8> {
+    let process = keys.iter().find_map(|key| key.told.as_ref()).map_or(0, |told| told.process);
+    let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
+    push(&mut bytes, process);
+    for key in keys {
+        let told = key.told.as_deref().copied().unwrap_or_default();
+        push(&mut bytes, told.granted);
+        push(&mut bytes, told.freed);
+    }
+    bytes
 }
 
 /// The index of a policy of the call, which is added if it is new.

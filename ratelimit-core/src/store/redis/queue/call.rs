@@ -15,6 +15,7 @@ use crate::store::redis::error::CallError;
 use crate::store::redis::lease::{CallLeases, GiveBackCall, Leases};
 use crate::store::redis::link::{CallProgress, Link};
 use crate::store::redis::protocol::{self, Batch, Encoder, LimitArg, Request};
+use crate::store::redis::slots::{CallSlots, SlotTable};
 use crate::store::redis::topology::range_of_slot;
 
 /// A call about requests, or one that gives units back.
@@ -39,9 +40,13 @@ struct Replies {
     requests: SmallVec<[RequestInFlight; 1]>,
     /// `None` if no answer of the call is of use for leases.
     leases: Option<Box<CallLeases>>,
+    /// `None` if no limit of the call is one of slots.
+    slots: Option<Box<CallSlots>>,
+    /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
+    tells: bool,
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed.
+/// A request whose call is in flight; without a channel once its deadline has passed, and for a message that only tells.
 struct RequestInFlight {
     deadline: Deadline,
     reply: Option<ReplySender>,
@@ -56,21 +61,26 @@ impl Call {
         link: &Link,
         encoder: &Encoder,
         all_leases: &Arc<Leases>,
+        all_slots: &Arc<SlotTable>,
     ) -> Option<Self> {
         let range = queued.first().map_or(0, |request| range_of_slot(request.slot));
         let mut to_encode = Vec::with_capacity(queued.len());
-        let mut requests = SmallVec::with_capacity(queued.len());
+        let mut requests = SmallVec::<[RequestInFlight; 1]>::with_capacity(queued.len());
         let mut leases: Option<Box<CallLeases>> = None;
         let mut lease_requests = SmallVec::<[LimitArg; 1]>::new();
-        for QueuedRequest { request, deadline, reply, leases: targets, .. } in queued {
+        let mut tells = false;
+        for queued in queued {
+            let tells_now = queued.told_limit().is_some_and(|limit| all_slots.take_message(&limit.key));
+            let QueuedRequest { request, deadline, reply, leases: targets, .. } = queued;
             if !targets.is_empty() {
                 let leases = leases.get_or_insert_with(|| Box::new(CallLeases::new(all_leases, lane)));
                 let place = reply.is_some().then_some(to_encode.len());
                 leases.add(targets, &request.limits, place, &mut lease_requests);
             }
-            if let Some(reply) = reply {
+            if reply.is_some() || tells_now {
+                tells |= tells_now;
                 to_encode.push(request);
-                requests.push(RequestInFlight { deadline, reply: Some(reply) });
+                requests.push(RequestInFlight { deadline, reply });
             }
         }
         let lease_requests = lease_requests.into_iter();
@@ -80,9 +90,10 @@ impl Call {
         if to_encode.is_empty() {
             return None;
         }
-        link.calls.record_batch(requests.len());
+        link.calls.record_batch(requests.iter().filter(|request| request.reply.is_some()).count());
+        let slots = CallSlots::new(all_slots, &mut to_encode);
         let (call, batch) = encoder.encode(to_encode);
-        let expected = Expected::Replies(Box::new(Replies { batch, requests, leases }));
+        let expected = Expected::Replies(Box::new(Replies { batch, requests, leases, slots, tells }));
         Some(Self { command: Command::Run(call), range, progress: Arc::default(), expected })
     }
 
@@ -104,9 +115,13 @@ impl Call {
         }
     }
 
-    /// Whether sending the call would not be in vain: a request waits for it, or it gives units back.
+    /// Whether sending the call would not be in vain: a request waits for it, or it gives units back or tells of slots.
     pub(super) fn is_wanted(&mut self) -> bool {
-        matches!(self.expected, Expected::Nothing(_)) || self.next_deadline().is_some()
+        let needs_no_request = match &self.expected {
+            Expected::Replies(expected) => expected.tells,
+            Expected::Nothing(_) => true,
+        };
+        needs_no_request || self.next_deadline().is_some()
     }
 
     /// The next deadline of a request; `None` when all have passed.
@@ -144,10 +159,13 @@ impl Call {
     /// Stores the leases, and sends each request its reply.
     pub(super) fn finish(self, result: Result<Value, CallError>) {
         let Expected::Replies(expected) = self.expected else { return };
-        let Replies { batch, requests, mut leases } = *expected;
+        let Replies { batch, requests, mut leases, slots, .. } = *expected;
         let decode = |value| batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
         match result.and_then(decode) {
-            Ok(replies) => {
+            Ok(mut replies) => {
+                if let Some(slots) = slots {
+                    slots.finish(&mut replies);
+                }
                 // Before the requests go on, so that the next ones find the lease.
                 if let Some(leases) = &mut leases {
                     leases.finish(&replies, requests.len());

@@ -25,6 +25,7 @@ use crate::store::redis::lease::Leases;
 use crate::store::redis::link::{Link, is_redirect};
 use crate::store::redis::protocol::{self, Encoder};
 use crate::store::redis::reply_sink::{CallId, ReplySink};
+use crate::store::redis::slots::SlotTable;
 use crate::store::redis::topology::{NodeId, ServerConnection};
 
 /// A queue.
@@ -32,6 +33,7 @@ pub(super) struct Queue {
     link: Arc<Link>,
     encoder: Arc<Encoder>,
     leases: Arc<Leases>,
+    slots: Arc<SlotTable>,
     round_trip: RoundTripEstimate,
     /// That of the connection's thread.
     runtime: Handle,
@@ -83,12 +85,14 @@ impl Queue {
         runtime: &Handle,
         encoder: &Arc<Encoder>,
         leases: &Arc<Leases>,
+        slots: &Arc<SlotTable>,
         is_direct: bool,
     ) -> Arc<Self> {
         let queue = Arc::new(Self {
             link: Arc::clone(link),
             encoder: Arc::clone(encoder),
             leases: Arc::clone(leases),
+            slots: Arc::clone(slots),
             round_trip: RoundTripEstimate::default(),
             runtime: runtime.clone(),
             is_direct,
@@ -181,7 +185,7 @@ impl Queue {
         let give_backs = self.leases.take_give_backs(&self.encoder, link.is_cluster());
         let give_backs = give_backs.into_iter().map(|call| Call::give_back(call, link));
         let lane = if link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
-        let new = |requests| Call::new(requests, lane, link, &self.encoder, &self.leases);
+        let new = |requests| Call::new(requests, lane, link, &self.encoder, &self.leases, &self.slots);
         if link.is_cluster() {
             // Their keys may be on any node.
             self.send_alone(give_backs, 0, start, None);
@@ -282,7 +286,9 @@ impl Queue {
         let end = start + self.link.deadline();
         self.runtime.spawn(async move {
             for _ in 0..MOST_AIMS {
-                let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await else { return };
+                let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await else {
+                    return;
+                };
                 let mut state = queue.state.lock();
                 if let (Ok(reply), Some((call, _))) = (&result, state.in_flight.get_mut(id)) {
                     call.command = command;
