@@ -6,6 +6,7 @@ use syn::ExprPath;
 
 use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
@@ -29,6 +30,7 @@ pub(crate) struct HandlerSpec {
 
 /// One limit.
 pub(crate) struct LimitSpec {
+    pub(crate) kind: Kind,
     pub(crate) policy: PolicySource,
     pub(crate) by: By,
     pub(crate) on_missing: OnMissing,
@@ -149,8 +151,11 @@ pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnos
     if !beside {
         diagnostics.error(
             &first.keyword,
-            "`inner` puts the function beside its handler, which only works from above the route attribute; \
-             write #[rate_limit(..)] above `#[get(..)]`, or on the impl block",
+            format!(
+                "`inner` puts the function beside its handler, which only works from above the route attribute; \
+                 write #[{}(..)] above `#[get(..)]`, or on the impl block",
+                diagnostics.kind.name()
+            ),
         );
     }
     Some(inner.clone())
@@ -189,6 +194,7 @@ fn limit(
         })),
     };
     Ok(LimitSpec {
+        kind: args.kind,
         policy,
         by,
         on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),
