@@ -26,7 +26,7 @@ fn expansion(attribute: Written, item: &Item) -> syn::Result<TokenStream> {
     let kind = attribute.kind;
     match item.kind() {
         ItemKind::Other => {
-            Diagnostics::collect(kind, |diagnostics| read_function(attribute, item, diagnostics))
+            Diagnostics::collect(kind, |diagnostics| read_function(&attribute, item, diagnostics))
                 .map(|spec| expand::wrapper::expand(&spec))
         }
         ItemKind::Module | ItemKind::Impl => {

@@ -55,8 +55,8 @@ pub(super) struct LimitNumbers {
 pub(super) struct Numbers {
     /// `None` if it is computed for each request.
     pub(super) max: Option<u64>,
-    /// Length of the window, in microseconds.
-    pub(super) window_us: u64,
+    /// Length of the window, in microseconds. `None` for a concurrency limit, whose `max` is that of requests at a time.
+    pub(super) window_us: Option<u64>,
     /// Units that a full token bucket holds, if they differ from `max`.
     pub(super) burst: Option<u64>,
     /// Time for which the first denial blocks a caller, in microseconds.
@@ -210,7 +210,7 @@ impl Numbers {
         let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
         Self {
             max: has_max.then(|| policy.max()),
-            window_us: micros(policy.window()),
+            window_us: (!policy.is_concurrency()).then(|| micros(policy.window())),
             burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
             block_us: policy.block().map(micros),
             algorithm: policy.algorithm().as_str(),

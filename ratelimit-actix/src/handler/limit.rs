@@ -39,7 +39,28 @@ impl HandlerLimit {
     }
 
     /// As [`new`](Self::new), for a policy in a `static` that other limits may use, too.
+    ///
+    /// # Panics
+    ///
+    /// If it is that of a concurrency limit. In the attribute's `static` this is a compile error.
     pub const fn shared(policy: &'static Policy) -> Self {
+        assert!(
+            !policy.is_concurrency(),
+            "this policy is a concurrency limit; write #[concurrency_limit(policy = ..)]"
+        );
+        Self::of(NamedPolicy::shared(policy))
+    }
+
+    /// As [`shared`](Self::shared), for the policy of a concurrency limit.
+    ///
+    /// # Panics
+    ///
+    /// If it is that of a rate. In the attribute's `static` this is a compile error.
+    pub const fn shared_concurrency(policy: &'static Policy) -> Self {
+        assert!(
+            policy.is_concurrency(),
+            "this policy is a rate; write #[rate_limit(policy = ..)], or make it by Policy::concurrency"
+        );
         Self::of(NamedPolicy::shared(policy))
     }
 

@@ -44,7 +44,7 @@ pub struct SourceText {
 
 inventory::collect!(Declaration);
 
-/// One `#[rate_limit]` of the program. `Display` writes it on one line.
+/// One `#[rate_limit]` or `#[concurrency_limit]` of the program. `Display` writes it on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
@@ -85,12 +85,18 @@ impl DeclaredLimit {
         self.policy().name()
     }
 
-    /// Units per window. `None` if `max` is computed for each request.
+    /// Whether the limit counts what runs at a time, and not requests per window.
+    pub const fn is_concurrency(&self) -> bool {
+        self.policy().is_concurrency()
+    }
+
+    /// Units per window, or requests at a time. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
         if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
     }
 
-    /// The length of the window, from 1 ms to 366 days.
+    /// The length of the window, from 1 ms to 366 days. A concurrency limit has none: 10 s, for which the slots of a crashed process
+    /// count.
     pub const fn window(&self) -> Duration {
         self.limit.policy().window()
     }
@@ -187,7 +193,11 @@ impl fmt::Display for DeclaredLimit {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?;
+        if self.is_concurrency() {
+            write!(f, " at a time by {}", text.by)?;
+        } else {
+            write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?;
+        }
         if self.name() != self.key() {
             write!(f, ", name {}", self.name())?;
         }
@@ -213,7 +223,7 @@ impl fmt::Display for DeclaredLimit {
     }
 }
 
-/// Lists every `#[rate_limit]` that is linked into the program, in the order of modules and lines.
+/// Lists every `#[rate_limit]` and `#[concurrency_limit]` that is linked into the program, in the order of modules and lines.
 ///
 /// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the linker makes the list.
 ///

@@ -108,12 +108,11 @@ impl Args {
         let Some(row) = row.filter(|row| row.is_of(self.kind)) else {
             let value = if is_assignment(input) { assigned(input) } else { None };
             skip_argument(input);
-            let message = match row {
-                Some(row) => row.unsuitable_message(),
-                None => {
-                    self.has_unknown = true;
-                    unknown_message(self.kind, &word, value.as_ref())
-                }
+            let message = if let Some(row) = row {
+                row.unsuitable_message()
+            } else {
+                self.has_unknown = true;
+                unknown_message(self.kind, &word, value.as_ref())
             };
             diagnostics.error(&keyword, message);
             return;

@@ -13,11 +13,11 @@ use crate::validate::spec::{self, HandlerSpec, validate};
 
 /// Reads all stacked attributes and the function, and records all mistakes.
 pub(crate) fn read_function(
-    attribute: Written,
+    attribute: &Written,
     item: &Item,
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
-    let mut group = vec![read(&attribute, diagnostics)];
+    let mut group = vec![read(attribute, diagnostics)];
     for (kind, attribute) in item.stacked() {
         group.push(read_attribute(*kind, attribute, diagnostics));
     }

@@ -128,7 +128,10 @@ pub(super) fn text(numbers: &Numbers) -> Markup {
             Some(max) => { (max) },
             None => { "chosen for each request" },
         }
-        " per " (window(numbers.window_us))
+        @match numbers.window_us {
+            Some(micros) => { " per " (window(micros)) },
+            None => { " at a time" },
+        }
         @if let Some(burst) = numbers.burst { ", burst " (burst) }
         @if let Some(block) = numbers.block_us { ", blocks for " (window(block)) }
     }

@@ -20,6 +20,7 @@ async fn on_both_stores(test: impl AsyncFn(RateLimiter)) {
 mod api_keys;
 mod bytes;
 mod client;
+mod export;
 mod fake_clock;
 mod graphql;
 mod login;
@@ -29,6 +30,7 @@ mod own_networks;
 mod plans;
 mod proxies;
 mod report;
+mod streams;
 mod tenants;
 mod tokens;
 mod websocket;
