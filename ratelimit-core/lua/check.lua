@@ -10,7 +10,8 @@
 --         largest limit; and for each limit: number of its key, number of its policy, negative
 --         for a shadow limit of a group, and cost
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent if no
---         policy has one
+--         policy has one and there is no fourth
+--         4: what the calling process tells of slots (concurrency.lua); absent if no key is one of slots
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it

@@ -49,7 +49,7 @@ end
 local function step(key, policy, cost)
   local ends, longest = end_of_block(values[key]), blocks[policy / 4] or 0
   if not ends then
-    return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2])
+    return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2], key)
   end
   longest = longest > 0 and longest or LONGEST
   if ends > now + longest then -- the clock went back

@@ -15,17 +15,18 @@
 mod block;
 mod bytes;
 mod compact;
+pub(crate) mod concurrency;
 mod decide;
 #[cfg(feature = "redis")]
 pub(crate) mod encoded;
 mod fixed_window;
 mod group;
 mod mul_div;
+mod places;
 mod rational;
 mod reader;
 mod sliding_window_counter;
 mod sliding_window_log;
-mod slots;
 #[cfg(feature = "redis")]
 mod standing;
 mod state;
@@ -37,9 +38,9 @@ mod token_bucket;
 mod use_by;
 
 pub use self::decide::Operation;
-pub(crate) use self::decide::decide_one;
+pub(crate) use self::decide::{decide_one, decide_without_slots};
 pub(crate) use self::group::{Member, decide};
-pub(crate) use self::slots::{StateSlots, decide_slots};
+pub(crate) use self::places::{StatePlaces, decide_at};
 #[cfg(feature = "redis")]
 pub(crate) use self::standing::Standing;
 pub use self::state::State;

@@ -72,6 +72,15 @@ pub enum StoreError {
         /// Number of limits of the group.
         size: usize,
     },
+
+    /// The limit is a [concurrency limit](crate::Policy::concurrency), of which a request holds slots. It cannot be charged as
+    /// many units as fit, nor beyond what it admits. Nothing was changed.
+    #[error("`{limit}` is a concurrency limit: its slots are taken and freed, not charged up to a number")]
+    #[non_exhaustive]
+    ConcurrencyLimit {
+        /// Name of the limit.
+        limit: String,
+    },
 }
 
 impl StoreError {
@@ -125,6 +134,7 @@ impl StoreError {
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
+    /// | [`ConcurrencyLimit`](Self::ConcurrencyLimit) | no | check the limit, and free the slots when the work ends |
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
     }
@@ -155,6 +165,16 @@ pub enum SettleError {
          remove its lease, or change its algorithm"
     )]
     LeasedBucket {
+        /// Name of the limit.
+        limit: String,
+    },
+
+    /// The limit is a [concurrency limit](crate::Policy::concurrency), whose slots are freed when the work ends. Nothing was
+    /// changed.
+    #[error(
+        "`{limit}` is a concurrency limit, whose slots are freed when the work ends, so it cannot be settled"
+    )]
+    ConcurrencyLimit {
         /// Name of the limit.
         limit: String,
     },
@@ -245,6 +265,7 @@ mod tests {
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
             StoreError::GroupTooLarge { size: 65 },
+            StoreError::ConcurrencyLimit { limit: "k".to_owned() },
         ];
         assert!(!lasting.iter().any(StoreError::is_transient));
     }

@@ -86,7 +86,8 @@ impl Fallback {
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
         let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
-        let decided = self.local.decide_group(&local, operation);
+        let mut decided = self.local.decide_group(&local, operation);
+        let slots = decided.take_slots();
         let mut counted = decided.outcomes().iter();
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());
@@ -100,7 +101,8 @@ impl Fallback {
             let outcome = Outcome::new(limit, Decision::Allowed);
             outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
         });
-        Ok(GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect()).degraded())
+        let outcome = GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect());
+        Ok(outcome.degraded().with_slots(slots))
     }
 
     /// Number of callers counted in this process.

@@ -61,6 +61,7 @@ mod outcome;
 pub mod overrides;
 pub mod policy;
 mod reservation;
+mod slots;
 pub mod store;
 
 pub use check::{Check, MAX_GROUP};
@@ -77,6 +78,7 @@ pub use overrides::InForce;
 pub use overrides::{Overrides, OverridesError};
 pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
 pub use reservation::{Charge, OwnedReservation, Reservation};
+pub use slots::Slots;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use store::redis::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

@@ -1,5 +1,6 @@
 //! The limiter: the facade through which an application checks limits.
 
+mod acquire;
 pub(crate) mod alone;
 mod backend;
 mod builder;
@@ -125,7 +126,8 @@ impl RateLimiter {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
     }
 
-    /// Charges one unit of `policy` to the caller `partition`, if the request passes.
+    /// Charges one unit of `policy` to the caller `partition`, if the request passes. Of a
+    /// [concurrency limit](Policy::concurrency) it says whether a slot is free, and takes none: [`acquire`](Self::acquire) does.
     ///
     /// # Errors
     ///
@@ -193,7 +195,9 @@ impl RateLimiter {
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
     ///
-    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum.
+    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum. Slots of
+    /// [concurrency limits](Policy::concurrency) are held by the outcome: [take](GroupOutcome::take_slots) them for the time of the
+    /// work.
     ///
     /// # Errors
     ///
@@ -316,7 +320,10 @@ impl RateLimiter {
             Backend::Memory(store) => {
                 Ok(Some(decide_group_in_memory(store, group, Operation::Check, &self.inner.report)))
             }
-            Backend::Dyn(store) => store.try_decide(group, self.call(Operation::Check)),
+            Backend::Dyn(store) => {
+                let decided = store.try_decide(group, self.call(Operation::Check))?;
+                Ok(decided.map(|outcome| self.with_slots(group, outcome)))
+            }
         }
     }
 
@@ -334,10 +341,11 @@ impl RateLimiter {
             }
             Backend::Dyn(store) => store,
         };
-        match store.try_decide(group, self.call(operation()))? {
-            Some(outcome) => Ok(outcome),
-            None => store.decide(group, self.call(operation())).await,
-        }
+        let outcome = match store.try_decide(group, self.call(operation()))? {
+            Some(outcome) => outcome,
+            None => store.decide(group, self.call(operation())).await?,
+        };
+        Ok(if operation().charges() { self.with_slots(group, outcome) } else { outcome })
     }
 
     /// A call that may take a round trip.

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 pub use self::decision::Decision;
 pub(crate) use self::decision::Verdict;
 use crate::clock::{Timestamp, micros};
+use crate::slots::Slots;
 
 /// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,6 +241,13 @@ impl Outcome {
         self.shadow || self.fits()
     }
 
+    /// Whether a [concurrency limit](crate::Policy::concurrency) denied the request because all slots are held. It passes once one
+    /// of them is freed; nobody knows when, so there is no [`retry_after`](Self::retry_after).
+    #[inline]
+    pub const fn is_busy(&self) -> bool {
+        !self.shadow && matches!(self.verdict, Verdict::Busy)
+    }
+
     /// Full quota in units: `max`, or the burst of a token bucket.
     pub const fn limit(&self) -> u64 {
         self.limit
@@ -286,13 +294,13 @@ impl Outcome {
 
     /// Smallest wait from the decision after which the same request passes, if no other request is charged meanwhile.
     ///
-    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, and if
-    /// the request never passes because its cost exceeds the limit. So a loop that waits matches the
-    /// [`decision`](Self::decision), which tells the two apart.
+    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, if the
+    /// request never passes because its cost exceeds the limit, and if a concurrency limit is [busy](Self::is_busy). So a loop that
+    /// waits matches the [`decision`](Self::decision), which tells these apart.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::RetryAfterMicros(micros) if !self.shadow => Some(Duration::from_micros(micros)),
-            Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => None,
+            Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Busy | Verdict::Never => None,
         }
     }
 }
@@ -319,6 +327,7 @@ pub struct GroupOutcome {
     allowed: bool,
     degraded: bool,
     outcomes: SmallVec<[Outcome; 2]>,
+    slots: Slots,
 }
 
 impl GroupOutcome {
@@ -336,7 +345,7 @@ impl GroupOutcome {
         let at = outcomes.iter().map(Outcome::at).max().unwrap_or_default();
         let (allowed, degraded) =
             (outcomes.iter().all(Outcome::is_allowed), outcomes.iter().any(Outcome::is_degraded));
-        Self { at, allowed, degraded, outcomes }
+        Self { at, allowed, degraded, outcomes, slots: Slots::default() }
     }
 
     /// The outcome of a group that is known to be admitted or denied.
@@ -344,7 +353,7 @@ impl GroupOutcome {
         for outcome in &mut outcomes {
             outcome.at = at;
         }
-        Self { at, allowed, degraded: false, outcomes }
+        Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
     /// The outcome of a group of one.
@@ -352,7 +361,24 @@ impl GroupOutcome {
         let (at, allowed) = (outcome.at, outcome.is_allowed());
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);
-        Self { at, allowed, degraded: false, outcomes }
+        Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
+    }
+
+    /// Adds slots that the group holds.
+    pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
+        self.slots = std::mem::take(&mut self.slots).and(slots);
+        self
+    }
+
+    /// The slots that the group holds.
+    pub(crate) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Takes the slots of [concurrency limits](crate::Policy::concurrency) that the group holds. They are freed when what this
+    /// returns is dropped; without this call, when the outcome is. Empty for a group that was denied, or has no such limit.
+    pub fn take_slots(&mut self) -> Slots {
+        std::mem::take(&mut self.slots)
     }
 
     /// Marks the limits at these indices as charged to an overflow count.
@@ -399,14 +425,15 @@ impl GroupOutcome {
     ) -> Self {
         let nothing = Outcome::new(0, Decision::Allowed);
         let mut outcomes = SmallVec::from_elem(nothing, size);
-        let mut at = Timestamp::default();
+        let (mut at, mut slots) = (Timestamp::default(), Slots::default());
         for (indices, part) in parts {
             at = at.max(part.at);
+            slots = slots.and(part.slots.clone());
             for (index, outcome) in indices.iter().zip(&part.outcomes) {
                 outcomes[*index] = outcome.clone();
             }
         }
-        Self { at, allowed, degraded: false, outcomes }
+        Self { at, allowed, degraded: false, outcomes, slots }
     }
 
     /// Whether the limits' [failure policies](crate::policy::OnError) decided, during an outage of the store.
@@ -435,15 +462,25 @@ impl GroupOutcome {
     }
 
     /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the longest wait of the
-    /// violated limits.
+    /// violated limits. If a concurrency limit is [busy](Outcome::is_busy) as well, the group certainly does not pass before.
     ///
-    /// `None` if the group passed, and if the cost exceeds one of its limits: [`is_allowed`](Self::is_allowed) tells the two apart.
+    /// `None` if the group passed, if the cost exceeds one of its limits, and if [only slots are missing](Self::is_busy):
+    /// [`is_allowed`](Self::is_allowed) and `is_busy` tell these apart.
     pub fn retry_after(&self) -> Option<Duration> {
-        let violated = || self.outcomes.iter().filter(|outcome| !outcome.is_allowed());
-        if violated().any(|outcome| outcome.retry_after().is_none()) {
+        if self.violated().any(|outcome| outcome.verdict == Verdict::Never) {
             return None;
         }
-        violated().filter_map(Outcome::retry_after).max()
+        self.violated().filter_map(Outcome::retry_after).max()
+    }
+
+    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are missing: nobody knows
+    /// when it passes.
+    pub fn is_busy(&self) -> bool {
+        !self.allowed && self.violated().all(Outcome::is_busy)
+    }
+
+    fn violated(&self) -> impl Iterator<Item = &Outcome> {
+        self.outcomes.iter().filter(|outcome| !outcome.is_allowed())
     }
 
     /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the

@@ -53,6 +53,9 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
+/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s.
+pub(crate) const HOLD: Duration = Duration::from_secs(10);
+
 /// Longest lease: 10 s.
 pub const MAX_LEASE: Duration = Duration::from_secs(10);
 
@@ -176,7 +179,14 @@ impl Policy {
         self.max
     }
 
-    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds.
+    /// Whether this is a [concurrency limit](Self::concurrency), which counts what runs at a time.
+    #[inline]
+    pub const fn is_concurrency(&self) -> bool {
+        self.algorithm.holds_slots()
+    }
+
+    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. For a
+    /// concurrency limit 10 s, the time for which the slots of a crashed process count.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
     }
@@ -255,9 +265,10 @@ impl Policy {
     }
 
     /// Whether charges can be refunded and settled: not those of a token bucket with a [lease](PolicyBuilder::lease), because
-    /// that would free units which other processes hold.
+    /// that would free units which other processes hold, and not the slots of a concurrency limit, which are freed instead.
     pub const fn is_refundable(&self) -> bool {
-        self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating)
+        !self.is_concurrency()
+            && (self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating))
     }
 
     /// In place of the length of a lease: none, also in a store with a default.

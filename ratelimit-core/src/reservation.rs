@@ -151,6 +151,23 @@ impl GroupOutcome {
         was_charged.then(|| Reservation::new(charges, self.is_degraded()))
     }
 
+    /// The slots that an admitted group took: for each count the index of its first check, and their number.
+    pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
+        let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
+        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
+        for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
+            let is_spared = any_denies && self.was_spared(check, checks);
+            if !check.policy().is_concurrency() || is_spared || outcome.cost() == 0 {
+                continue;
+            }
+            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check)) {
+                Some((_, sum)) => *sum = sum.saturating_add(outcome.cost()),
+                None => taken.push((index, outcome.cost())),
+            }
+        }
+        taken
+    }
+
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
     fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());

@@ -11,6 +11,7 @@
 //! l            a log: the instant and the units of each entry, oldest first
 //! t            a token bucket: tat, fraction
 //! d            a token bucket in debt: tat, fraction, indebted_at
+//! n            slots: since, held
 //! b            a block: until
 //! ```
 
@@ -20,7 +21,7 @@ mod tests;
 use super::reader::{Reader, Writer};
 use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
-use super::{sliding_window_log, token_bucket};
+use super::{concurrency, sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};
 
@@ -88,6 +89,10 @@ impl State {
                 writer.units(bucket.tat.fraction);
                 writer.micros(bucket.indebted_at);
             }
+            Packed::Concurrency { since, held } => {
+                writer.byte(Algorithm::Concurrency.spec().tag);
+                concurrency::State { since: (*since).into(), held: *held }.write(&mut writer);
+            }
             Packed::Blocked { until } => {
                 writer.byte(BLOCKED);
                 writer.micros((*until).into());
@@ -140,6 +145,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
                 _ => Some(Box::new(sliding_window_log::State::read(policy, &mut reader)?)),
             }),
             Algorithm::TokenBucket => token_bucket::State::read(policy, &mut reader)?.into(),
+            Algorithm::Concurrency => concurrency::State::read(&mut reader)?.into(),
         },
         _ => return None,
     };

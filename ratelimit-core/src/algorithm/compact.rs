@@ -15,7 +15,7 @@ pub(super) type U56 = Uint<7>;
 const _: () = assert!(MAX_UNITS <= U40::MAX, "five bytes hold every count");
 
 impl<const N: usize> Uint<N> {
-    const MAX: u64 = (1 << (8 * N)) - 1;
+    pub(super) const MAX: u64 = (1 << (8 * N)) - 1;
 }
 
 impl<const N: usize> From<u64> for Uint<N> {

@@ -39,7 +39,30 @@ impl Operation {
 }
 
 /// Decides about one limit: the same as [`decide`](super::decide) about a group of one enforced limit, in less time.
+#[inline]
 pub(crate) fn decide_one(
+    policy: &Policy,
+    cost: u64,
+    state: &mut State,
+    now: Timestamp,
+    operation: Operation,
+) -> Outcome {
+    decide_and_hold::<true>(policy, cost, state, now, operation)
+}
+
+/// The same where nobody holds what is taken: slots are not taken.
+#[inline]
+pub(crate) fn decide_without_slots(
+    policy: &Policy,
+    cost: u64,
+    state: &mut State,
+    now: Timestamp,
+    operation: Operation,
+) -> Outcome {
+    decide_and_hold::<false>(policy, cost, state, now, operation)
+}
+
+fn decide_and_hold<const TAKES_SLOTS: bool>(
     policy: &Policy,
     cost: u64,
     state: &mut State,
@@ -50,7 +73,7 @@ pub(crate) fn decide_one(
     let (unpacked, moved_out) = state.unpack(policy, at);
     // A cost that never passes begins no block, and a block begins only once.
     let may_block = operation != Operation::Peek && !matches!(unpacked, Unpacked::Blocked(_));
-    each!(unpacked, step => decide_step(step, policy, at, cost, operation), (outcome, dirty) => {
+    each!(unpacked, step => decide_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
         if outcome.retry_after().is_some() && may_block && policy.block_us() > 0 {
             return begin_block(policy, cost, state, now);
         }
@@ -65,14 +88,14 @@ pub(crate) fn decide_one(
 #[cold]
 fn begin_block(policy: &Policy, cost: u64, state: &mut State, now: Timestamp) -> Outcome {
     let mut block = block::State::begin(now.as_micros(), policy.block_us());
-    let (outcome, _) = decide_step(&mut block, policy, now.as_micros(), cost, Operation::Judge);
+    let (outcome, _) = decide_step::<true>(&mut block, policy, now.as_micros(), cost, Operation::Judge);
     state.pack(block);
     outcome.decided_at(now)
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
 #[inline]
-fn decide_step(
+fn decide_step<const TAKES_SLOTS: bool>(
     state: &mut impl Step,
     policy: &Policy,
     now: u64,
@@ -83,14 +106,14 @@ fn decide_step(
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
     let verdict = if available.is_some_and(|available| cost <= available) {
-        if operation == Operation::Check {
+        if operation == Operation::Check && (TAKES_SLOTS || !state.holds_slots()) {
             state.charge(policy, now, cost);
             remaining -= cost;
             dirty = true;
         }
         Verdict::Allowed
     } else {
-        Verdict::denied(state.retry_after(policy, now, cost))
+        state.denial(policy, now, cost)
     };
     let reset_after_us = state.resets_at().saturating_sub(now);
     let limit = policy.capacity();
@@ -113,11 +136,13 @@ pub(super) fn with_next_unit(
     let wait = match outcome.verdict() {
         // This wait is known already.
         Verdict::RetryAfterMicros(wait) if cost == 1 => Some(wait),
-        Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Never => state.retry_after(policy, now, 1),
+        Verdict::RetryAfterMicros(_) | Verdict::Allowed | Verdict::Busy | Verdict::Never => {
+            state.retry_after(policy, now, 1)
+        }
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),
-        // Does not happen: every policy admits one unit at some time.
+        // Slots, of which nobody knows when one is freed: every other policy admits one unit at some time.
         None => outcome,
     }
 }

@@ -3,10 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use super::concurrency::{Entries, Told};
 use super::reader::{Encoded, Reader};
 use super::state::{State, Unpacked, each};
 use super::step::Step;
-use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
@@ -28,6 +29,7 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
         }
         Algorithm::SlidingWindowLog => sliding_window_log::State::encoded_len(sub_windows, bytes),
         Algorithm::TokenBucket => token_bucket::State::encoded_len(sub_windows, bytes),
+        Algorithm::Concurrency => Entries::encoded_len(bytes),
     }
 }
 
@@ -78,7 +80,25 @@ impl State {
     /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
     /// are malformed.
     pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
-        let mut unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
+        let unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
+        Some(Self::after(unpacked, policy, now, effect))
+    }
+
+    /// The state of slots from a script's reply, after what this process told. Also returns the numbers of this process then.
+    pub(crate) fn decode_slots(
+        policy: &Policy,
+        bytes: &[u8],
+        now: Timestamp,
+        told: Told,
+        effect: Effect,
+    ) -> Option<(Self, Told)> {
+        let mut entries = if bytes == ABSENT { Entries::default() } else { Entries::decode(bytes)? };
+        let own = entries.tell(told, now.as_micros());
+        let found = concurrency::State { since: now.as_micros(), held: entries.held() };
+        Some((Self::after(Unpacked::Concurrency(found), policy, now, effect), own))
+    }
+
+    fn after(mut unpacked: Unpacked, policy: &Policy, now: Timestamp, effect: Effect) -> Self {
         let mut state = Self::new(policy);
         match effect {
             Effect::Charged(units) => each!(unpacked, step => {
@@ -92,7 +112,7 @@ impl State {
             }
             Effect::Blocked(until) => state.pack(block::State { until: until.as_micros() }),
         }
-        Some(state)
+        state
     }
 }
 
@@ -122,6 +142,8 @@ impl Unpacked {
                 Self::TokenBucket(Some(bucket).filter(|_| reader.is_at_end())?)
             }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),
+            // Decoded with what this process told.
+            Algorithm::Concurrency => return None,
         })
     }
 }

@@ -186,11 +186,8 @@ impl<'a> Group<'a> {
         units: Option<u64>,
     ) -> Outcome {
         let (at, total, step) = (self.at, state.cost, state.unpacked.step());
-        let verdict = if fits(available, total) {
-            Verdict::Allowed
-        } else {
-            Verdict::denied(step.retry_after(member.policy, at, total))
-        };
+        let verdict =
+            if fits(available, total) { Verdict::Allowed } else { step.denial(member.policy, at, total) };
         let remaining = match (available, state.change) {
             (Some(available), Change::Nothing) => available,
             (Some(available), Change::Charge) => available.saturating_sub(total),

@@ -9,7 +9,7 @@ mod tests;
 use super::compact::U56;
 use super::rational::Rational;
 use super::step::Step;
-use super::{block, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{block, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 
@@ -30,6 +30,7 @@ pub(super) enum Packed {
     TokenBucket { tat: U56, fraction: u64 },
     // A token bucket after a settlement.
     InDebt(Box<token_bucket::State>),
+    Concurrency { since: U56, held: u64 },
     // Instead of any of these; as good as a new state from `until` on.
     Blocked { until: U56 },
 }
@@ -44,6 +45,7 @@ pub(super) enum Unpacked {
     SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
     TokenBucket(token_bucket::State),
+    Concurrency(concurrency::State),
     Blocked(block::State),
 }
 
@@ -53,7 +55,7 @@ macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
             FixedWindow(own => own) TwoWindows(own => own) SubWindows(own => *own) SlidingWindowLog(own => *own)
-            TokenBucket(own => own) Blocked(own => own))
+            TokenBucket(own => own) Concurrency(own => own) Blocked(own => own))
     };
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
         $($kind:ident($own:ident => $of_own:expr))*) => {
@@ -81,11 +83,12 @@ impl State {
             Algorithm::SlidingWindowCounter => Packed::SubWindows(None),
             Algorithm::SlidingWindowLog => Packed::SlidingWindowLog(None),
             Algorithm::TokenBucket => Packed::TokenBucket { tat: zero, fraction: 0 },
+            Algorithm::Concurrency => Packed::Concurrency { since: zero, held: 0 },
         })
     }
 
     /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter over two
-    /// windows, up to a twelfth of the window later.
+    /// windows, up to a twelfth of the window later; of slots that are held, in the year 4253.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
@@ -95,6 +98,8 @@ impl State {
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
             Packed::InDebt(bucket) => bucket.resets_at(),
+            Packed::Concurrency { held: 0, .. } => 0,
+            Packed::Concurrency { .. } => U56::MAX,
             Packed::Blocked { until } => (*until).into(),
         })
     }
@@ -106,6 +111,18 @@ impl State {
                 Self(Packed::SlidingWindowLog(Some(Box::new(log.newest()))))
             }
             _ => self.clone(),
+        }
+    }
+
+    /// Whether slots are held.
+    pub(crate) fn holds_slots(&self) -> bool {
+        matches!(self.0, Packed::Concurrency { held: 1.., .. })
+    }
+
+    /// Frees slots.
+    pub(crate) fn free(&mut self, slots: u64) {
+        if let Packed::Concurrency { held, .. } = &mut self.0 {
+            *held = held.saturating_sub(slots);
         }
     }
 
@@ -178,6 +195,10 @@ impl State {
                 (Unpacked::TokenBucket(token_bucket::State::new(rational(*tat, *fraction))), false)
             }
             Packed::InDebt(bucket) => (Unpacked::TokenBucket(**bucket), false),
+            Packed::Concurrency { since, held } => {
+                let (since, held) = ((*since).into(), *held);
+                (Unpacked::Concurrency(concurrency::State { since, held }), false)
+            }
             // The block stays until something is charged, in case that the clock goes back.
             Packed::Blocked { until } => match u64::from(*until) {
                 until if until > now => (Unpacked::Blocked(block::State { until }), false),
@@ -235,6 +256,12 @@ impl From<token_bucket::State> for Packed {
     }
 }
 
+impl From<concurrency::State> for Packed {
+    fn from(concurrency::State { since, held }: concurrency::State) -> Self {
+        Self::Concurrency { since: since.into(), held }
+    }
+}
+
 impl From<block::State> for Packed {
     fn from(block::State { until }: block::State) -> Self {
         Self::Blocked { until: until.into() }
@@ -249,6 +276,7 @@ impl From<Unpacked> for Packed {
             Unpacked::SubWindows(state) => state.into(),
             Unpacked::SlidingWindowLog(state) => state.into(),
             Unpacked::TokenBucket(state) => state.into(),
+            Unpacked::Concurrency(state) => state.into(),
             Unpacked::Blocked(state) => state.into(),
         }
     }
@@ -272,6 +300,7 @@ impl Unpacked {
             Self::SubWindows(state) => &**state,
             Self::SlidingWindowLog(state) => &**state,
             Self::TokenBucket(state) => state,
+            Self::Concurrency(state) => state,
             Self::Blocked(state) => state,
         }
     }
@@ -283,6 +312,7 @@ impl Unpacked {
             Self::SubWindows(state) => &mut **state,
             Self::SlidingWindowLog(state) => &mut **state,
             Self::TokenBucket(state) => state,
+            Self::Concurrency(state) => state,
             Self::Blocked(state) => state,
         }
     }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
+use crate::outcome::Verdict;
 use crate::policy::Policy;
 
 /// State of one caller under one policy. All instants and waits are in microseconds.
@@ -33,6 +34,16 @@ pub(super) trait Step {
 
     /// The smallest wait after which `cost`, which is not available, is; `None` if it exceeds the limit.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
+
+    /// Whether what is charged is held until it is freed.
+    fn holds_slots(&self) -> bool {
+        false
+    }
+
+    /// The denial of `cost`, which is not available.
+    fn denial(&self, policy: &Policy, now: u64, cost: u64) -> Verdict {
+        Verdict::denied(self.retry_after(policy, now, cost))
+    }
 
     /// Refunds what was charged at `at` and counts until `until`, as far as it still counts.
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);

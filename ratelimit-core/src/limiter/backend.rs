@@ -208,7 +208,8 @@ pub(super) fn decide_group_in_memory(
     if !operation.charges() {
         return store.decide_group(group, operation);
     }
-    measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes)
+    let outcome = measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes);
+    report.hold(group, outcome)
 }
 
 /// Decides about one limit without awaiting, if the store can.

@@ -19,7 +19,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check).
+    /// As with [`check`](Self::check), and [`StoreError::ConcurrencyLimit`] for such a limit.
     ///
     /// # Examples
     ///
@@ -61,12 +61,15 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check_all`](Self::check_all).
+    /// As with [`check_all`](Self::check_all), and [`StoreError::ConcurrencyLimit`] for such a limit.
     pub async fn check_up_to_all(
         &self,
         group: &[Check<'_>],
         units: u64,
     ) -> Result<(u64, GroupOutcome), StoreError> {
+        if let Some(check) = group.iter().find(|check| check.policy().is_concurrency()) {
+            return Err(StoreError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
+        }
         let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
         let outcome = self.decide(&group, || Operation::UpTo).await?;
         let charged = match outcome.outcomes().first() {
@@ -99,7 +102,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a token
-    /// bucket with a lease, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
+    /// bucket with a lease or a concurrency limit, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///
@@ -136,7 +139,9 @@ impl RateLimiter {
             return Err(SettleError::NotOneCharge { size: reservation.charges().len() });
         };
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
-        if !check.policy().is_refundable() {
+        if check.policy().is_concurrency() {
+            return Err(SettleError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
+        } else if !check.policy().is_refundable() {
             return Err(SettleError::LeasedBucket { limit: check.policy().name().to_owned() });
         }
         if charge.is_overflowed() || actual == check.cost() {

@@ -17,6 +17,7 @@
 //! | [`ROUND_TRIP_SECONDS`] | histogram | |
 //! | [`BATCH_REQUESTS`] | histogram | |
 //! | [`FALLBACK_CALLERS`] | gauge | |
+//! | [`SLOTS_HELD`] | gauge | `policy` |
 //! | [`LEASED_UNITS`] | counter | |
 //! | [`LEASE_UNITS`] | counter | `end` |
 //! | [`LEASE_HELD`] | gauge | |
@@ -104,6 +105,9 @@ metrics! {
     /// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
     describe_gauge!(FALLBACK_CALLERS, "ratelimit_fallback_callers", Count, "Callers counted in this process during an outage");
 
+    /// Gauge of slots of a [concurrency limit](crate::Policy::concurrency) that requests of this process hold. Label: `policy`.
+    describe_gauge!(SLOTS_HELD, "ratelimit_slots_held", Count, "Slots of concurrency limits held by requests of this process");
+
     /// Counter of units that [leases](crate::PolicyBuilder::lease) charged ahead.
     describe_counter!(LEASED_UNITS, "ratelimit_lease_leased_units_total", Count, "Units charged ahead by leases");
 
@@ -183,7 +187,7 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
-        StoreError::GroupTooLarge { .. } => return,
+        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } => return,
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }
@@ -207,6 +211,28 @@ pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
             }
         }
         None => group.iter().for_each(|check| one(check.policy(), "unavailable")),
+    }
+}
+
+/// Counts slots while they are held.
+#[derive(Debug)]
+pub(crate) struct HeldSlots {
+    policy: SharedString,
+    slots: f64,
+}
+
+impl HeldSlots {
+    pub(crate) fn count(policy: &Policy, slots: u64) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+        let held = Self { policy: name(policy), slots: slots as f64 };
+        gauge!(SLOTS_HELD, "policy" => held.policy.clone()).increment(held.slots);
+        held
+    }
+}
+
+impl Drop for HeldSlots {
+    fn drop(&mut self) {
+        gauge!(SLOTS_HELD, "policy" => self.policy.clone()).decrement(self.slots);
     }
 }
 

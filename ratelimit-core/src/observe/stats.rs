@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+pub(crate) use self::counts::HeldSlots;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
@@ -59,6 +60,7 @@ pub struct LimitStats {
     name: String,
     policies: Vec<Policy>,
     totals: Totals,
+    held: u64,
     recent: Vec<Bar>,
 }
 
@@ -91,6 +93,11 @@ impl Stats {
         self.limits.with(policy, |limit| limit.record_degraded());
     }
 
+    /// Counts slots until what this returns is dropped.
+    pub(crate) fn hold(&self, policy: &Policy, slots: u64) -> HeldSlots {
+        self.limits.with(policy, |limit| HeldSlots::count(limit, slots))
+    }
+
     /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in the metrics.
     pub fn limits(&self) -> Vec<LimitStats> {
         let bar = self.present_bar();
@@ -102,6 +109,7 @@ impl Stats {
                 name: limit.name().to_owned(),
                 policies: limit.policies(),
                 totals: limit.totals(),
+                held: limit.held(),
                 recent: limit.recent(bar),
             })
             .collect();
@@ -170,6 +178,12 @@ impl LimitStats {
     /// Counts since the limiter was built.
     pub const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Slots of a [concurrency limit](Policy::concurrency) that requests of this process hold now, of all callers; 0 for other
+    /// limits.
+    pub const fn held(&self) -> u64 {
+        self.held
     }
 
     /// Decisions of the last ten minutes in [`BARS`] bars of [`BAR_SECONDS`]. The last bar is the present one, which has not ended.

@@ -33,6 +33,9 @@ pub enum Decision {
         /// meanwhile; in whole microseconds, exact. `None` if no wait helps, because the cost exceeds the limit.
         retry_after: Option<Duration>,
     },
+    /// A [concurrency limit](crate::Policy::concurrency) denies the request: all slots are held. It passes once one of them is freed,
+    /// and nobody knows when.
+    Busy,
 }
 
 /// A [`Decision`] in 16 bytes. The order ranks limits: a later one binds the request for longer.
@@ -40,6 +43,8 @@ pub enum Decision {
 pub(crate) enum Verdict {
     Allowed,
     RetryAfterMicros(u64),
+    /// All slots are held; nobody knows for how long.
+    Busy,
     Never,
 }
 
@@ -53,6 +58,7 @@ impl Verdict {
         match decision {
             Decision::Allowed => Self::Allowed,
             Decision::Denied { retry_after } => Self::denied(retry_after.map(micros)),
+            Decision::Busy => Self::Busy,
         }
     }
 
@@ -62,6 +68,7 @@ impl Verdict {
             Self::RetryAfterMicros(micros) => {
                 Decision::Denied { retry_after: Some(Duration::from_micros(micros)) }
             }
+            Self::Busy => Decision::Busy,
             Self::Never => Decision::Denied { retry_after: None },
         }
     }

@@ -117,6 +117,22 @@ pub enum Algorithm {
     ///
     /// Source: the generic cell rate algorithm, ITU-T I.371, appendix I.
     TokenBucket,
+
+    /// A concurrency limit: at most `max` at a time, instead of so many per window. Not in [`ALL`](Self::ALL), which counts requests
+    /// over time.
+    ///
+    /// A request takes a slot and holds it until its work ends; see [`Policy::concurrency`](crate::Policy::concurrency).
+    ///
+    /// ```text
+    /// available    max - held
+    /// retry_after  unknown: nobody knows when a slot is freed
+    /// ```
+    ///
+    /// Complexity: one count of state in memory; in Redis an entry of 23 bytes per process that holds slots of the caller.
+    ///
+    /// Worst case: `max`. Under faults, such as a process that stands still for longer than 10 s, up to `max` more until the old
+    /// ones end.
+    Concurrency,
 }
 
 /// The number besides `max` and the window that an algorithm takes.
@@ -163,11 +179,12 @@ pub(crate) enum LuaSource {
 }
 
 named_values!(
-    Algorithm, "algorithm":
+    Algorithm, "algorithm", "All algorithms that count requests over time, in the order of their declaration.":
     FixedWindow = "fixed_window",
     SlidingWindowCounter = "sliding_window_counter",
     SlidingWindowLog = "sliding_window_log",
-    TokenBucket = "token_bucket",
+    TokenBucket = "token_bucket";
+    apart: Concurrency = "concurrency"
 );
 
 impl Algorithm {
@@ -211,12 +228,27 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 lua: LuaSource::Step(include_str!("../../lua/token_bucket.lua")),
             },
+            Self::Concurrency => &Spec {
+                parameter: Parameter::None,
+                leasing: Leasing::Never,
+                tag: b'n',
+                #[cfg(feature = "redis")]
+                number: 5,
+                #[cfg(feature = "redis")]
+                lua: LuaSource::Step(include_str!("../../lua/concurrency.lua")),
+            },
         }
     }
 
     /// What a process may do with units that it charged ahead.
     pub(crate) const fn leasing(self) -> Leasing {
         self.spec().leasing
+    }
+
+    /// Whether a request holds what it takes until its work ends: a [concurrency limit](Self::Concurrency).
+    #[inline]
+    pub const fn holds_slots(self) -> bool {
+        matches!(self, Self::Concurrency)
     }
 
     /// Whether [`PolicyBuilder::sub_windows`](crate::PolicyBuilder::sub_windows) applies.
@@ -237,9 +269,9 @@ mod tests {
 
     #[test]
     fn tags_and_numbers_are_told_apart() {
-        for (i, algorithm) in Algorithm::ALL.iter().enumerate() {
+        for (i, algorithm) in Algorithm::EVERY.iter().enumerate() {
             assert_eq!(usize::from(algorithm.spec().number), i + 1);
-            assert!(Algorithm::ALL[..i].iter().all(|other| other.spec().tag != algorithm.spec().tag));
+            assert!(Algorithm::EVERY[..i].iter().all(|other| other.spec().tag != algorithm.spec().tag));
         }
     }
 }

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::{
-    Algorithm, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError, Policy,
-    PolicyError,
+    Algorithm, HOLD, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError,
+    Policy, PolicyError,
 };
+
+/// The window of a policy that sets none.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(60);
 
 impl Policy {
     /// Creates a policy of `max` units per `window`, counted by a [sliding window counter](Algorithm::SlidingWindowCounter)
@@ -21,6 +24,40 @@ impl Policy {
         Self::builder(key).max(max).window(window).build()
     }
 
+    /// Creates a concurrency limit: at most `max` requests of a caller run at a time, over all processes that share the store.
+    ///
+    /// A request takes a slot and holds it until its work ends: see [`RateLimiter::acquire`](crate::RateLimiter::acquire), and
+    /// [`GroupOutcome::take_slots`](crate::GroupOutcome::take_slots) for groups. Of a process that crashes, slots are free again
+    /// within 10 s.
+    ///
+    /// * A denial is [busy](crate::Outcome::is_busy), and has no [`retry_after`](crate::Outcome::retry_after): nobody knows when a
+    ///   slot is freed.
+    /// * Another `max` keeps the slots that are held. While more are held than `max`, no further one is taken.
+    /// * It has neither window nor sub-windows, burst, block and lease. Its slots are neither refunded nor settled: they are
+    ///   freed.
+    ///
+    /// For a failure policy or a mode, use the builder with [`Algorithm::Concurrency`].
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_core::{Algorithm, OnError, Policy};
+    ///
+    /// static STREAMS: Policy = Policy::concurrency("streams", 3);
+    ///
+    /// static EXPORTS: Policy =
+    ///     Policy::builder("exports").algorithm(Algorithm::Concurrency).max(1).on_error(OnError::Deny).build();
+    ///
+    /// assert!(STREAMS.is_concurrency() && EXPORTS.is_concurrency());
+    /// ```
+    pub const fn concurrency(key: &'static str, max: u64) -> Self {
+        Self::builder(key).algorithm(Algorithm::Concurrency).max(max).build()
+    }
+
     /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
     /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and
@@ -32,7 +69,7 @@ impl Policy {
             name: None,
             algorithm: Algorithm::SlidingWindowCounter,
             max: 100,
-            window: Duration::from_secs(60),
+            window: None,
             sub_windows: None,
             burst: None,
             on_error: OnError::Local,
@@ -55,7 +92,7 @@ impl Policy {
         PolicyBuilder {
             algorithm: self.algorithm,
             max: self.max,
-            window: self.window(),
+            window: if self.is_concurrency() { None } else { Some(self.window()) },
             sub_windows: self.algorithm.has_sub_windows().then_some(self.sub_windows),
             burst: (self.burst != self.max).then_some(self.burst),
             on_error: self.on_error,
@@ -80,7 +117,8 @@ pub struct PolicyBuilder {
     name: Option<&'static str>,
     algorithm: Algorithm,
     max: u64,
-    window: Duration,
+    /// `None` for the default.
+    window: Option<Duration>,
     sub_windows: Option<u64>,
     burst: Option<u64>,
     on_error: OnError,
@@ -112,14 +150,15 @@ impl PolicyBuilder {
     /// Another window starts new counts. [`Window`](super::Window) reads a text such as `"1h30m"`. The feature `serde` writes
     /// only windows in whole milliseconds.
     pub const fn window(mut self, window: Duration) -> Self {
-        self.window = window;
+        self.window = Some(window);
         self
     }
 
     /// Sets the algorithm by which units are counted. By default a sliding window counter, which admits fewer than 2 × `max`
     /// units within one window's length.
     ///
-    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose.
+    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose. [`Algorithm::Concurrency`] makes it a
+    /// [concurrency limit](Policy::concurrency).
     pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
@@ -299,7 +338,17 @@ impl PolicyBuilder {
         if max < 1 || max > MAX_UNITS {
             return Err(PolicyError::Max);
         }
-        let nanos = self.window.as_nanos();
+        if algorithm.holds_slots()
+            && (self.window.is_some() || self.block.is_some() || matches!(self.lease, Lease::Of(_)))
+        {
+            return Err(PolicyError::OnlyForRates);
+        }
+        let window = match self.window {
+            Some(window) => window,
+            None if algorithm.holds_slots() => HOLD,
+            None => DEFAULT_WINDOW,
+        };
+        let nanos = window.as_nanos();
         if nanos < MIN_WINDOW.as_nanos() || nanos > MAX_WINDOW.as_nanos() {
             return Err(PolicyError::Window);
         }
@@ -333,10 +382,10 @@ impl PolicyBuilder {
             None => 0,
             Some(block) => {
                 let nanos = block.as_nanos();
-                if nanos < self.window.as_nanos()
+                if nanos < window.as_nanos()
                     || nanos > MAX_WINDOW.as_nanos()
                     || !nanos.is_multiple_of(1000)
-                    || nanos * (max as u128) < (burst as u128) * self.window.as_nanos()
+                    || nanos * (max as u128) < (burst as u128) * window.as_nanos()
                 {
                     return Err(PolicyError::Block);
                 }

@@ -33,6 +33,8 @@ pub enum PolicyError {
     Lease,
     /// A lease was set for a sliding window log.
     LeaseWithLog,
+    /// A window, a block or a lease was set for a concurrency limit.
+    OnlyForRates,
 }
 
 impl PolicyError {
@@ -57,6 +59,9 @@ impl PolicyError {
             Self::LeaseWithLog => {
                 "lease is not for the sliding window log, of which every unit counts from its own instant; use a sliding window \
                  counter with sub_windows = 60"
+            }
+            Self::OnlyForRates => {
+                "window, block and lease are not for a concurrency limit, which counts what runs at a time"
             }
             Self::Refill => "burst * window / max, the time to refill a full burst, must be at most 366 days",
             Self::Block => {

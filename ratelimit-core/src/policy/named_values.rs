@@ -4,22 +4,31 @@
 /// out of order fails to compile.
 macro_rules! named_values {
     ($type:ident, $setting:literal: $($variant:ident = $name:literal),+ $(,)?) => {
+        $crate::policy::named_values::named_values!(
+            $type, $setting, "All values, in the order of their declaration.": $($variant = $name),+; apart:
+        );
+    };
+    ($type:ident, $setting:literal, $all:literal: $($variant:ident = $name:literal),+; apart: $($apart:ident = $apart_name:literal),*) => {
         impl $type {
-            /// All values, in the order of their declaration.
+            #[doc = $all]
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// `ALL`, and behind it the values that stand apart from them.
+            pub(crate) const EVERY: &'static [Self] = &[$(Self::$variant,)+ $(Self::$apart),*];
 
             #[doc = concat!("Name of the value, as `#[rate_limit(", $setting, " = \"…\")]` and configuration spell it.")]
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $name),+
+                    $(Self::$variant => $name,)+
+                    $(Self::$apart => $apart_name),*
                 }
             }
         }
 
         const _: () = {
             let mut i = 0;
-            while i < $type::ALL.len() {
-                assert!($type::ALL[i] as usize == i, "the values stand in the order of their declaration");
+            while i < $type::EVERY.len() {
+                assert!($type::EVERY[i] as usize == i, "the values stand in the order of their declaration");
                 i += 1;
             }
         };
@@ -35,8 +44,8 @@ macro_rules! named_values {
 
             /// Reads the name that [`as_str`](Self::as_str) has.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                let found = Self::ALL.iter().find(|value| value.as_str() == text).copied();
-                let names = || Self::ALL.iter().map(|value| value.as_str()).collect();
+                let found = Self::EVERY.iter().find(|value| value.as_str() == text).copied();
+                let names = || Self::EVERY.iter().map(|value| value.as_str()).collect();
                 found.ok_or_else(|| Self::Err::new($setting, text, names()))
             }
         }
@@ -72,7 +81,7 @@ mod tests {
 
     #[test]
     fn every_value_is_listed_once_and_named_like_its_variant() {
-        assert_named(Algorithm::ALL);
+        assert_named(Algorithm::EVERY);
         assert_named(Mode::ALL);
         assert_named(OnError::ALL);
         assert_eq!((Mode::default(), OnError::default()), (Mode::Enforce, OnError::Local));
@@ -82,7 +91,8 @@ mod tests {
     fn a_misspelled_name_is_corrected() {
         let error = "TokenBucket".parse::<Algorithm>().unwrap_err();
         assert_eq!((error.setting(), error.suggestion()), ("algorithm", Some("token_bucket")));
-        let names: Vec<String> = Algorithm::ALL.iter().map(|algorithm| format!("\"{algorithm}\"")).collect();
+        let names: Vec<String> =
+            Algorithm::EVERY.iter().map(|algorithm| format!("\"{algorithm}\"")).collect();
         assert_eq!(
             error.to_string(),
             format!(

@@ -94,7 +94,10 @@ impl Serialize for Policy {
             key: self.key().to_owned(),
             name: self.name.as_deref().map(str::to_owned),
             max: Some(self.max()),
-            window: Some(Window::try_from(self.window()).map_err(S::Error::custom)?),
+            window: match self.is_concurrency() {
+                true => None,
+                false => Some(Window::try_from(self.window()).map_err(S::Error::custom)?),
+            },
             algorithm: self.algorithm(),
             sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
             burst: self.algorithm().has_burst().then(|| self.capacity()),
@@ -218,6 +221,13 @@ mod tests {
                 }
             }
         }
+        let streams = Policy::concurrency("streams", 3);
+        let written = toml::to_string(&streams).unwrap();
+        assert_eq!(read(&written).unwrap(), streams);
+        assert_eq!(
+            written,
+            "key = \"streams\"\nmax = 3\nalgorithm = \"concurrency\"\non_error = \"local\"\n"
+        );
         let written = toml::to_string(&Policy::new("k", 10, Duration::from_secs(90))).unwrap();
         let expected = "key = \"k\"\nmax = 10\nwindow = \"1m30s\"\nalgorithm = \"sliding_window_counter\"\n\
                         sub_windows = 1\non_error = \"local\"\n";
@@ -277,6 +287,20 @@ mod tests {
             ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
             ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`, `max`, `window`"),
             ("key = 'k'\nkey = 'j'", "duplicate key"),
+            ("key = 'k'\nalgorithm = 'concurrency'\nmax = 0", "max must be from 1"),
+            (
+                "key = 'k'\nalgorithm = 'concurrency'\nwindow = '10s'",
+                "window, block and lease are not for a concurrency",
+            ),
+            (
+                "key = 'k'\nalgorithm = 'concurrency'\nblock = '10s'",
+                "window, block and lease are not for a concurrency",
+            ),
+            (
+                "key = 'k'\nalgorithm = 'concurrency'\nlease = '1s'",
+                "window, block and lease are not for a concurrency",
+            ),
+            ("key = 'k'\nalgorithm = 'concurrency'\nburst = 2", "burst is only for the token bucket"),
         ] {
             let error = read(fields).unwrap_err().to_string();
             assert!(error.contains(expected), "{fields}\n{error}");

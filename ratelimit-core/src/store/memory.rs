@@ -14,13 +14,14 @@ use smallvec::SmallVec;
 
 use self::shard::{Digest, Shard, overflow_digest, split};
 use super::{Deadline, Store};
-use crate::algorithm::{Operation, State, StateSlots, decide_slots};
+use crate::algorithm::{Operation, State, StatePlaces, decide_at};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
+use crate::slots::Slots;
 
 /// Default number of callers that a [`MemoryStore`] holds.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
@@ -37,17 +38,16 @@ const CALLERS_PER_SHARD: usize = 64;
 ///   partitions that collide.
 /// * A state takes 33 bytes with its digest; logs and counters with several sub-windows take a heap allocation more.
 /// * Expired states are dropped when room is needed; under a counter over two windows, up to a twelfth of the window later.
-///   A state that still counts is never dropped. When the table is full of such states, new callers share one overflow
+///   A state that still counts is never dropped, nor slots that are held. When the table is full of such states, new callers share one overflow
 ///   count per policy, which is limited like any other. So a flood of made-up callers cannot free a denied one.
 /// * All instants come from one [monotonic clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     has_system_clock: bool,
     digest_key: [u8; 16],
-    shards: Box<[Mutex<Shard>]>,
+    /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for which there is no room.
+    shards: Arc<[Mutex<Shard>]>,
     max_per_shard: usize,
-    /// One count per policy, shared by all callers for which there is no room. Locked last.
-    overflow: Mutex<Shard>,
 }
 
 impl MemoryStore {
@@ -68,9 +68,8 @@ impl MemoryStore {
             clock: Arc::new(SystemClock::new()),
             has_system_clock: true,
             digest_key: random_key(),
-            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            shards: (0..=shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
-            overflow: Mutex::default(),
         }
     }
 
@@ -89,7 +88,7 @@ impl MemoryStore {
 
     /// Number of callers held, each counted once for each of its policies. All callers of an overflow count are one.
     pub fn len(&self) -> usize {
-        self.shards.iter().chain([&self.overflow]).map(|shard| shard.lock().table.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
     /// Whether no caller is held.
@@ -97,10 +96,15 @@ impl MemoryStore {
         self.len() == 0
     }
 
+    /// Index of the overflow counts.
+    fn overflow(&self) -> usize {
+        self.shards.len() - 1
+    }
+
     fn shard_of(&self, digest: Digest) -> usize {
         // The upper half of the bits that the table does not use; multiplied, because a division is slower.
         #[allow(clippy::cast_possible_truncation, reason = "less than the number of shards")]
-        let shard = (((digest.1 >> 32) * self.shards.len() as u64) >> 32) as usize;
+        let shard = (((digest.1 >> 32) * self.overflow() as u64) >> 32) as usize;
         shard
     }
 
@@ -108,7 +112,8 @@ impl MemoryStore {
         split(check.digest(&self.digest_key))
     }
 
-    /// Decides about one limit without the work that a group takes.
+    /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of one limit does not
+    /// hold them.
     pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
         let now = self.clock.now();
         let digest = self.digest(check);
@@ -132,16 +137,28 @@ impl MemoryStore {
     pub(crate) fn decide_group(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         if operation.takes_whole_cost()
             && let [check] = group
+            && !check.policy().is_concurrency()
         {
             return GroupOutcome::from_one(self.decide_one(check, operation));
         }
         let now = self.clock.now();
-        let (mut locked, slots) = self.lock_shards(group, now);
-        let outcome = decide_slots(group, slots.iter().copied(), now, operation, &mut locked);
-        outcome.overflowed(|index| slots[index].0 == locked.overflow)
+        let (mut locked, places) = self.lock_shards(group, now);
+        let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
+        let shard_of = |index: usize| locked.order[places[index].0];
+        let outcome = outcome.overflowed(|index| shard_of(index) == self.overflow());
+        if !operation.charges() || !outcome.is_allowed() {
+            return outcome;
+        }
+        let taken = outcome.slots_taken(group).into_iter();
+        let held = taken.map(|(index, slots)| {
+            let (shards, shard, digest) = (Arc::clone(&self.shards), shard_of(index), places[index].1);
+            Slots::new(SlotsHere { shards, shard, digest, slots })
+        });
+        let held = held.fold(Slots::default(), Slots::and);
+        outcome.with_slots(held)
     }
 
-    /// Drops the state of each check.
+    /// Drops the state of each check, but not slots that are held.
     pub(crate) fn reset_group(&self, group: &[Check<'_>]) {
         for check in group {
             let digest = self.digest(check);
@@ -164,14 +181,14 @@ impl MemoryStore {
 
     /// Locks the overflow counts, and drops those that have expired.
     fn lock_overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
-        let mut shard = self.overflow.lock();
+        let mut shard = self.shards[self.overflow()].lock();
         shard.sweep(now);
         shard
     }
 
     /// Locks the shards of all callers of a group, always in the same order, so that two groups never deadlock.
-    /// Returns them with the slot of each check.
-    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedShards<'_>, Slots) {
+    /// Returns them with the place of each check.
+    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedShards<'_>, Places) {
         let digests = group.iter().map(|check| self.digest(check));
         let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
@@ -179,22 +196,43 @@ impl MemoryStore {
         order.sort_unstable();
         order.dedup();
         let mut shards: SmallVec<[_; 2]> = order.iter().map(|&shard| self.shards[shard].lock()).collect();
-        let mut slots = Slots::new();
+        let mut places = Places::new();
         for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|index| index);
             // Other callers of this group that may need room, too: a known one may be swept for the next.
-            let others = slots.iter().filter(|&&(s, d)| s == shard && d != digest).count();
+            let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
             if shards[shard].find(digest).is_some() || shards[shard].has_room(others, now, self.max_per_shard)
             {
-                slots.push((shard, digest));
+                places.push((shard, digest));
                 continue;
             }
-            if shards.len() == order.len() {
+            if order.last() != Some(&self.overflow()) {
+                order.push(self.overflow());
                 shards.push(self.lock_overflow(now));
             }
-            slots.push((order.len(), overflow_digest(check.policy())));
+            places.push((order.len() - 1, overflow_digest(check.policy())));
         }
-        (LockedShards { shards, overflow: order.len() }, slots)
+        (LockedShards { shards, order }, places)
+    }
+}
+
+/// Slots that a request holds in this process. They are freed when this is dropped.
+struct SlotsHere {
+    shards: Arc<[Mutex<Shard>]>,
+    shard: usize,
+    digest: Digest,
+    slots: u64,
+}
+
+impl Drop for SlotsHere {
+    fn drop(&mut self) {
+        self.shards[self.shard].lock().free(self.digest, self.slots);
+    }
+}
+
+impl fmt::Debug for SlotsHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotsHere").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 
@@ -245,19 +283,19 @@ impl Store for MemoryStore {
 }
 
 /// For each check of a group the index of its locked shard, and the digest of its state.
-type Slots = SmallVec<[(usize, Digest); 2]>;
+type Places = SmallVec<[(usize, Digest); 2]>;
 
 /// The locked shards of one group.
 struct LockedShards<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
-    /// Index in `shards` of the overflow counts, if the group needs them.
-    overflow: usize,
+    /// Index of each in the store. The last is that of the overflow counts, if the group needs them.
+    order: SmallVec<[usize; 2]>,
 }
 
-impl StateSlots for LockedShards<'_> {
-    type Slot = (usize, Digest);
+impl StatePlaces for LockedShards<'_> {
+    type Place = (usize, Digest);
 
-    fn load(&mut self, (shard, digest): Self::Slot, policy: &Policy, operation: Operation) -> Option<State> {
+    fn load(&mut self, (shard, digest): Self::Place, policy: &Policy, operation: Operation) -> Option<State> {
         let entry = self.shards[shard].find(digest)?;
         Some(match operation {
             Operation::Peek => entry.state.clone(),
@@ -266,7 +304,7 @@ impl StateSlots for LockedShards<'_> {
         })
     }
 
-    fn store(&mut self, (shard, digest): Self::Slot, state: State) {
+    fn store(&mut self, (shard, digest): Self::Place, state: State) {
         self.shards[shard].put(digest, state);
     }
 }

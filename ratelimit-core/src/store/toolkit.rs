@@ -53,7 +53,7 @@ use std::hash::BuildHasher;
 use smallvec::SmallVec;
 
 pub use crate::algorithm::{Operation, State};
-use crate::algorithm::{StateSlots, decide_slots};
+use crate::algorithm::{StatePlaces, decide_at};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
@@ -132,9 +132,9 @@ pub fn decide_with(
     table: &mut impl StateTable,
 ) -> Decided {
     let digests = group.iter().map(|check| check.digest(digest_key));
-    let mut slots = TableSlots { table, now, taken: SmallVec::new(), changed: Vec::new() };
-    let outcome = decide_slots(group, digests, now, operation, &mut slots);
-    Decided { outcome, changed: slots.changed }
+    let mut places = TablePlaces { table, now, taken: SmallVec::new(), changed: Vec::new() };
+    let outcome = decide_at(group, digests, now, operation, &mut places);
+    Decided { outcome, changed: places.changed }
 }
 
 /// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund). Returns the
@@ -168,8 +168,8 @@ pub fn reset_with(group: &[Check<'_>], digest_key: &[u8; 16], table: &mut impl S
     }
 }
 
-/// A table as slots of a decision, which notes what is changed.
-struct TableSlots<'t, T> {
+/// A table as places of a decision, which notes what is changed.
+struct TablePlaces<'t, T> {
     table: &'t mut T,
     now: Timestamp,
     /// The states that were taken out, as far as a decision changes them.
@@ -177,8 +177,8 @@ struct TableSlots<'t, T> {
     changed: Vec<u128>,
 }
 
-impl<T: StateTable> StateSlots for TableSlots<'_, T> {
-    type Slot = u128;
+impl<T: StateTable> StatePlaces for TablePlaces<'_, T> {
+    type Place = u128;
 
     fn load(&mut self, digest: u128, _: &Policy, operation: Operation) -> Option<State> {
         if operation == Operation::Peek {

@@ -18,6 +18,15 @@ impl Stopwatch {
 }
 
 #[derive(Debug)]
+pub(crate) struct HeldSlots;
+
+impl HeldSlots {
+    pub(crate) const fn count(_: &Policy, _: u64) -> Self {
+        Self
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct FallbackCallers;
 
 #[allow(clippy::unused_self, reason = "as with the feature")]

@@ -17,6 +17,8 @@ impl Stats {
     pub(crate) const fn record(&self, _: &Check<'_>, _: Counted, _: bool) {}
 
     pub(crate) const fn record_degraded(&self, _: &Policy) {}
+
+    pub(crate) const fn hold(&self, _: &Policy, _: u64) {}
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The counters of one limit: atomics that every decision adds to.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ pub(crate) struct LimitCounts {
     would_deny: AtomicU64,
     near_limit: AtomicU64,
     degraded: AtomicU64,
+    held: AtomicU64,
     name: Box<str>,
     /// Policies that do not share their counts.
     policies: Mutex<Vec<Policy>>,
@@ -36,6 +38,7 @@ impl LimitCounts {
             would_deny: AtomicU64::new(0),
             near_limit: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             name: name.into(),
             policies: Mutex::default(),
             recent: Mutex::default(),
@@ -78,6 +81,11 @@ impl LimitCounts {
         self.degraded.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Slots that are held.
+    pub(super) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
     pub(super) fn totals(&self) -> Totals {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Totals {
@@ -98,5 +106,24 @@ impl LimitCounts {
     /// The bars so far, with the present one.
     pub(super) fn recent(&self, bar: u64) -> Vec<Bar> {
         self.recent.lock().bars(bar, self.totals())
+    }
+}
+/// Slots of a limit, which are counted while they are held.
+#[derive(Debug)]
+pub(crate) struct HeldSlots {
+    limit: Arc<LimitCounts>,
+    slots: u64,
+}
+
+impl HeldSlots {
+    pub(super) fn count(limit: &Arc<LimitCounts>, slots: u64) -> Self {
+        limit.held.fetch_add(slots, Ordering::Relaxed);
+        Self { limit: Arc::clone(limit), slots }
+    }
+}
+
+impl Drop for HeldSlots {
+    fn drop(&mut self) {
+        self.limit.held.fetch_sub(self.slots, Ordering::Relaxed);
     }
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use crate::algorithm::{Operation, State, decide_one};
+use crate::algorithm::{Operation, State, decide_one, decide_without_slots};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
@@ -28,7 +28,7 @@ impl StoredState {
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         let mut outcome = match operation {
             Operation::Peek => self.peek(check, now),
-            _ => decide_one(check.policy(), check.cost(), &mut self.state, now, operation),
+            _ => decide_without_slots(check.policy(), check.cost(), &mut self.state, now, operation),
         };
         outcome.set_shadow(check.is_shadow());
         outcome
@@ -101,7 +101,7 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let mut outcome = decide_one(check.policy(), check.cost(), &mut state, now, operation);
+        let mut outcome = decide_without_slots(check.policy(), check.cost(), &mut state, now, operation);
         outcome.set_shadow(check.is_shadow());
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
@@ -119,9 +119,20 @@ impl Shard {
         }
     }
 
+    /// Drops a state, but no slots that are held: they are freed when the work ends.
     pub(super) fn remove(&mut self, digest: Digest) {
-        if let Ok(slot) = self.table.find_entry(hash(digest), |entry| entry.digest == digest) {
-            slot.remove();
+        if let Ok(known) = self.table.find_entry(hash(digest), |entry| entry.digest == digest)
+            && !known.get().state.holds_slots()
+        {
+            known.remove();
+        }
+    }
+
+    /// Frees slots.
+    pub(super) fn free(&mut self, digest: Digest, slots: u64) {
+        if let Some(entry) = self.find(digest) {
+            entry.state.free(slots);
+            self.remove(digest);
         }
     }
 }

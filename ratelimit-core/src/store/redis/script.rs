@@ -24,7 +24,7 @@ impl Script {
 }
 
 /// Number of sets of algorithms, one bit per algorithm.
-const SETS: usize = 1 << Algorithm::ALL.len();
+const SETS: usize = 1 << Algorithm::EVERY.len();
 
 const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
 const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
@@ -83,7 +83,7 @@ fn set_of(algorithms: impl Iterator<Item = Algorithm>) -> usize {
 
 /// The algorithms of a set whose states are strings, with their numbers and files.
 fn steps_of(set: usize) -> impl Iterator<Item = (u8, &'static str)> {
-    let members = Algorithm::ALL.iter().filter(move |algorithm| set & bit(**algorithm) != 0);
+    let members = Algorithm::EVERY.iter().filter(move |algorithm| set & bit(**algorithm) != 0);
     members.filter_map(|algorithm| match algorithm.spec().lua {
         LuaSource::Step(text) => Some((algorithm.spec().number, text)),
         LuaSource::Log(_) => None,
@@ -92,7 +92,7 @@ fn steps_of(set: usize) -> impl Iterator<Item = (u8, &'static str)> {
 
 /// The file about logs, if the set has them.
 fn log_of(set: usize) -> Option<&'static str> {
-    let mut members = Algorithm::ALL.iter().filter(|algorithm| set & bit(**algorithm) != 0);
+    let mut members = Algorithm::EVERY.iter().filter(|algorithm| set & bit(**algorithm) != 0);
     members.find_map(|algorithm| match algorithm.spec().lua {
         LuaSource::Log(text) => Some(text),
         LuaSource::Step(_) => None,
@@ -108,8 +108,9 @@ fn split_refund(text: &'static str) -> (&'static str, &'static str) {
 fn define_steps(set: usize) -> String {
     let mut text = String::from("local steps = {}\n");
     for (number, file) in steps_of(set) {
-        let head =
-            format!("steps[{number}] = function(value, cost, max, window, shape)\nlocal fits, bytes, ttl\n");
+        let head = format!(
+            "steps[{number}] = function(value, cost, max, window, shape, key)\nlocal fits, bytes, ttl\n"
+        );
         text.extend([&head, split_refund(file).0, "return fits, bytes, ttl\nend\n"]);
     }
     text
@@ -172,7 +173,7 @@ mod tests {
                 step.is_some() == tree.is_some() && step <= tree,
                 "a log's step is in front of its tree: {set}"
             );
-            for algorithm in Algorithm::ALL {
+            for algorithm in Algorithm::EVERY {
                 let spec = algorithm.spec();
                 let (LuaSource::Step(file) | LuaSource::Log(file)) = spec.lua;
                 let first = file.lines().next().expect("a file has a first line");

@@ -1,0 +1,119 @@
+//! The entries of a concurrency limit in Redis: what each process told of itself.
+
+use smallvec::SmallVec;
+
+use crate::algorithm::reader::Reader;
+use crate::policy::{Algorithm, HOLD};
+
+/// Time for which an entry counts after the last message of its process, in microseconds.
+#[allow(clippy::cast_possible_truncation, reason = "10 s")]
+const HOLD_US: u64 = HOLD.as_micros() as u64;
+
+/// Length in bytes of the tag and the number of entries, and of an entry.
+const HEAD: usize = 3;
+const ENTRY: usize = 23;
+
+/// What a process tells of itself. Both numbers only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Told {
+    /// Number of the process, random.
+    pub(crate) process: u64,
+    /// Slots that it knows to be granted to it.
+    pub(crate) granted: u64,
+    /// Those of them that it has freed.
+    pub(crate) freed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    /// First instant at which it does not count.
+    till: u64,
+    told: Told,
+}
+
+/// The entries of all processes, in the order in which the script writes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Entries(SmallVec<[Entry; 1]>);
+
+impl Entries {
+    /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
+    pub(crate) fn encoded_len(bytes: &[u8]) -> Option<usize> {
+        let count = Reader::new(bytes.get(1..)?).next(2)?;
+        Some(HEAD + ENTRY * usize::try_from(count).ok()?)
+    }
+
+    /// Reads a stored state; `None` if the bytes are malformed.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.first() != Some(&Algorithm::Concurrency.spec().tag)
+            || Self::encoded_len(bytes) != Some(bytes.len())
+        {
+            return None;
+        }
+        let entries = bytes[HEAD..].chunks_exact(ENTRY).map(|entry| {
+            let mut reader = Reader::new(entry);
+            let (till, process) = (reader.micros()?, reader.next(6)?);
+            let (granted, freed) = (reader.units()?, reader.units()?);
+            (freed <= granted).then_some(Entry { till, told: Told { process, granted, freed } })
+        });
+        entries.collect::<Option<_>>().map(Self)
+    }
+
+    /// Merges what a process tells with its entry, and drops what no longer counts at `now`. Returns the numbers of the process.
+    pub(crate) fn tell(&mut self, told: Told, now: u64) -> Told {
+        let mut own = told;
+        self.0.retain(|entry| {
+            if entry.told.process == told.process {
+                own.granted = own.granted.max(entry.told.granted);
+                own.freed = own.freed.max(entry.told.freed);
+                return false;
+            }
+            entry.till = entry.till.min(now + HOLD_US);
+            entry.till > now
+        });
+        if own.granted > own.freed {
+            self.0.push(Entry { till: now + HOLD_US, told: own });
+        }
+        own
+    }
+
+    /// Slots that are held.
+    pub(crate) fn held(&self) -> u64 {
+        self.0.iter().map(|entry| entry.told.granted - entry.told.freed).sum()
+    }
+}
+
+#[cfg(test)]
+impl Entries {
+    /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the numbers of the process.
+    pub(crate) fn step(&mut self, told: Told, cost: u64, max: u64, now: u64) -> (bool, Told) {
+        let mut own = self.tell(told, now);
+        let fits = self.held() + cost <= max;
+        if fits && cost > 0 {
+            own.granted += cost;
+            self.tell(own, now);
+        }
+        (fits, own)
+    }
+
+    /// Drops the entry of a process.
+    pub(crate) fn forget(&mut self, process: u64) {
+        self.0.retain(|entry| entry.told.process != process);
+    }
+
+    /// The numbers of a process.
+    pub(crate) fn of(&self, process: u64) -> Option<Told> {
+        self.0.iter().map(|entry| entry.told).find(|told| told.process == process)
+    }
+
+    /// The bytes that the script stores.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![Algorithm::Concurrency.spec().tag];
+        bytes.extend_from_slice(&self.0.len().to_le_bytes()[..2]);
+        for Entry { till, told: Told { process, granted, freed } } in &self.0 {
+            for (number, size) in [(till, 7), (process, 6), (granted, 5), (freed, 5)] {
+                bytes.extend_from_slice(&number.to_le_bytes()[..size]);
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,57 @@
+//! A decision about a group over the places of a store: loads each distinct state once, decides, and stores what changed.
+
+use smallvec::SmallVec;
+
+use super::{Member, Operation, State, decide};
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
+
+/// The places where a store keeps states.
+pub(crate) trait StatePlaces {
+    /// Names the place of one state.
+    type Place: Copy + PartialEq;
+
+    /// The state in a place, if there is one: copied for a peek, and otherwise taken out, which moves a long log instead of
+    /// copying it.
+    fn load(&mut self, place: Self::Place, policy: &Policy, operation: Operation) -> Option<State>;
+
+    /// Stores a state.
+    fn store(&mut self, place: Self::Place, state: State);
+}
+
+/// Decides about a group whose states are in `places`, one for each check in their order. Checks with the same place share a
+/// state.
+pub(crate) fn decide_at<T: StatePlaces>(
+    group: &[Check<'_>],
+    places: impl Iterator<Item = T::Place>,
+    now: Timestamp,
+    operation: Operation,
+    table: &mut T,
+) -> GroupOutcome {
+    let mut states: SmallVec<[State; 2]> = SmallVec::new();
+    // Place of each state, and whether the state was taken out of it.
+    let mut distinct: SmallVec<[(T::Place, bool); 2]> = SmallVec::new();
+    let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
+    for (place, check) in places.zip(group) {
+        let policy = check.policy();
+        let known = distinct.iter().position(|&(other, _)| other == place);
+        let state = known.unwrap_or_else(|| {
+            let found = table.load(place, policy, operation);
+            distinct.push((place, found.is_some() && operation != Operation::Peek));
+            states.push(found.unwrap_or_else(|| State::new(policy)));
+            distinct.len() - 1
+        });
+        members.push(Member { policy, cost: check.cost(), shadow: check.is_shadow(), state });
+    }
+    let outcome = decide(&members, &mut states, now, operation);
+    let charged = operation.charges() && outcome.is_allowed() || operation == Operation::Overdraw;
+    for ((place, taken_out), state) in distinct.into_iter().zip(states) {
+        // The state of a new caller is stored only if it was charged.
+        if taken_out || charged {
+            table.store(place, state);
+        }
+    }
+    outcome
+}

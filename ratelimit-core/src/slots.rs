@@ -1,0 +1,102 @@
+//! Slots that a request holds until its work ends.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
+///
+/// Keep it for as long as the work takes: a job keeps it in a variable, a response in its body. A clone holds the same slots,
+/// which are freed when the last clone is dropped. Comparisons do not look at it: slots are no part of what was decided.
+///
+/// Empty for a request without concurrency limits, and then nothing is allocated.
+///
+/// **Warning:** [`std::mem::forget`] of this keeps the slots taken until the process ends.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::{Check, Policy, RateLimiter};
+///
+/// static STREAMS: Policy = Policy::concurrency("streams", 1);
+/// static REQUESTS: Policy = Policy::new("requests", 60, Duration::from_secs(60));
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let limiter = RateLimiter::in_memory();
+/// let group = [Check::new(&STREAMS, "tenant-42"), Check::new(&REQUESTS, "tenant-42")];
+/// let slots = limiter.check_all(&group).await?.take_slots();
+/// assert!(limiter.check_all(&group).await?.is_busy());
+/// drop(slots);
+/// assert!(limiter.check_all(&group).await?.is_allowed());
+/// # Ok::<(), ratelimit_core::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "slots are freed when this is dropped"]
+pub struct Slots(Option<Arc<dyn Held>>);
+
+/// What frees slots when it is dropped.
+pub(crate) trait Held: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Held for T {}
+
+impl Slots {
+    /// Slots that are freed by dropping `held`.
+    pub(crate) fn new(held: impl Held + 'static) -> Self {
+        Self(Some(Arc::new(held)))
+    }
+
+    /// Whether no slot is held.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// These slots and others as one.
+    pub fn and(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(one), Some(other)) => Self::new((one, other)),
+            (one, other) => Self(one.or(other)),
+        }
+    }
+}
+
+impl PartialEq for Slots {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Slots {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Freed(Arc<AtomicUsize>);
+
+    impl Drop for Freed {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn slots_are_freed_once_when_the_last_clone_is_dropped() {
+        let freed = Arc::new(AtomicUsize::new(0));
+        let count = || freed.load(Ordering::Relaxed);
+        let held = || Slots::new(Freed(Arc::clone(&freed)));
+        assert!(Slots::default().is_empty() && Slots::default().and(Slots::default()).is_empty());
+        let one = Slots::default().and(held());
+        assert!(!one.is_empty());
+        let both = one.clone().and(held());
+        drop(both.clone());
+        drop(one);
+        assert_eq!(count(), 0);
+        drop(both);
+        assert_eq!(count(), 2);
+    }
+}
