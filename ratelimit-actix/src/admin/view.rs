@@ -25,6 +25,8 @@ pub(super) struct LimitView {
     pub(super) numbers: Vec<LimitNumbers>,
     #[serde(flatten)]
     pub(super) totals: Totals,
+    /// Slots of a concurrency limit that requests of this process hold; 0 for a rate.
+    pub(super) held: u64,
     /// Bars of `bar_seconds`, the last of them not ended.
     pub(super) recent: Vec<Bar>,
     pub(super) bar_seconds: u64,
@@ -142,6 +144,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
     for stats in limiter.stats().limits() {
         let view = view_of(&mut views, stats.name());
         view.totals = stats.totals();
+        view.held = stats.held();
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
@@ -159,7 +162,8 @@ fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mu
 impl LimitView {
     pub(super) fn new(name: &str) -> Self {
         let (numbers, recent) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), numbers, totals: Totals::default(), recent, bar_seconds: BAR_SECONDS }
+        let (name, totals) = (name.to_owned(), Totals::default());
+        Self { name, numbers, totals, held: 0, recent, bar_seconds: BAR_SECONDS }
     }
 }
 

@@ -195,7 +195,7 @@ async fn a_slot_is_not_settled() {
     }
     let answer = send(&service!(fresh(), settles), from_client("/")).await;
     let error =
-        "the limit `slots` holds slots, which are freed when the request ends; only rates are settled";
+        "`slots` is a concurrency limit, whose slots are freed when the work ends, so it cannot be settled";
     assert_eq!(answer.body, format!("{error}; {error}"));
 }
 

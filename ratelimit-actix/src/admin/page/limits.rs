@@ -67,7 +67,12 @@ fn row(limit: &LimitView) -> Markup {
                     div class="place" { "and " (limit.numbers.len() - MAX_PLACES) " more" }
                 }
             }
-            td { @for numbers in distinct(&limit.numbers) { div { (in_force(numbers)) } } }
+            td {
+                @for numbers in distinct(&limit.numbers) { div { (in_force(numbers)) } }
+                @if limit.numbers.iter().any(|numbers| numbers.in_force.window_us.is_none()) {
+                    div data-figure="held" { (limit.held) " running here" }
+                }
+            }
             td class="mode" { @for mode in modes(&limit.numbers) { div class=(mode) { (mode) } } }
             @for (name, figure) in figures { td class="figure" data-figure=(name) { (figure) } }
             td { (picture(limit)) }

@@ -23,6 +23,7 @@ mod client;
 mod export;
 mod fake_clock;
 mod graphql;
+mod jobs;
 mod login;
 mod login_form;
 mod outgoing;
