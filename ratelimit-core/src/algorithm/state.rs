@@ -208,9 +208,16 @@ impl State {
     }
 
     /// Packs an unpacked state, of a known kind or of any.
-    #[inline]
-    pub(super) fn pack(&mut self, state: impl Into<Packed>) {
-        self.0 = state.into();
+    #[allow(
+        clippy::inline_always,
+        reason = "saves 14 of 662 instructions of a check in memory, with the next"
+    )]
+    #[inline(always)]
+    pub(super) fn pack<S>(&mut self, state: S)
+    where
+        Packed: From<S>,
+    {
+        self.0 = Packed::from(state);
     }
 }
 
@@ -222,7 +229,8 @@ impl From<fixed_window::State> for Packed {
 }
 
 impl From<sliding_window_counter::TwoWindows> for Packed {
-    #[inline]
+    #[allow(clippy::inline_always, reason = "as `State::pack`")]
+    #[inline(always)]
     fn from(state: sliding_window_counter::TwoWindows) -> Self {
         let (current, earlier) = state.counts();
         match (u32::try_from(current), u32::try_from(earlier)) {
