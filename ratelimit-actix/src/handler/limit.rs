@@ -269,6 +269,20 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "this policy is a concurrency limit; write #[concurrency_limit(policy = ..)]")]
+    fn a_concurrency_limit_is_no_policy_of_a_rate() {
+        static STREAMS: Policy = Policy::concurrency("k", 3);
+        let _ = HandlerLimit::shared(&STREAMS);
+    }
+
+    #[test]
+    #[should_panic(expected = "this policy is a rate; write #[rate_limit(policy = ..)]")]
+    fn a_rate_is_no_policy_of_a_concurrency_limit() {
+        static REQUESTS: Policy = Policy::new("k", 3, Duration::from_secs(60));
+        let _ = HandlerLimit::shared_concurrency(&REQUESTS);
+    }
+
+    #[test]
     #[should_panic(expected = "cost must be from 1 to max")]
     fn a_cost_of_zero_panics() {
         let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(0);

@@ -116,6 +116,21 @@ async fn draft_11_reports_slots_and_the_other_styles_leave_them_out() {
 }
 
 #[actix_web::test]
+async fn a_custom_body_is_told_if_only_slots_are_missing() {
+    let config = RateLimitConfig::builder().body_with("text/plain", |info| format!("{:?}", info.at_a_time()));
+    let config = config.build().unwrap();
+    let app = App::new().app_data(fresh()).app_data(config).service(chat).service(stream_of);
+    let app = test::init_service(app).await;
+    let held = [call(&app, "/chat").await, call(&app, "/chat").await];
+    assert_eq!(send(&app, from_client("/chat")).await.body, "Some(2)");
+    drop(held);
+    let last = call(&app, "/chat").await;
+    let _stream = call(&app, "/stream").await;
+    assert_eq!(send(&app, from_client("/chat")).await.body, "None", "a rate denies as well");
+    drop(last);
+}
+
+#[actix_web::test]
 async fn a_group_that_is_left_out_holds_nothing() {
     #[concurrency_limit(max = 1, by = header("x-account"), on_missing = "skip", skip = |req: &HttpRequest| req.path() == "/free")]
     async fn optional() -> HttpResponse {
