@@ -148,27 +148,42 @@ finish() { # finish AREA
   [ "$survived" = 0 ] && [ "$lost" = 0 ]
 }
 
-try_lua() { # try_lua FILE NAME "TESTS" FROM TO: builds the tests with the mutated script, and runs them
-  local file=ratelimit-core/lua/$1 wanted=${3:-core -- vectors::the_redis_store conformance::redis_store}
-  local build=(-p tests --all-features) filters=() word failed=0
-  is_wanted "$1" "$2" && is_once "$file" "$2" "$4" || return 0
-  for word in ${wanted%%--*}; do build+=(--test "$word"); done
-  [ "$wanted" = "${wanted#*--}" ] || read -ra filters <<<"${wanted#*--}"
-  replace "$file" "$4" "$5"
-  (cd "$tree" && cargo test -q --no-run "${build[@]}") >"$work/lua.log" 2>&1 ||
-    { cat "$work/lua.log" >&2; echo "error: $2: the tests do not build" >&2; exit 1; }
-  (cd "$tree" && timeout 300 cargo test -q "${build[@]}" -- "${filters[@]}") >"$work/lua.log" 2>&1 || failed=$?
-  cp "$root/$file" "$tree/$file"
-  report "$1" "$2"
+# What lua.txt or rust.txt says, by the number of the mutation.
+files=() names=() wanted_tests=()
+
+# add_replacement FILE NAME "TESTS" FROM TO: makes a mutation of a script selectable in the copy: two files, which hold the text
+# and its replacement. If other scripts have the text too, both begin with what stands before it.
+add_replacement() {
+  local file=ratelimit-core/lua/$1 from=$4 before='' number=${#names[@]}
+  is_once "$file" "$2" "$from" || return 0
+  if [ "$(cat "$root"/ratelimit-core/lua/*.lua | tr '\n' '\r' | grep -oF -- "${from//$'\n'/$'\r'}" | wc -l)" != 1 ]; then
+    before=$(<"$root/$file") before=${before%%"$from"*} before=${before: -60}
+  fi
+  printf '%s' "$before$from" >"$tree/scripts/$number.from"
+  printf '%s' "$before$5" >"$tree/scripts/$number.to"
+  files+=("$1") names+=("$2") wanted_tests+=("${3:-core -- vectors::the_redis_store conformance::redis_store}")
 }
 
 lua() {
   need redis-server "tests/run.sh installs it"
-  each lua try_lua
-}
+  mkdir -p "$tree/scripts"
+  each lua add_replacement
+  sed -i 's|^    fn new(text: String) -> Self {$|&\n        let text = crate::mutated_script(text);|' \
+    "$tree/ratelimit-core/src/store/redis/script.rs"
+  cat >>"$tree/ratelimit-core/src/lib.rs" <<'SWITCH'
 
-# What rust.txt says, by the number of the mutation.
-files=() names=() wanted_tests=()
+/// The script with the mutation that is selected, if it has its text.
+pub(crate) fn mutated_script(text: String) -> String {
+    let read = |number: &str, part| {
+        std::fs::read_to_string(format!("{}/../scripts/{number}.{part}", env!("CARGO_MANIFEST_DIR")))
+    };
+    let Ok(number) = std::env::var("MUTANT") else { return text };
+    let (Ok(from), Ok(to)) = (read(&number, "from"), read(&number, "to")) else { return text };
+    text.replace(&from, &to)
+}
+SWITCH
+  try_all
+}
 
 # add_switch FILE NAME "TESTS" FROM TO: makes a mutation selectable in the copy.
 add_switch() {
@@ -197,15 +212,11 @@ run_tests() {
   local number=$1 word folder
   for word in $2; do
     case $word in ratelimit-*) folder=$word ;; *) folder=tests ;; esac
-    (cd "$tree/$folder" && MUTANT=$number timeout 600 "${binaries[$word]}" -q "${@:3}") >"$work/rust.log" 2>&1 || return
+    (cd "$tree/$folder" && MUTANT=$number timeout 600 "${binaries[$word]}" -q "${@:3}") >"$work/tests.log" 2>&1 || return
   done
 }
 
-# Builds the tests once, with every mutation of the list in them, and runs for each mutation the tests that it names.
-declare -A binaries=()
 rust() {
-  local number word wanted filters build=(--all-features) failed path
-  local -A filters_of=()
   need redis-server "tests/run.sh installs it"
   each rust add_switch
   cat >>"$tree/ratelimit-core/src/lib.rs" <<'SWITCH'
@@ -218,6 +229,14 @@ pub fn mutant(number: usize) -> bool {
     *SELECTED == Some(number)
 }
 SWITCH
+  try_all
+}
+
+# Builds the tests once, with every mutation of the list in them, and runs for each mutation the tests that it names.
+declare -A binaries=()
+try_all() {
+  local number word wanted filters build=(--all-features) failed path
+  local -A filters_of=()
   for number in "${!names[@]}"; do
     is_wanted "${files[number]}" "${names[number]}" || continue
     wanted=${wanted_tests[number]}
@@ -228,18 +247,18 @@ SWITCH
     case $word in ratelimit-*) build+=(-p "$word") ;; *) build+=(-p tests --test "$word") ;; esac
   done
   [[ "${build[*]}" != *ratelimit-* ]] || build+=(--lib)
-  (cd "$tree" && cargo test --no-run "${build[@]}") >"$work/rust.log" 2>&1 ||
-    { sed -n '/^error/,/^$/p' "$work/rust.log" >&2; echo "error: the tests do not build" >&2; exit 1; }
+  (cd "$tree" && cargo test --no-run "${build[@]}") >"$work/tests.log" 2>&1 ||
+    { sed -n '/^error/,/^$/p' "$work/tests.log" >&2; echo "error: the tests do not build" >&2; exit 1; }
   while read -r path; do
     word=${path##*/} word=${word%-*}
     case $path in /*) ;; *) path=$tree/$path ;; esac
     binaries[${word//_/-}]=$path
-  done < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$work/rust.log")
+  done < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$work/tests.log")
   echo "built in $SECONDS s"
   for word in "${!filters_of[@]}"; do
     # shellcheck disable=SC2086 # a list of words
     run_tests none "$word" ${filters_of[$word]} ||
-      { cat "$work/rust.log" >&2; echo "error: the tests of $word fail without a mutation" >&2; exit 1; }
+      { cat "$work/tests.log" >&2; echo "error: the tests of $word fail without a mutation" >&2; exit 1; }
   done
   echo "all tests pass without a mutation, after $SECONDS s"
   for number in "${!names[@]}"; do
@@ -264,7 +283,7 @@ for area in "${@:-algorithm store facade lua rust}"; do
         echo
         echo "== $one"
         copy_tree
-        caught=0 survived=0 lost=0 SECONDS=0
+        caught=0 survived=0 lost=0 SECONDS=0 files=() names=() wanted_tests=()
         "$one"
         finish "$one" || status=1
         ;;

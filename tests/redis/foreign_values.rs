@@ -160,3 +160,26 @@ async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
     }
     assert!(fails, "found at the latest when it denies");
 }
+
+#[tokio::test]
+async fn a_counter_with_a_wrong_sum_is_not_rewritten_when_a_sub_window_starts() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let policy = Policy::builder("k").max(9).sub_windows(2).on_error(OnError::Deny).build();
+    assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+    // One unit in the sub-window before this one, and five in the count that is to be their sum.
+    let length = 30_000_000;
+    let start = clock.now().as_micros() / length * length - length;
+    let mut value = b"c".to_vec();
+    value.extend_from_slice(&start.to_le_bytes()[..7]);
+    for count in [1u64, 0, 1, 5] {
+        value.extend_from_slice(&count.to_le_bytes()[..5]);
+    }
+    let (mut raw, key) = (server.raw().await, only_key(&server).await);
+    let _: () = raw.set(&key, &value).await.unwrap();
+    let error = limiter.check(&policy, "a").await.expect_err("the sum is wrong");
+    assert!(matches!(error, StoreError::CorruptState { .. }), "{error}");
+    let stored: Vec<u8> = raw.get(&key).await.unwrap();
+    assert_eq!(stored, value);
+}
