@@ -71,6 +71,8 @@
 //! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit
 //! is checked.
 //!
+//! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.
+//!
 //! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left,
 //! charges more, and [settles](Quotas::limit) a limit to its true cost.
 //!
