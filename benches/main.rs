@@ -19,7 +19,7 @@ use benches::progress::Progress;
 use benches::report::Report;
 use benches::sections::{
     Bench, actix, cluster, growth, handlers, heap, in_memory, latency, lease, log, micro, network, overload,
-    processes, redis_memory, server_cost, throughput,
+    processes, redis_memory, server_cost, slots, throughput,
 };
 use benches::server::{self, Server};
 use benches::settings::Settings;
@@ -104,6 +104,7 @@ fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>>
         sections.push(("overload", Box::new(|report| overload::run(bench, servers, report))));
         sections.push(("redis-memory", Box::new(|report| redis_memory::run(bench, servers, report))));
         sections.push(("server-cost", Box::new(|report| server_cost::run(bench, servers, report))));
+        sections.push(("slots", Box::new(|report| slots::run(bench, servers, report))));
         sections.push(("cluster", Box::new(|report| cluster::run(bench, report))));
         sections.push(("long-logs", Box::new(|report| log::run(bench, report))));
         sections.push(("growth-redis", Box::new(|report| growth::in_redis(bench, servers, report))));

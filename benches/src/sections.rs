@@ -15,6 +15,7 @@ pub mod overload;
 pub mod processes;
 pub mod redis_memory;
 pub mod server_cost;
+pub mod slots;
 pub mod throughput;
 
 use tokio::runtime::Runtime;

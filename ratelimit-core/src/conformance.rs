@@ -65,11 +65,14 @@ macro_rules! conformance_suite {
                 as_many_units_as_fit_are_charged
                 a_debt_is_paid_by_time
                 the_largest_debt_is_bounded;
-            step_4_races_and_floods:
+            step_4_slots:
+                slots_are_held_until_they_are_freed
+                a_group_takes_its_slots_or_none;
+            step_5_races_and_floods:
                 one_of_those_that_race_for_a_unit_gets_it
                 racing_callers_get_exactly_the_limit
                 a_flood_of_callers_frees_no_denied_caller;
-            step_5_random_requests:
+            step_6_random_requests:
                 every_decision_is_that_of_the_reference
         }
     };

@@ -185,12 +185,13 @@ impl RateLimiter {
             Backend::Dyn(store) => store,
         };
         let check = self.check_of(policy, &partition, cost);
-        if let Some(outcome) = try_one(&**store, &check, self.call(Operation::Check))? {
+        let operation = operation_of_one(policy);
+        if let Some(outcome) = try_one(&**store, &check, self.call(operation))? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.decide_one(self.check_of(policy, &partition, cost), self.call(Operation::Check)).await
+        store.decide_one(self.check_of(policy, &partition, cost), self.call(operation)).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -278,7 +279,7 @@ impl RateLimiter {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
-            Backend::Dyn(store) => try_one(&**store, &check, self.call(Operation::Check)),
+            Backend::Dyn(store) => try_one(&**store, &check, self.call(operation_of_one(policy))),
         }
     }
 
@@ -423,6 +424,11 @@ impl RateLimiter {
         }
         result
     }
+}
+
+/// The operation of a check of one limit, whose outcome holds no slots.
+const fn operation_of_one(policy: &Policy) -> Operation {
+    if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
 }
 
 /// Checks the size of a group.

@@ -168,6 +168,18 @@ impl GroupOutcome {
         taken
     }
 
+    /// The slots that an admitted group took, for a refund by which a store frees them that knows nothing of slots. `None` if it
+    /// took none.
+    pub(crate) fn slot_charges<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
+        let charge = |(index, slots): (usize, u64)| {
+            // Whenever they are freed, they count.
+            let until = Timestamp::from_micros(u64::MAX);
+            Charge::new(checks[index].with_cost(slots), self.outcomes()[index].at(), until)
+        };
+        let charges: SmallVec<[Charge<'a>; 2]> = self.slots_taken(checks).into_iter().map(charge).collect();
+        (!charges.is_empty()).then(|| Reservation::new(charges, false))
+    }
+
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
     fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());

@@ -42,6 +42,9 @@ use crate::reservation::Reservation;
 ///   those that were charged or blocked. Any other denial writes nothing.
 /// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group with several
 ///   callers in a Redis cluster: the first callers may stay charged.
+/// * **Slots.** An admitted group with a [concurrency limit](crate::Policy::concurrency) takes slots. A store that is made of the
+///   [`toolkit`] knows nothing of them: the limiter frees them by a [`refund`](Self::refund) when the work ends. What a process holds
+///   that crashes stays taken then, until a reset. The built-in stores hold slots themselves, and return them with the outcome.
 /// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {

@@ -12,6 +12,7 @@ mod log_bounds;
 mod log_step;
 mod scripts;
 mod settlements;
+mod slots;
 mod status;
 mod tampered;
 

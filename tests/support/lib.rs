@@ -51,6 +51,7 @@ pub mod contention;
 pub mod demo;
 pub mod flapping;
 pub mod flood;
+pub mod holders;
 pub mod lessees;
 pub mod load;
 pub mod log;

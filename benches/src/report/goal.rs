@@ -21,6 +21,8 @@ pub enum Row {
     Actix,
     /// Script calls about one key.
     CostOfOne,
+    /// Groups of a slot and a rate.
+    Slots,
     /// State in Redis.
     RedisMemory,
     /// Script calls at their longest.
@@ -41,7 +43,7 @@ pub enum Row {
 
 impl Row {
     /// All, in the order of the report.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Network,
         Self::Processes,
         Self::SingleServer,
@@ -49,6 +51,7 @@ impl Row {
         Self::LoneCheck,
         Self::Actix,
         Self::CostOfOne,
+        Self::Slots,
         Self::RedisMemory,
         Self::LongestCall,
         Self::Overload,
@@ -69,6 +72,7 @@ impl Row {
             Self::LoneCheck => "one check with nothing else in flight",
             Self::Actix => "a real Actix server, 2 workers",
             Self::CostOfOne => "Redis CPU of one check a call",
+            Self::Slots => "Redis CPU of a group of a slot and a bucket",
             Self::RedisMemory => "Redis memory for a caller",
             Self::LongestCall => "longest script call",
             Self::Overload => "10 × overload through one process",
@@ -94,6 +98,7 @@ impl Row {
             Self::LoneCheck => "one round trip; p50 ≤ 1.5 × lean",
             Self::Actix => "32 connections: ≥ 0.95 × lean's requests/s",
             Self::CostOfOne => "passed ≤ 1.7, denied ≤ 1.5, rolled ≤ 2.4 × lean",
+            Self::Slots => "≤ 1.1 × two rates",
             Self::RedisMemory => "≤ 128 B for two windows; log ≤ 12 B an entry from 100 entries up",
             Self::LongestCall => "about 1 ms, whatever is stored or asked",
             Self::Overload => "≥ 79 % of Redis calls gone through the denial cache, admitted count unchanged",

@@ -76,6 +76,16 @@ impl Effect {
     }
 }
 
+/// The entries of slots in a script's reply. `None` if the bytes are malformed.
+fn entries(bytes: &[u8]) -> Option<Entries> {
+    if bytes == ABSENT { Some(Entries::default()) } else { Entries::decode(bytes) }
+}
+
+/// The numbers of this process in a script's reply about slots, after what it told. `None` if the bytes are malformed.
+pub(crate) fn own_slots(bytes: &[u8], now: Timestamp, told: Told) -> Option<Told> {
+    Some(entries(bytes)?.tell(told, now.as_micros()))
+}
+
 impl State {
     /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
     /// are malformed.
@@ -84,18 +94,18 @@ impl State {
         Some(Self::after(unpacked, policy, now, effect))
     }
 
-    /// The state of slots from a script's reply, after what this process told. Also returns the numbers of this process then.
+    /// The state of slots from a script's reply, after what this process told.
     pub(crate) fn decode_slots(
         policy: &Policy,
         bytes: &[u8],
         now: Timestamp,
         told: Told,
         effect: Effect,
-    ) -> Option<(Self, Told)> {
-        let mut entries = if bytes == ABSENT { Entries::default() } else { Entries::decode(bytes)? };
-        let own = entries.tell(told, now.as_micros());
+    ) -> Option<Self> {
+        let mut entries = entries(bytes)?;
+        entries.tell(told, now.as_micros());
         let found = concurrency::State { since: now.as_micros(), held: entries.held() };
-        Some((Self::after(Unpacked::Concurrency(found), policy, now, effect), own))
+        Some(Self::after(Unpacked::Concurrency(found), policy, now, effect))
     }
 
     fn after(mut unpacked: Unpacked, policy: &Policy, now: Timestamp, effect: Effect) -> Self {

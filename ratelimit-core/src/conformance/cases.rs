@@ -9,6 +9,7 @@ mod races;
 mod random;
 mod requests;
 mod shadow;
+mod slots;
 
 pub use self::blocks::{only_an_own_denial_begins_a_block, the_first_denial_blocks_until_its_end};
 pub use self::groups::{
@@ -31,4 +32,5 @@ pub use self::requests::{
     the_given_clock_is_used,
 };
 pub use self::shadow::a_shadow_limit_is_charged_and_denies_nothing;
+pub use self::slots::{a_group_takes_its_slots_or_none, slots_are_held_until_they_are_freed};
 pub use super::setup::Run;

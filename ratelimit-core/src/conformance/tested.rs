@@ -80,6 +80,15 @@ impl<'s, S: Store> Tested<'s, S> {
         decided(self.handle().reset(group, Deadline::none()).await);
     }
 
+    /// Frees the slots of a decision: those that the store holds itself by dropping them, and others by a refund.
+    pub(super) async fn free(&self, group: &[Check<'_>], mut outcome: GroupOutcome) {
+        if !outcome.slots().is_empty() {
+            drop(outcome.take_slots());
+        } else if let Some(charges) = outcome.slot_charges(group) {
+            self.refund(&charges).await;
+        }
+    }
+
     pub(super) async fn refund(&self, reservation: &Reservation<'_>) {
         decided(self.handle().refund(reservation, Deadline::none()).await);
     }

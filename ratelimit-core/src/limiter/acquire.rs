@@ -8,11 +8,10 @@ use std::time::Duration;
 use super::backend::only;
 use super::{Inner, RateLimiter};
 use crate::check::Check;
-use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::reservation::{Charge, OwnedReservation, Reservation};
+use crate::reservation::OwnedReservation;
 use crate::slots::Slots;
 
 impl RateLimiter {
@@ -74,20 +73,11 @@ impl RateLimiter {
     }
 
     fn with_refunded_slots(&self, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
-        let taken = outcome.slots_taken(group);
-        if taken.is_empty() {
-            return outcome;
-        }
-        let charge = |(index, slots): (usize, u64)| {
-            // Whenever they are freed, they count.
-            let until = Timestamp::from_micros(u64::MAX);
-            Charge::new(group[index].with_cost(slots), outcome.outcomes()[index].at(), until)
-        };
-        let charges = Reservation::new(taken.into_iter().map(charge).collect(), false).into_owned();
+        let Some(charges) = outcome.slot_charges(group) else { return outcome };
         let slots = Slots::new(RefundOnDrop {
             limiter: Arc::clone(&self.inner),
             deadline: self.deadline,
-            charges: Some(charges),
+            charges: Some(charges.into_owned()),
             runtime: Runtime::current(),
         });
         outcome.with_slots(slots)
@@ -119,30 +109,35 @@ impl Drop for RefundOnDrop {
 /// Runs what a dropped value still has to do.
 #[derive(Debug)]
 struct Runtime {
+    /// The runtime in which the value was made.
     #[cfg(feature = "redis")]
-    tokio: Option<tokio::runtime::Handle>,
+    origin: Option<tokio::runtime::Handle>,
 }
 
 impl Runtime {
     fn current() -> Self {
         Self {
             #[cfg(feature = "redis")]
-            tokio: tokio::runtime::Handle::try_current().ok(),
+            origin: tokio::runtime::Handle::try_current().ok(),
         }
     }
 
-    /// Runs the future here as far as it does not wait. The rest runs in the runtime in which this was made, or in a thread.
+    /// Runs the future here as far as it does not wait. The rest runs in the runtime of this thread, or in a thread.
     fn run(&self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future = Box::pin(future);
         if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
         #[cfg(feature = "redis")]
-        if let Some(runtime) = &self.tokio {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(future);
             return;
         }
+        #[cfg(feature = "redis")]
+        let origin = self.origin.clone();
         thread::spawn(move || {
+            #[cfg(feature = "redis")]
+            let _context = origin.as_ref().map(tokio::runtime::Handle::enter);
             let waker = Waker::from(Arc::new(Unpark(thread::current())));
             while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
                 thread::park();

@@ -1,5 +1,7 @@
 //! Decisions without awaiting: the same as with a future, and none if a round trip is needed.
 
+mod slots;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -239,3 +239,21 @@ fn every_error_names_what_is_expected() {
 fn build_panics_with_the_text_of_the_error() {
     let _ = Policy::new("k", 0, Duration::from_secs(60));
 }
+
+#[test]
+fn a_concurrency_limit_has_only_a_maximum() {
+    const SLOTS: PolicyBuilder = BUILDER.algorithm(Algorithm::Concurrency);
+    let streams = Policy::concurrency("streams", 3);
+    assert!(streams.is_concurrency() && !streams.is_refundable() && !BUILDER.build().is_concurrency());
+    assert_eq!((streams.max(), streams.capacity(), streams.window()), (3, 3, Duration::from_secs(10)));
+    assert_eq!(error(SLOTS.max(0)), PolicyError::Max);
+    for wrong in [SLOTS.window(micros(10_000_000)), SLOTS.block(MAX_WINDOW), SLOTS.lease(MAX_LEASE)] {
+        assert_eq!(error(wrong), PolicyError::OnlyForRates);
+    }
+    assert_eq!(error(SLOTS.sub_windows(1)), PolicyError::SubWindowsWithoutCounter);
+    assert_eq!(error(SLOTS.burst(1)), PolicyError::BurstWithoutTokenBucket);
+    let set = SLOTS.max(5).on_error(OnError::Deny).mode(Mode::Shadow).name("n").without_lease().build();
+    assert_eq!(set.to_builder().build().with_names_of(&set), set);
+    assert_eq!(Policy::concurrency("k", 5).state_id(), SLOTS.max(9).build().state_id(), "the slots stay");
+    assert_ne!(Policy::concurrency("k", 5).state_id(), BUILDER.window(HOLD).build().state_id());
+}

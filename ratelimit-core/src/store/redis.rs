@@ -15,6 +15,7 @@ mod protocol;
 mod queue;
 mod script;
 mod server_check;
+mod slots;
 mod supervisor;
 mod sweeper;
 mod timeouts;

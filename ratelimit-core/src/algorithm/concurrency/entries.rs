@@ -100,20 +100,13 @@ impl Entries {
         self.0.retain(|entry| entry.told.process != process);
     }
 
+    /// Puts the entries into one order, since theirs is that of the last messages.
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_unstable_by_key(|entry| entry.told.process);
+    }
+
     /// The numbers of a process.
     pub(crate) fn of(&self, process: u64) -> Option<Told> {
         self.0.iter().map(|entry| entry.told).find(|told| told.process == process)
-    }
-
-    /// The bytes that the script stores.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![Algorithm::Concurrency.spec().tag];
-        bytes.extend_from_slice(&self.0.len().to_le_bytes()[..2]);
-        for Entry { till, told: Told { process, granted, freed } } in &self.0 {
-            for (number, size) in [(till, 7), (process, 6), (granted, 5), (freed, 5)] {
-                bytes.extend_from_slice(&number.to_le_bytes()[..size]);
-            }
-        }
-        bytes
     }
 }

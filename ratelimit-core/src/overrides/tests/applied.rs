@@ -178,3 +178,23 @@ fn ten_thousand_rows_are_found() {
         RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(parsed(&text)).unwrap_err();
     assert_eq!(error.problems()[0].line(), Some(10_002));
 }
+
+#[test]
+fn a_concurrency_limit_may_have_another_maximum_and_no_window() {
+    static STREAMS: Policy = Policy::concurrency("streams", 3);
+    let limiter = |text: &str| {
+        let builder = RateLimiter::builder(MemoryStore::new()).policies([&STREAMS]);
+        Ok::<_, OverridesError>(builder.overrides(text.parse()?)?.build())
+    };
+    let raised = limiter("[limit.streams]\nmax = 5\non_error = 'deny'").unwrap();
+    let found = raised.in_force(&STREAMS);
+    assert!(found.policy().is_concurrency());
+    assert_eq!((found.policy().max(), found.policy().on_error()), (5, OnError::Deny));
+    for field in ["window = '1m'", "block = '1m'"] {
+        let error = limiter(&format!("[limit.streams]\n{field}")).unwrap_err().to_string();
+        assert!(
+            error.contains("limit `streams`: window, block and lease are not for a concurrency limit"),
+            "{error}"
+        );
+    }
+}

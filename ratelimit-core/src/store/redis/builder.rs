@@ -14,6 +14,7 @@ use super::group_client::GroupClient;
 use super::key::KeyFormat;
 use super::lease::Leases;
 use super::protocol::Encoder;
+use super::slots::SlotTable;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SuspendClock, SystemClock};
@@ -233,10 +234,15 @@ impl RedisStoreBuilder {
         let encoder = Arc::new(Encoder { key_format, now });
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
-        let leases =
-            Arc::new(Leases::new(lease_clock, default_lease_us.into(), is_cluster, Arc::clone(&denials)));
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &leases)?;
-        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, leases) })
+        let leases = Arc::new(Leases::new(
+            Arc::clone(&lease_clock),
+            default_lease_us.into(),
+            is_cluster,
+            Arc::clone(&denials),
+        ));
+        let slots = Arc::new(SlotTable::new(lease_clock));
+        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &leases, &slots)?;
+        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, leases, slots) })
     }
 }
 

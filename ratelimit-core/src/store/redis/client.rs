@@ -16,6 +16,7 @@ use super::lease::Leases;
 use super::link::{CallProgress, Link};
 use super::protocol::Encoder;
 use super::queue::Queues;
+use super::slots::{self, SlotTable, Teller};
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
 use super::topology::SLOT_RANGES;
@@ -28,7 +29,7 @@ use crate::store::Deadline;
 pub(super) struct Client {
     pub(super) link: Arc<Link>,
     runtime: Handle,
-    pub(super) queues: Queues,
+    pub(super) queues: Arc<Queues>,
     /// Dropped with the handle, which ends the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -41,6 +42,7 @@ impl Client {
         breaker: Breaker,
         encoder: &Arc<Encoder>,
         leases: &Arc<Leases>,
+        slots: &Arc<SlotTable>,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
@@ -49,15 +51,20 @@ impl Client {
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
-        let queues = Queues::start(&link, &handle, encoder, leases);
+        let queues = Arc::new(Queues::start(&link, &handle, encoder, leases, slots));
+        let messages = Arc::clone(&queues);
+        slots.set_sender(Box::new(move |message| messages.tell(message)));
+        runtime.spawn(slots::sweep_forever(Arc::clone(slots)));
         runtime.spawn(sweep_forever(Arc::clone(leases), Arc::clone(&link), Arc::clone(encoder)));
-        runtime.spawn(Arc::clone(&link).supervise_forever(topology));
+        let teller = Teller { slots: Arc::clone(slots), encoder: Arc::clone(encoder) };
+        runtime.spawn(Arc::clone(&link).supervise_forever(topology, teller.clone()));
         // When this handle is dropped, the thread ends, and all tasks on it.
         let (last_link, last_encoder, last_leases) =
             (Arc::clone(&link), Arc::clone(encoder), Arc::clone(leases));
         let run = move || {
             runtime.block_on(async {
                 let _ = stopped.await;
+                last_link.tell_freed(&teller).await;
                 give_back_all(&last_leases, &last_link, &last_encoder).await;
             });
         };

@@ -11,6 +11,7 @@
 //!   something remains. Where nothing remains, an entry ends when one more unit would pass.
 //! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile, or, for a cost
 //!   above 1, a request of another process. A request of this process ends such an entry.
+//! * A denial for which a slot is missing is not cached: any request may free one.
 //! * A limit that was not violated may be by now. A block that another process began is seen when the entry ends; one that
 //!   this process began ends the entries of its caller.
 //! * The server does not note expiries while no request comes. If its clock then goes back, expired units count again until
@@ -219,6 +220,9 @@ impl DenialCache {
         }
         let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
         let Some((check, _)) = violated().next() else { return };
+        if violated().any(|(_, outcome)| outcome.is_busy()) {
+            return;
+        }
         let state = check.digest(&self.key);
         // A cost above the limit has no wait; where nothing remains, the outcome changes with the next unit.
         let waits = violated().flat_map(|(_, outcome)| [outcome.retry_after(), outcome.next_unit_after()]);

@@ -11,6 +11,7 @@ use super::lease::Leases;
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
 use super::script;
+use super::slots::SlotTable;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -60,6 +61,7 @@ pub(super) struct GroupClient {
     encoder: Arc<Encoder>,
     pub(super) denials: Arc<DenialCache>,
     pub(super) leases: Arc<Leases>,
+    slots: Arc<SlotTable>,
     /// For refunds of denied groups that fail.
     refund_log: LogLimit,
 }
@@ -70,8 +72,9 @@ impl GroupClient {
         encoder: Arc<Encoder>,
         denials: Arc<DenialCache>,
         leases: Arc<Leases>,
+        slots: Arc<SlotTable>,
     ) -> Self {
-        Self { client, encoder, denials, leases, refund_log: LogLimit::new() }
+        Self { client, encoder, denials, leases, slots, refund_log: LogLimit::new() }
     }
 
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
@@ -326,6 +329,8 @@ impl GroupClient {
                 let guard = (
                     self.leases.reset_on_drop(&caller.checks),
                     self.denials.invalidate_on_drop(&caller.checks),
+                    self.slots
+                        .tell_again_on_drop(caller.checks.iter().map(|check| (check, key_format.key(check)))),
                 );
                 self.client.send(Command::Delete(keys), deadline, guard)
             })

@@ -116,7 +116,7 @@ impl StateKind {
         Self { algorithm: policy.algorithm(), window_us: policy.window_us(), more, mode: policy.mode() }
     }
 
-    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`.
+    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`, `n`.
     fn push(&self, name: &mut String) {
         name.push(char::from(self.algorithm.spec().tag));
         let units = [
@@ -127,8 +127,11 @@ impl StateKind {
             (1000, "ms"),
             (1, "us"),
         ];
-        let window = self.window_us;
-        if let Some((unit, suffix)) = units.into_iter().find(|(unit, _)| window.is_multiple_of(*unit)) {
+        // Slots have none.
+        let window = if self.algorithm.holds_slots() { 0 } else { self.window_us };
+        if let Some((unit, suffix)) =
+            units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
+        {
             // Writing to a string does not fail.
             let _ = write!(name, "{}{suffix}", window / unit);
         }

@@ -17,6 +17,7 @@ mod request;
 mod round_trip;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
@@ -29,10 +30,15 @@ use self::round_trip::RoundTripEstimate;
 use super::error::CallError;
 use super::lease::{LeaseTarget, Leases};
 use super::link::Link;
-use super::protocol::{Encoder, Reply, Request};
+use super::protocol::{Encoder, LimitArg, Reply, Request};
+use super::slots::SlotTable;
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
+use crate::algorithm::Operation;
 use crate::error::StoreError;
 use crate::store::Deadline;
+
+/// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
+const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
@@ -47,6 +53,7 @@ impl Queues {
         runtime: &Handle,
         encoder: &Arc<Encoder>,
         leases: &Arc<Leases>,
+        slots: &Arc<SlotTable>,
     ) -> Self {
         let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
         let inboxes = (0..size).map(|_| {
@@ -55,6 +62,7 @@ impl Queues {
                 link: Arc::clone(link),
                 encoder: Arc::clone(encoder),
                 leases: Arc::clone(leases),
+                slots: Arc::clone(slots),
                 round_trip: Arc::default(),
             };
             runtime.spawn(run_queue(context, requests));
@@ -71,13 +79,19 @@ impl Queues {
         deadline: Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        self.push(request, leases, deadline, Some(reply));
+        let _ = self.push(request, leases, deadline, Some(reply));
         PendingReply(receiver)
+    }
+
+    /// Queues a message that only tells of slots. Returns false if there is no connection.
+    pub(super) fn tell(&self, limit: LimitArg) -> bool {
+        let request = Request { operation: Operation::Check, limits: smallvec![limit] };
+        self.push(request, Box::default(), Deadline::after(NEVER), None)
     }
 
     /// Queues a lease that is fetched in the background.
     pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
-        self.push(request, Box::new([target]), deadline, None);
+        let _ = self.push(request, Box::new([target]), deadline, None);
     }
 
     fn push(
@@ -86,7 +100,7 @@ impl Queues {
         leases: Box<[LeaseTarget]>,
         deadline: Deadline,
         reply: Option<ReplySender>,
-    ) {
+    ) -> bool {
         let slot = match (&self.link.nodes, first_key(&request)) {
             (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
             _ => 0,
@@ -94,11 +108,13 @@ impl Queues {
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
         if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
+            false
         } else {
             let queued = QueuedRequest { request, slot, deadline, leases, reply };
             let nodes = self.link.nodes.as_ref();
             let queue = nodes.map_or(0, |nodes| queue_of(slot, nodes.owner(slot).map(NodeId::index)));
             self.inboxes[queue].push(queued);
+            true
         }
     }
 }
@@ -123,6 +139,7 @@ struct Context {
     link: Arc<Link>,
     encoder: Arc<Encoder>,
     leases: Arc<Leases>,
+    slots: Arc<SlotTable>,
     round_trip: Arc<RoundTripEstimate>,
 }
 
@@ -163,8 +180,6 @@ fn node_of(request: &QueuedRequest, link: &Link) -> Option<NodeId> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use parking_lot::Mutex;
     use tokio::time::Instant;
 

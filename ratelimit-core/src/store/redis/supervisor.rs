@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
 use super::link::{ConnectionState, Link};
+use super::slots::Teller;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
@@ -38,11 +39,12 @@ struct VerifiedConnection {
 
 impl Link {
     /// Keeps a connection up, and starts again after a panic.
-    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology) {
+    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology, teller: Teller) {
         let topology = Arc::new(Mutex::new(topology));
         loop {
-            let (link, topology) = (Arc::clone(&self), Arc::clone(&topology));
-            let supervision = tokio::spawn(async move { link.supervise(&mut *topology.lock().await).await });
+            let (link, topology, teller) = (Arc::clone(&self), Arc::clone(&topology), teller.clone());
+            let supervision =
+                tokio::spawn(async move { link.supervise(&mut *topology.lock().await, &teller).await });
             // It calls the application's metrics recorder and tracing subscriber, which may panic.
             let _ = supervision.await;
             self.mark_down(Arc::new(RedisError::from((
@@ -53,7 +55,7 @@ impl Link {
         }
     }
 
-    async fn supervise(&self, topology: &mut Topology) {
+    async fn supervise(&self, topology: &mut Topology, teller: &Teller) {
         let mut state = self.state.subscribe();
         let mut pauses = self.timeouts.pauses();
         metrics::disconnected();
@@ -67,6 +69,8 @@ impl Link {
                 let look = server_check::warn_about_server(connection.clone());
                 let _ = timeout(self.timeouts.connect, look).await;
             }
+            // Those that are not told of in time are told of by the sweeper.
+            let _ = timeout(self.timeouts.connect, teller.tell_all(&connection)).await;
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
             self.state.send_replace(ConnectionState::Up {
@@ -103,6 +107,15 @@ impl Link {
                 sleep(pause).await;
             }
         }
+    }
+
+    /// Tells which slots were freed, when the store is dropped. Waits no longer than one deadline.
+    pub(super) async fn tell_freed(&self, teller: &Teller) {
+        let connection = match &*self.state.borrow() {
+            ConnectionState::Up { connection, .. } => connection.clone(),
+            ConnectionState::Connecting | ConnectionState::Down(_) => return,
+        };
+        let _ = timeout(self.timeouts.deadline, teller.tell_freed(&connection)).await;
     }
 
     /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections for

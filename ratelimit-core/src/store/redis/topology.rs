@@ -38,6 +38,11 @@ pub(super) enum RedisConnection {
 }
 
 impl RedisConnection {
+    /// Whether the keys of one call must be on one node.
+    pub(super) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
     /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {

@@ -38,6 +38,8 @@ fn kinds_tell_states_apart() {
     let shadow = Policy::builder("k").mode(Mode::Shadow);
     assert_eq!(kind(&shadow.build()), "c1m.shadow");
     assert_eq!(kind(&shadow.algorithm(Algorithm::TokenBucket).build()), "t1m.100.100.shadow");
+    assert_eq!(kind(&Policy::concurrency("k", 3)), "n");
+    assert_eq!(kind(&shadow.algorithm(Algorithm::Concurrency).build()), "n.shadow");
 }
 
 #[test]

@@ -258,7 +258,8 @@ impl ReservedUnits<'_> {
         group: &[Check<'_>],
         asked: Option<&GroupOutcome>,
     ) -> GroupOutcome {
-        let outcome = self.outcomes(group, asked);
+        let slots = asked.map(|asked| asked.slots().clone()).unwrap_or_default();
+        let outcome = self.outcomes(group, asked).with_slots(slots);
         if outcome.is_allowed() {
             self.confirm();
         }

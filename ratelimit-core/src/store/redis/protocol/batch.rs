@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::algorithm::concurrency::Told;
 use crate::algorithm::{Operation, encoded};
 use crate::check::Check;
 use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
@@ -36,10 +37,12 @@ impl PolicyArg {
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
-    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait.
+    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; slots take up to that if
+    /// 50 processes hold some of one caller.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
             LuaSource::Log(_) => 8,
+            LuaSource::Step(_) if self.algorithm.holds_slots() => 8,
             LuaSource::Step(_) => 1,
         }
     }
@@ -65,13 +68,24 @@ pub(in crate::store::redis) struct LimitArg {
     pub(super) shadow: bool,
     /// For an overdraft the policy of the largest limit.
     pub(super) largest: Option<PolicyArg>,
+    /// What the call tells of slots of the caller. Set as the call is written.
+    pub(in crate::store::redis) told: Option<Box<Told>>,
 }
 
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
         let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
-        Self { key, policy, cost, shadow: check.is_shadow(), largest: None }
+        Self { key, policy, cost, shadow: check.is_shadow(), largest: None, told: None }
+    }
+
+    /// A message that only tells of slots.
+    pub(in crate::store::redis) const fn tell(key: StateKey, policy: PolicyArg) -> Self {
+        Self { key, policy, cost: 0, shadow: false, largest: None, told: None }
+    }
+
+    pub(in crate::store::redis) const fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// A limit that is charged beyond what it admits.
@@ -82,7 +96,7 @@ impl LimitArg {
     /// A lease of units of the same count. Its denial is no denial of a request: it begins no block.
     pub(in crate::store::redis) fn lease(&self, units: u64) -> Self {
         let policy = PolicyArg { block_us: 0, ..self.policy };
-        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None }
+        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None, told: None }
     }
 }
 
@@ -124,4 +138,6 @@ pub(super) struct KeyEntry {
     pub(super) total: u64,
     /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
     pub(super) is_plain: bool,
+    /// What the call tells of slots of the caller.
+    pub(super) told: Option<Box<Told>>,
 }

@@ -7,13 +7,15 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::batch::{Batch, RequestEntry};
-use crate::algorithm::encoded::Effect;
+use crate::algorithm::concurrency::Told;
+use crate::algorithm::encoded::{self, Effect};
 use crate::algorithm::{Member, Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
+use crate::slots::Slots;
 
 /// 2^53: doubles hold all smaller integers exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -37,7 +39,10 @@ impl Batch {
         let verdicts = rest.to_vec();
         let mut verdicts = &verdicts[..];
         let all_pass = verdicts.is_empty();
-        let states = Arc::new(FoundStates { at, bytes, ranges });
+        let told = self.keys.iter().any(|key| key.told.is_some());
+        let told = told.then(|| self.keys.iter().map(|key| key.told.as_deref().copied().unwrap_or_default()));
+        let told = told.into_iter().flatten().collect();
+        let states = Arc::new(FoundStates { at, bytes, ranges, told });
         let mut effects = vec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
             let (verdict, details) = if all_pass {
@@ -59,7 +64,7 @@ impl Batch {
                 }
             }
             let (states, operation) = (Arc::clone(&states), request.operation);
-            Some(Reply { states, verdict, operation, limits, details })
+            Some(Reply { states, verdict, operation, limits, details, slots: Slots::default() })
         });
         let replies = replies.collect::<Option<Vec<Reply>>>()?;
         verdicts.is_empty().then_some(Replies { replies, effects })
@@ -90,6 +95,42 @@ impl Replies {
         let reply = self.replies.get(request)?;
         let &(key, _) = reply.limits.get(limit)?;
         reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
+    }
+
+    /// The units that one limit of one request was charged, of which the request asked for `cost`. Of limits over one key the first tells the charges of all, where the
+    /// script tells them.
+    pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
+        let Some(reply) = self.replies.get(request) else { return 0 };
+        let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
+        if reply.verdict != Verdict::Allowed || !reply.operation.charges() {
+            return 0;
+        }
+        match reply.details.get(limit) {
+            Some(_) if reply.limits[..limit].iter().any(|other| other.0 == key) => 0,
+            Some(Effect::Charged(units)) => *units,
+            Some(_) => 0,
+            None => cost,
+        }
+    }
+
+    /// The slots that the server counts as granted to this process after the call. `None` if the state is corrupt.
+    pub(in crate::store::redis) fn granted_there(&self, request: usize, limit: usize) -> Option<u64> {
+        let reply = self.replies.get(request)?;
+        let &(key, _) = reply.limits.get(limit)?;
+        let states = &reply.states;
+        let told = *states.told.get(usize::from(key))?;
+        let own = encoded::own_slots(states.bytes_of(key), states.at, told)?;
+        match self.effects.get(usize::from(key))? {
+            Effect::Charged(slots) => Some(own.granted + slots),
+            Effect::Overdrawn(_) | Effect::Blocked(_) => None,
+        }
+    }
+
+    /// Lets a request hold slots.
+    pub(in crate::store::redis) fn hold(&mut self, request: usize, slots: Slots) {
+        if let Some(reply) = self.replies.get_mut(request) {
+            reply.slots = std::mem::take(&mut reply.slots).and(slots);
+        }
     }
 
     /// Whether a request about one limit passed; `None` if that does not follow from its state, or if the reply tells another
@@ -164,6 +205,14 @@ struct FoundStates {
     bytes: Vec<u8>,
     /// Ranges of the bytes: the state of each key.
     ranges: Vec<Range<usize>>,
+    /// What the call told of slots at each key; empty if it told nothing.
+    told: Vec<Told>,
+}
+
+impl FoundStates {
+    fn bytes_of(&self, key: u16) -> &[u8] {
+        &self.bytes[self.ranges[usize::from(key)].clone()]
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +233,8 @@ pub(in crate::store::redis) struct Reply {
     limits: SmallVec<[(u16, Effect); 1]>,
     /// For each limit what this request did; empty if the verdict tells.
     details: Vec<Effect>,
+    /// Slots that the request holds from now on.
+    slots: Slots,
 }
 
 /// The expected shape of a reply, for errors.
@@ -251,7 +302,7 @@ impl Reply {
             (outcome.is_allowed(), outcome)
         };
         match self.verdict {
-            Verdict::Allowed if fits => Ok(outcome),
+            Verdict::Allowed if fits => Ok(outcome.with_slots(self.slots)),
             Verdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
         }
@@ -270,8 +321,11 @@ impl Reply {
 
     /// The state as it was when this request was decided.
     fn state(&self, policy: &Policy, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
-        let bytes = &self.states.bytes[self.states.ranges[usize::from(key)].clone()];
-        let state = State::decode(policy, bytes, self.states.at, effect);
+        let (bytes, at) = (self.states.bytes_of(key), self.states.at);
+        let state = match self.states.told.get(usize::from(key)) {
+            Some(told) if policy.is_concurrency() => State::decode_slots(policy, bytes, at, *told, effect),
+            _ => State::decode(policy, bytes, at, effect),
+        };
         state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
     }
 }

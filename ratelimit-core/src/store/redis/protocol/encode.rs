@@ -68,10 +68,12 @@ impl Encoder {
         let mut body = Vec::with_capacity(32 * requests.len());
         let encoded = requests.into_iter().map(|Request { operation, limits }| {
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
-            let is_plain = limits.len() == 1 && operation == Operation::Check;
+            let is_alone = limits.len() == 1 && operation == Operation::Check;
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest }| {
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, told }| {
+                // The step of slots writes on denial as well, so requests are judged one by one.
+                let is_plain = is_alone && !policy.algorithm.holds_slots();
                 let mut number_of = |policy| number(&mut policies, policy);
                 let (policy, largest) = (number_of(policy), largest.map(number_of));
                 let (hash, next) = (key.hash(), short(keys.len()));
@@ -80,7 +82,7 @@ impl Encoder {
                 let index = *slot.or_insert(next).get();
                 if index == next {
                     keys.push(key);
-                    entries.push(KeyEntry { policy, total: cost, is_plain });
+                    entries.push(KeyEntry { policy, total: cost, is_plain, told });
                 } else {
                     let entry = &mut entries[usize::from(index)];
                     entry.is_plain &= is_plain && entry.policy == policy;
@@ -106,7 +108,7 @@ impl Encoder {
         for policy in &policies {
             policy.push(&mut head);
         }
-        for KeyEntry { policy, total, is_plain } in &entries {
+        for KeyEntry { policy, total, is_plain, .. } in &entries {
             push(&mut head, u64::from(*policy) + 1);
             if *is_plain {
                 push(&mut head, *total);
@@ -117,14 +119,31 @@ impl Encoder {
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
         let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
         let mut arguments: SmallVec<_> = smallvec![head, body];
-        if policies.iter().any(|policy| policy.block_us > 0) {
+        let has_slots = policies.iter().any(|policy| policy.algorithm.holds_slots());
+        if has_slots || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
             policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
             arguments.push(blocks);
         }
+        if has_slots {
+            arguments.push(told_of(&entries));
+        }
         let batch = Batch { requests, policies, keys: entries };
         (ScriptCall { script, keys, arguments }, batch)
     }
+}
+
+/// What the call tells of slots: the number of this process; and for each key the granted and the freed ones.
+fn told_of(keys: &[KeyEntry]) -> Vec<u8> {
+    let process = keys.iter().find_map(|key| key.told.as_ref()).map_or(0, |told| told.process);
+    let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
+    push(&mut bytes, process);
+    for key in keys {
+        let told = key.told.as_deref().copied().unwrap_or_default();
+        push(&mut bytes, told.granted);
+        push(&mut bytes, told.freed);
+    }
+    bytes
 }
 
 /// The index of a policy of the call, which is added if it is new.

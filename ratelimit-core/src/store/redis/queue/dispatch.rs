@@ -23,6 +23,7 @@ use crate::store::redis::error::CallError;
 use crate::store::redis::lease::CallLeases;
 use crate::store::redis::link::{CallProgress, Link, is_redirect};
 use crate::store::redis::protocol::{self, Batch, LimitArg, Request};
+use crate::store::redis::slots::CallSlots;
 use crate::store::redis::sweeper::send_give_back;
 use crate::store::redis::topology::{NodeId, SLOT_RANGES, range_of_slot};
 
@@ -35,9 +36,13 @@ struct Call {
     requests: Vec<RequestInFlight>,
     /// `None` if no answer of the call is of use for leases.
     leases: Option<Box<CallLeases>>,
+    /// `None` if no limit of the call is one of slots.
+    slots: Option<Box<CallSlots>>,
+    /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
+    tells: bool,
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed.
+/// A request whose call is in flight; without a channel once its deadline has passed, and for a message that only tells.
 struct RequestInFlight {
     deadline: Deadline,
     reply: Option<ReplySender>,
@@ -77,7 +82,10 @@ impl Call {
         let mut in_flight = Vec::with_capacity(requests.len());
         let mut leases: Option<Box<CallLeases>> = None;
         let mut lease_requests = SmallVec::<[LimitArg; 1]>::new();
-        for QueuedRequest { request, deadline, reply, leases: targets, .. } in requests {
+        let mut tells = false;
+        for queued in requests {
+            let tells_now = queued.told_limit().map(|limit| context.slots.take_message(&limit.key));
+            let QueuedRequest { request, deadline, reply, leases: targets, .. } = queued;
             if !targets.is_empty() {
                 let leases = leases.get_or_insert_with(|| {
                     let lane = if context.link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
@@ -86,9 +94,10 @@ impl Call {
                 let place = reply.is_some().then_some(to_encode.len());
                 leases.add(targets, &request.limits, place, &mut lease_requests);
             }
-            if let Some(reply) = reply {
+            if reply.is_some() || tells_now == Some(true) {
+                tells |= reply.is_none();
                 to_encode.push(request);
-                in_flight.push(RequestInFlight { deadline, reply: Some(reply) });
+                in_flight.push(RequestInFlight { deadline, reply });
             }
         }
         let lease_requests = lease_requests.into_iter();
@@ -98,9 +107,11 @@ impl Call {
         if to_encode.is_empty() {
             return None;
         }
-        context.link.calls.record_batch(in_flight.len());
+        context.link.calls.record_batch(in_flight.iter().filter(|request| request.reply.is_some()).count());
+        let slots = CallSlots::new(&context.slots, &mut to_encode);
         let (call, batch) = context.encoder.encode(to_encode);
-        Some(Self { command: Command::Run(call), batch, range, requests: in_flight, leases })
+        let command = Command::Run(call);
+        Some(Self { command, batch, range, requests: in_flight, leases, slots, tells })
     }
 
     /// The next deadline of a request; `None` when all have passed.
@@ -120,7 +131,10 @@ impl Call {
     fn finish(mut self, result: Result<Value, CallError>) {
         let decode = |value| self.batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
         match result.and_then(decode) {
-            Ok(replies) => {
+            Ok(mut replies) => {
+                if let Some(slots) = self.slots.take() {
+                    slots.finish(&mut replies);
+                }
                 // Before the requests go on, so that the next ones find the lease.
                 if let Some(leases) = &mut self.leases {
                     leases.finish(&replies, self.requests.len());
@@ -141,7 +155,7 @@ impl Call {
 /// Sends the requests of one node, and each request its reply, or an error at its deadline.
 pub(super) async fn dispatch(context: Context, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
     let trip = RoundTrip::begin(&context);
-    let Context { link, encoder, leases, round_trip } = &context;
+    let Context { link, encoder, leases, round_trip, .. } = &context;
     drop_unwanted(&mut requests, trip.start, round_trip.expected(link.deadline()));
     if requests.is_empty() {
         return;
@@ -275,8 +289,8 @@ async fn send_pipeline(link: &Link, node: NodeId, calls: Vec<Call>, mut trip: Ro
         return Vec::new();
     };
     let mut not_run = finish_pipeline(link, node, sent, replies, generation);
-    // A call without waiting requests would charge them for nothing.
-    not_run.retain(|call| call.next_deadline().is_some());
+    // A call without waiting requests would charge them for nothing. Slots that it takes are freed with its reply.
+    not_run.retain(|call| call.next_deadline().is_some() || call.tells);
     not_run
 }
 

@@ -6,7 +6,7 @@ use crate::store::Deadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lease::LeaseTarget;
-use crate::store::redis::protocol::{Reply, Request};
+use crate::store::redis::protocol::{LimitArg, Reply, Request};
 
 /// The channel for a reply.
 pub(super) type ReplySender = oneshot::Sender<Result<Reply, CallError>>;
@@ -19,7 +19,8 @@ pub(super) struct QueuedRequest {
     pub(super) deadline: Deadline,
     /// Limits whose answers are of use for leases; most requests have none.
     pub(super) leases: Box<[LeaseTarget]>,
-    /// `None` for a lease that is fetched in the background: its limit is not judged, only leased.
+    /// `None` for a lease that is fetched in the background, whose limit is not judged, only leased; and for a message that only
+    /// tells of slots.
     pub(super) reply: Option<ReplySender>,
 }
 
@@ -27,6 +28,12 @@ impl QueuedRequest {
     /// Part of the maximum weight of a batch that the request takes.
     pub(super) fn weight(&self) -> usize {
         self.request.weight()
+    }
+
+    /// The limit of slots of a message that only tells.
+    pub(super) fn told_limit(&self) -> Option<&LimitArg> {
+        let limit = self.request.limits.first().filter(|_| self.reply.is_none())?;
+        limit.policy.algorithm().holds_slots().then_some(limit)
     }
 
     /// Whether the request's future was dropped.
@@ -58,7 +65,6 @@ pub(super) mod tests {
     use crate::check::Check;
     use crate::policy::{Algorithm, Policy};
     use crate::store::redis::key::KeyFormat;
-    use crate::store::redis::protocol::LimitArg;
 
     type Receiver = oneshot::Receiver<Result<Reply, CallError>>;
 

@@ -34,10 +34,11 @@ impl Leases {
 
     /// Whether a refund can give a charge back to the server: not that of a bucket with a lease, even if this process holds none
     /// of its units. Another process may, since the number of instances can differ while it is being changed. Nor that by
-    /// another limit of this process over such a bucket, whose units would be admitted twice.
+    /// another limit of this process over such a bucket, whose units would be admitted twice. Nor slots, which are freed instead.
     pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
         let policy = check.policy();
-        policy.algorithm().leasing() != Leasing::Evaporating
-            || (policy.is_refundable() && !self.leased_buckets.may_have(policy.state_id()))
+        policy.is_refundable()
+            && (policy.algorithm().leasing() != Leasing::Evaporating
+                || !self.leased_buckets.may_have(policy.state_id()))
     }
 }

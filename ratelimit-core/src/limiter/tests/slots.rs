@@ -1,0 +1,233 @@
+//! Slots of concurrency limits, in memory and in stores that know nothing of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::clock::{Clock, FakeClock};
+use crate::outcome::Decision;
+use crate::policy::{Algorithm, Mode};
+use crate::reservation::Reservation;
+use crate::slots::Slots;
+use crate::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+use crate::store::{Deadline, Store};
+
+static TWO: Policy = Policy::concurrency("two", 2);
+
+/// A store as a user writes one. Its refunds wait for a while.
+#[derive(Debug)]
+struct Custom {
+    clock: FakeClock,
+    states: Arc<Mutex<HashMap<u128, State>>>,
+    /// How often a refund waits before it refunds.
+    waits: usize,
+}
+
+const KEY: [u8; 16] = [5; 16];
+
+impl Store for Custom {
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        _: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        Ok(decide_with(group, operation, self.clock.now(), &KEY, &mut *self.states.lock()).outcome)
+    }
+
+    async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        reset_with(group, &KEY, &mut *self.states.lock());
+        Ok(())
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        for _ in 0..self.waits {
+            let mut is_first = true;
+            std::future::poll_fn(|task| {
+                if !std::mem::take(&mut is_first) {
+                    return std::task::Poll::Ready(());
+                }
+                task.waker().wake_by_ref();
+                std::task::Poll::Pending
+            })
+            .await;
+        }
+        refund_with(reservation, self.clock.now(), &KEY, &mut *self.states.lock());
+        Ok(())
+    }
+}
+
+fn custom(waits: usize) -> RateLimiter {
+    RateLimiter::new(Custom { clock: clock(), states: Arc::default(), waits })
+}
+
+/// Waits until so many slots are free: a refund may end in the background.
+fn until_free(limiter: &RateLimiter, free: u64) {
+    for _ in 0..10_000 {
+        if block_on(limiter.peek(&TWO, "a")).unwrap().remaining() == free {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{free} slots are never free");
+}
+
+#[test]
+fn a_slot_is_held_until_it_is_dropped_in_every_store() {
+    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(0), custom(3)] {
+        // Takes the only room of the smaller store in memory.
+        let _ = block_on(limiter.check(&Policy::new("k", 5, MINUTE), "first")).unwrap();
+        let acquire = || block_on(limiter.acquire(&TWO, "a")).unwrap();
+        let (first, second) = (acquire().unwrap(), acquire().unwrap());
+        let busy = acquire().unwrap_err();
+        assert_eq!((busy.decision(), busy.retry_after(), busy.remaining()), (Decision::Busy, None, 0));
+        assert!(busy.is_busy() && !busy.is_allowed() && busy.next_unit_after().is_none());
+        drop(first.clone());
+        assert!(acquire().is_err(), "a clone holds the same slot");
+        drop(first);
+        until_free(&limiter, 1);
+        let third = acquire().unwrap();
+        assert!(acquire().is_err());
+        drop((second, third));
+        until_free(&limiter, 2);
+    }
+}
+
+/// A runtime that is there frees slots; without one a thread does.
+#[test]
+fn a_refund_that_waits_goes_on_in_the_runtime_of_the_request() {
+    let limiter = custom(1_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let slot = runtime.block_on(limiter.acquire(&TWO, "a")).unwrap();
+    runtime.block_on(async { drop(slot) });
+    until_free(&limiter, 2);
+}
+
+#[test]
+fn a_check_of_one_limit_takes_no_slot() {
+    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(0)] {
+        for _ in 0..5 {
+            assert!(block_on(limiter.check(&TWO, "a")).unwrap().is_allowed());
+            assert_ne!(
+                limiter.try_check(&TWO, "a").unwrap().map(|outcome| outcome.is_allowed()),
+                Some(false)
+            );
+        }
+        let slots = [(); 2].map(|()| block_on(limiter.acquire(&TWO, "a")).unwrap().unwrap());
+        assert!(block_on(limiter.check(&TWO, "a")).unwrap().is_busy());
+        drop(slots);
+    }
+}
+
+#[test]
+fn an_outcome_holds_its_slots_until_they_are_taken() {
+    for limiter in [limiter(&clock(), 1000), custom(0)] {
+        let rate = Policy::new("rate", 10, MINUTE);
+        let group = [Check::new(&TWO, "a"), Check::new(&rate, "a"), Check::new(&TWO, "a")];
+        let mut outcome = block_on(limiter.check_all(&group)).unwrap();
+        let busy = block_on(limiter.check_all(&group)).unwrap();
+        assert!(busy.is_busy() && busy.retry_after().is_none());
+        assert_eq!(busy.outcomes()[1].remaining(), 9, "the rate is not charged");
+        let slots = outcome.take_slots();
+        assert!(outcome.take_slots().is_empty());
+        drop(outcome);
+        assert!(block_on(limiter.peek_all(&group)).unwrap().is_busy());
+        drop(slots);
+        until_free(&limiter, 2);
+        assert_eq!(block_on(limiter.check_all(&group[1..2])).unwrap().take_slots(), Slots::default());
+    }
+}
+
+/// If a rate denies as well, its wait is that of the group.
+#[test]
+fn a_group_is_busy_if_only_slots_are_missing() {
+    let (limiter, rate) = (limiter(&clock(), 1000), Policy::new("rate", 1, MINUTE));
+    let group = [Check::new(&TWO, "a").with_cost(2), Check::new(&rate, "a")];
+    let held = block_on(limiter.check_all(&group)).unwrap();
+    let denied = block_on(limiter.check_all(&group)).unwrap();
+    assert!(denied.outcomes()[0].is_busy() && !denied.is_busy());
+    assert_eq!(denied.retry_after(), denied.outcomes()[1].retry_after());
+    assert!(denied.retry_after().is_some());
+    let never = [group[0].with_cost(3), group[1]];
+    let never = block_on(limiter.check_all(&never)).unwrap();
+    assert!(!never.is_busy() && never.retry_after().is_none());
+    assert!(!held.is_busy());
+}
+
+/// A full table, and a reset, drop no slots that are held.
+#[test]
+fn slots_that_are_held_are_neither_evicted_nor_reset_in_memory() {
+    let clock = clock();
+    let limiter = limiter(&clock, 2);
+    let slots: Vec<Slots> =
+        ["a", "a", "b"].map(|caller| block_on(limiter.acquire(&TWO, caller)).unwrap().unwrap()).into();
+    clock.advance(Duration::from_secs(400 * 86_400));
+    for caller in 0..50 {
+        let _ = block_on(limiter.check(&Policy::new("k", 5, MINUTE), caller.to_string())).unwrap();
+    }
+    block_on(limiter.reset(&TWO, "a")).unwrap();
+    let free = |caller: &str| block_on(limiter.peek(&TWO, caller)).unwrap().remaining();
+    assert_eq!((free("a"), free("b")), (0, 1));
+    drop(slots);
+    assert_eq!((free("a"), free("b")), (2, 2));
+}
+
+/// In a custom store a reset forgets what is held. Slots from before it free nothing later.
+#[test]
+fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
+    let (clock, states) = (clock(), Arc::default());
+    let limiter = RateLimiter::new(Custom { clock: clock.clone(), states, waits: 0 });
+    let before = block_on(limiter.acquire(&TWO, "a")).unwrap();
+    block_on(limiter.reset(&TWO, "a")).unwrap();
+    clock.advance(Duration::from_micros(1));
+    let after = block_on(limiter.acquire(&TWO, "a")).unwrap();
+    drop(before);
+    assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 1);
+    drop(after);
+    assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 2);
+}
+
+#[test]
+fn a_shadow_limit_of_slots_holds_what_fits() {
+    for limiter in [limiter(&clock(), 1000), custom(0)] {
+        let shadow =
+            Policy::builder("two").algorithm(Algorithm::Concurrency).max(1).mode(Mode::Shadow).build();
+        let group = [Check::new(&shadow, "a")];
+        let held = block_on(limiter.check_all(&group)).unwrap();
+        let spared = block_on(limiter.check_all(&group)).unwrap();
+        assert!(spared.is_allowed() && spared.outcomes()[0].would_deny() && !spared.outcomes()[0].is_busy());
+        drop(spared);
+        assert!(block_on(limiter.peek_all(&group)).unwrap().outcomes()[0].would_deny());
+        drop(held);
+        assert!(!block_on(limiter.peek_all(&group)).unwrap().outcomes()[0].would_deny());
+    }
+}
+
+#[test]
+fn slots_are_neither_settled_nor_charged_up_to_a_number() {
+    let limiter = limiter(&clock(), 1000);
+    let group = [Check::new(&TWO, "a")];
+    let outcome = block_on(limiter.check_all(&group)).unwrap();
+    let reservation = outcome.reservation(&group).unwrap();
+    let error = block_on(limiter.settle(reservation.clone(), 2)).unwrap_err();
+    assert!(matches!(&error, SettleError::ConcurrencyLimit { limit } if limit == "two"), "{error}");
+    let error = block_on(limiter.check_up_to_all(&group, 5)).unwrap_err();
+    assert!(matches!(&error, StoreError::ConcurrencyLimit { limit } if limit == "two"), "{error}");
+    block_on(limiter.refund(reservation)).unwrap();
+    assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 1, "a refund frees no slot");
+}
+
+#[cfg(feature = "stats")]
+#[test]
+fn the_statistics_tell_how_many_slots_are_held() {
+    for limiter in [limiter(&clock(), 1000), custom(0)] {
+        let held = |limiter: &RateLimiter| limiter.stats().limits()[0].held();
+        let slots = ["a", "a", "b"].map(|caller| block_on(limiter.acquire(&TWO, caller)).unwrap());
+        assert!(block_on(limiter.acquire(&TWO, "a")).unwrap().is_err());
+        assert_eq!(held(&limiter), 3);
+        drop(slots);
+        assert_eq!(held(&limiter), 0);
+    }
+}

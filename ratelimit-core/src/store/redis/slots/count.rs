@@ -1,0 +1,88 @@
+//! The slots of one caller in this process: its numbers, and every event. Pure: no clock, no lock, no connection.
+
+/// Age of the last message at which a caller is told of again, in microseconds: 3 s.
+const RENEW_US: u64 = 3_000_000;
+
+/// The numbers of one caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Count {
+    /// Slots that requests of this process hold.
+    used: u64,
+    /// Slots that this process knows to be granted to it.
+    granted: u64,
+    /// Slots that it asked for and that may still be granted to a request.
+    pending: u64,
+    /// Freed slots of which the last message told.
+    told_freed: u64,
+    /// Instant of the last message.
+    told_at: u64,
+}
+
+impl Count {
+    /// Numbers of a caller of which nothing runs. They start at the process's running number of grants, which is never below what
+    /// was told of this caller before: otherwise a late message of then would free a slot of now.
+    pub(super) fn start(running: u64) -> Self {
+        Self { used: 0, granted: running, pending: 0, told_freed: running, told_at: 0 }
+    }
+
+    pub(super) const fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    pub(super) const fn freed(&self) -> u64 {
+        self.granted - self.used
+    }
+
+    pub(super) const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Whether nothing runs and nothing is asked for, so that the caller may be forgotten.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.used == 0 && self.pending == 0
+    }
+
+    /// Whether a message is due: a slot was freed since the last one, or it is too old for what runs.
+    pub(super) fn is_due(&self, now: u64) -> bool {
+        self.freed() != self.told_freed || (self.used > 0 && now.saturating_sub(self.told_at) >= RENEW_US)
+    }
+
+    /// A message is written. Returns the granted and the freed slots that it tells.
+    pub(super) fn tell(&mut self, now: u64) -> (u64, u64) {
+        (self.told_freed, self.told_at) = (self.freed(), now);
+        (self.granted, self.told_freed)
+    }
+
+    /// The server may have lost what it was told.
+    pub(super) fn forget_message(&mut self) {
+        self.told_at = 0;
+    }
+
+    /// A message that asks for slots is written.
+    pub(super) fn ask(&mut self, slots: u64) {
+        self.pending += slots;
+    }
+
+    /// A reply to a message that asked for `asked` slots: `granted` of them are used by requests from now on.
+    pub(super) fn answer(&mut self, asked: u64, granted: u64) {
+        self.pending -= asked;
+        self.used += granted;
+        self.granted += granted;
+    }
+
+    /// There will be no reply to a message that asked for slots.
+    pub(super) fn lose(&mut self, slots: u64) {
+        self.pending -= slots;
+    }
+
+    /// Notes how many slots the server counts as granted, after all answers of that reply. Of these, at most those that are
+    /// still asked for may be used without being known here; all others that no request uses are freed by this.
+    pub(super) fn heal(&mut self, granted_there: u64) {
+        self.granted = self.granted.max(granted_there.saturating_sub(self.pending));
+    }
+
+    /// Requests free slots.
+    pub(super) fn free(&mut self, slots: u64) {
+        self.used -= slots;
+    }
+}

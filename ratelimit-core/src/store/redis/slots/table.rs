@@ -1,0 +1,263 @@
+//! The callers of which something runs in this process, and the slots that requests hold.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::count::Count;
+use crate::algorithm::concurrency::Told;
+use crate::check::{Check, random_key};
+use crate::clock::Clock;
+use crate::slots::Slots;
+use crate::store::redis::key::StateKey;
+use crate::store::redis::protocol::{LimitArg, PolicyArg};
+
+/// Number of locks over which the callers are spread.
+const SHARDS: usize = 16;
+
+/// Queues a message that only tells. Returns false if there is no connection.
+pub(in crate::store::redis) type Sender = Box<dyn Fn(LimitArg) -> bool + Send + Sync>;
+
+/// The callers of which something runs, or may soon.
+pub(in crate::store::redis) struct SlotTable {
+    /// A clock that counts while the machine is suspended.
+    clock: Arc<dyn Clock>,
+    /// Number of this process, or rather of this store: random, in 6 bytes.
+    process: u64,
+    /// Slots granted to this process so far, of all callers. Never below the granted slots of any one.
+    running: AtomicU64,
+    shards: Box<[Mutex<HashTable<Entry>>]>,
+    sender: OnceLock<Sender>,
+    /// Wakes the sweeper when there is a caller.
+    pub(super) has_entry: Notify,
+}
+
+/// A caller.
+struct Entry {
+    key: StateKey,
+    policy: PolicyArg,
+    count: Count,
+    /// Whether a message that only tells is queued.
+    is_queued: bool,
+}
+
+impl Entry {
+    /// The message that only tells.
+    fn message(&self) -> LimitArg {
+        LimitArg::tell(self.key.clone(), self.policy)
+    }
+}
+
+impl SlotTable {
+    pub(in crate::store::redis) fn new(clock: Arc<dyn Clock>) -> Self {
+        let number = random_key();
+        Self {
+            clock,
+            process: number.iter().take(6).fold(0, |number, byte| number << 8 | u64::from(*byte)),
+            running: AtomicU64::new(0),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            sender: OnceLock::new(),
+            has_entry: Notify::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn process(&self) -> u64 {
+        self.process
+    }
+
+    /// Sets how messages are queued. Once, before the first request.
+    pub(in crate::store::redis) fn set_sender(&self, sender: Sender) {
+        // Set only here.
+        let _ = self.sender.set(sender);
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<Entry>> {
+        // The upper bits; the table uses the lower.
+        let shard = usize::try_from(key.hash() >> 60).unwrap_or_default();
+        self.shards[shard % SHARDS].lock()
+    }
+
+    /// Changes the numbers of a caller, if there are any, and forgets a caller of which nothing is left to tell.
+    fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+        let mut shard = self.lock_shard(key);
+        let mut known = shard.find_entry(key.hash(), |entry| entry.key == *key).ok()?;
+        let entry = known.get_mut();
+        let granted = entry.count.granted();
+        let result = change(entry);
+        // Under the lock, so that the caller does not start anew before.
+        self.running.fetch_add(entry.count.granted() - granted, Ordering::Relaxed);
+        if entry.count.is_idle() && !entry.is_queued {
+            known.remove();
+        }
+        Some(result)
+    }
+
+    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells.
+    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64) -> Told {
+        let now = self.now();
+        let mut shard = self.lock_shard(key);
+        if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
+            let count = Count::start(self.running.load(Ordering::Relaxed));
+            let entry = Entry { key: key.clone(), policy, count, is_queued: false };
+            shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
+            self.has_entry.notify_one();
+        }
+        let (granted, freed) = match shard.find_mut(key.hash(), |entry| entry.key == *key) {
+            Some(entry) => {
+                entry.count.ask(asked);
+                entry.count.tell(now)
+            }
+            None => [self.running.load(Ordering::Relaxed); 2].into(),
+        };
+        Told { process: self.process, granted, freed }
+    }
+
+    /// Takes a queued message that only tells. Returns whether there is still something to tell: another message may have done it
+    /// meanwhile.
+    pub(in crate::store::redis) fn take_message(&self, key: &StateKey) -> bool {
+        let now = self.now();
+        let is_due = self.change(key, |entry| {
+            entry.is_queued = false;
+            entry.count.is_due(now)
+        });
+        is_due.unwrap_or(false)
+    }
+
+    /// A reply to a message that asked for `asked` slots, of which `granted` are granted. `granted_there` are all that the server
+    /// counts as granted to this process.
+    pub(super) fn answer(&self, key: &StateKey, asked: u64, granted: u64, granted_there: Option<u64>) {
+        self.change(key, |entry| {
+            entry.count.answer(asked, granted);
+            if let Some(granted_there) = granted_there {
+                entry.count.heal(granted_there);
+            }
+        });
+    }
+
+    /// There will be no reply to a message that asked for slots.
+    pub(super) fn lose(&self, key: &StateKey, asked: u64) {
+        self.change(key, |entry| entry.count.lose(asked));
+    }
+
+    /// Slots of a caller that a request holds from now on.
+    pub(super) fn hold(self: &Arc<Self>, key: &StateKey, slots: u64) -> Slots {
+        Slots::new(SlotsInRedis { table: Arc::clone(self), key: key.clone(), slots })
+    }
+
+    /// Changes the numbers of a caller, and queues a message if one is due.
+    fn change_and_tell(&self, key: &StateKey, change: impl FnOnce(&mut Count)) {
+        let now = self.now();
+        let message = self.change(key, |entry| {
+            change(&mut entry.count);
+            let is_wanted = entry.count.is_due(now) && !entry.is_queued;
+            entry.is_queued |= is_wanted;
+            is_wanted.then(|| entry.message())
+        });
+        if let Some(message) = message.flatten() {
+            self.send(message);
+        }
+    }
+
+    /// Queues a message. Without a connection it is left to the next one.
+    fn send(&self, message: LimitArg) {
+        let key = message.key.clone();
+        if !self.sender.get().is_some_and(|send| send(message)) {
+            self.change(&key, |entry| entry.is_queued = false);
+        }
+    }
+
+    /// Queues a message about each caller whose last one is too old. Returns whether there is any caller.
+    pub(super) fn sweep(&self) -> bool {
+        let (now, mut any) = (self.now(), false);
+        for shard in &self.shards {
+            let mut due = Vec::new();
+            for entry in shard.lock().iter_mut() {
+                any = true;
+                if !entry.is_queued && entry.count.is_due(now) {
+                    entry.is_queued = true;
+                    due.push(entry.message());
+                }
+            }
+            due.into_iter().for_each(|message| self.send(message));
+        }
+        any
+    }
+
+    /// Messages about all callers of which something runs; or about all of which a slot was freed that was not told.
+    pub(super) fn messages(&self, is_wanted: Wanted) -> Vec<LimitArg> {
+        let is_wanted = |entry: &&Entry| match is_wanted {
+            Wanted::Running => entry.count.used() > 0,
+            Wanted::Freed => entry.count.is_due(0),
+        };
+        let shards = self.shards.iter().map(|shard| shard.lock());
+        shards
+            .flat_map(|shard| shard.iter().filter(is_wanted).map(Entry::message).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// A guard that tells of callers again when it is dropped, for a command that is about to remove their states.
+    pub(in crate::store::redis) fn tell_again_on_drop<'c, 'a: 'c>(
+        self: &Arc<Self>,
+        checks: impl Iterator<Item = (&'c Check<'a>, StateKey)>,
+    ) -> TellAgain {
+        let keys = checks.filter(|(check, _)| check.policy().is_concurrency()).map(|(_, key)| key);
+        TellAgain { table: Arc::clone(self), keys: keys.collect() }
+    }
+}
+
+/// Which callers to tell of.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted {
+    Running,
+    Freed,
+}
+
+impl fmt::Debug for SlotTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlotTable").finish_non_exhaustive()
+    }
+}
+
+/// Slots that a request holds. They are freed when this is dropped, which the server is told.
+struct SlotsInRedis {
+    table: Arc<SlotTable>,
+    key: StateKey,
+    slots: u64,
+}
+
+impl Drop for SlotsInRedis {
+    fn drop(&mut self) {
+        self.table.change_and_tell(&self.key, |count| count.free(self.slots));
+    }
+}
+
+impl fmt::Debug for SlotsInRedis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the key, which has the caller's digest.
+        f.debug_struct("SlotsInRedis").field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+/// Tells of callers again when it is dropped.
+pub(in crate::store::redis) struct TellAgain {
+    table: Arc<SlotTable>,
+    keys: SmallVec<[StateKey; 1]>,
+}
+
+impl Drop for TellAgain {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            self.table.change_and_tell(key, Count::forget_message);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Single events of one caller, worked out by hand.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::super::count::Count;
+use super::super::table::SlotTable;
+use crate::check::Check;
+use crate::clock::FakeClock;
+use crate::policy::Policy;
+use crate::store::redis::key::{KeyFormat, StateKey};
+use crate::store::redis::protocol::{LimitArg, PolicyArg};
+
+#[test]
+fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
+    let mut count = Count::start(0);
+    // Three are asked for and granted; the first reply is lost.
+    count.ask(3);
+    count.lose(1);
+    count.answer(1, 1);
+    // The third may still be used.
+    count.heal(3);
+    assert_eq!((count.granted(), count.freed(), count.used()), (2, 1, 1));
+    count.answer(1, 1);
+    count.heal(3);
+    assert_eq!((count.granted(), count.freed(), count.used()), (3, 1, 2));
+}
+
+#[test]
+fn a_message_is_due_after_a_slot_was_freed_and_three_seconds_after_the_last_one() {
+    let mut count = Count::start(7);
+    assert!(!count.is_due(u64::MAX), "nothing runs");
+    count.ask(2);
+    assert_eq!(count.tell(1_000), (7, 7));
+    count.answer(2, 2);
+    assert_eq!([1_000, 3_000_999, 3_001_000].map(|now| count.is_due(now)), [false, false, true]);
+    count.free(1);
+    assert!(count.is_due(1_000));
+    assert_eq!(count.tell(2_000), (9, 8));
+    assert!(!count.is_due(3_001_999) && count.is_due(3_002_000));
+    count.forget_message();
+    assert!(count.is_due(3_001_999));
+}
+
+fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
+    let policy = Policy::concurrency("k", 5);
+    let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
+    let (table, queue) = (Arc::new(SlotTable::new(Arc::new(FakeClock::default()))), Arc::default());
+    let queued: Arc<Mutex<Vec<LimitArg>>> = Arc::clone(&queue);
+    table.set_sender(Box::new(move |message| {
+        queued.lock().push(message);
+        true
+    }));
+    (table, queue, key, PolicyArg::new(&policy))
+}
+
+/// A late release of before would free a slot of now, if the numbers started at 0 again.
+#[test]
+fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
+    let (table, queue, key, policy) = table();
+    let numbers = |asked: u64| {
+        let told = table.ask(&key, policy, asked);
+        (told.granted, told.freed)
+    };
+    assert_eq!(numbers(2), (0, 0));
+    table.answer(&key, 2, 2, Some(2));
+    let slots = table.hold(&key, 2);
+    assert_eq!(numbers(0), (2, 0));
+    table.answer(&key, 0, 0, Some(2));
+    drop(slots);
+    assert_eq!(queue.lock().len(), 1, "one message");
+    assert!(table.take_message(&key));
+    assert_eq!(numbers(0), (2, 2));
+    table.lose(&key, 0);
+    assert!(!table.sweep(), "forgotten");
+    assert_eq!((numbers(0), numbers(1)), ((2, 2), (2, 2)));
+}
+
+/// A message that asks for a slot tells what was freed before it.
+#[test]
+fn a_release_that_was_told_meanwhile_is_not_sent() {
+    let (table, queue, key, policy) = table();
+    table.ask(&key, policy, 1);
+    table.answer(&key, 1, 1, Some(1));
+    drop(table.hold(&key, 1));
+    let message = queue.lock().pop().unwrap();
+    let told = table.ask(&key, policy, 1);
+    assert_eq!((told.granted, told.freed), (1, 1));
+    assert!(!table.take_message(&message.key));
+}
+
+#[test]
+fn what_cannot_be_queued_is_left_to_the_next_connection() {
+    let policy = Policy::concurrency("k", 5);
+    let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
+    let table = Arc::new(SlotTable::new(Arc::new(FakeClock::default())));
+    table.set_sender(Box::new(|_| false));
+    let arg = PolicyArg::new(&policy);
+    table.ask(&key, arg, 2);
+    table.answer(&key, 2, 2, Some(2));
+    let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
+    drop(one);
+    assert!(table.sweep(), "one still runs");
+    let told = table.ask(&key, arg, 0);
+    assert_eq!((told.granted, told.freed), (2, 1));
+    drop(other);
+    assert!(!table.sweep(), "forgotten");
+}

@@ -1,0 +1,128 @@
+//! Several processes that hold slots of the same callers: what the processes and the tests that start them agree on, and how many
+//! ran at a time.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ratelimit_core::{Algorithm, OnError, Policy};
+
+/// At most `max` at a time.
+pub fn policy(max: u64) -> Policy {
+    Policy::builder("holders").algorithm(Algorithm::Concurrency).max(max).on_error(OnError::Deny).build()
+}
+
+/// The name of a caller.
+pub fn caller(number: u64) -> String {
+    format!("caller {number}")
+}
+
+/// The clock of the machine, in microseconds.
+#[allow(clippy::disallowed_methods, reason = "instants of several processes, to compare")]
+pub fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
+/// A request begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    pub at: u64,
+    pub caller: u64,
+    pub begins: bool,
+}
+
+impl Mark {
+    pub fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.at.to_le_bytes());
+        bytes[8..15].copy_from_slice(&self.caller.to_le_bytes()[..7]);
+        bytes[15] = self.begins.into();
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        Self { at: number(&bytes[..8]), caller: number(&bytes[8..15]), begins: bytes[15] == 1 }
+    }
+}
+
+/// A process that holds slots; see `bin/holder.rs`.
+#[derive(Debug)]
+pub struct Holder {
+    child: Child,
+    file: PathBuf,
+}
+
+/// What each process does.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub callers: u64,
+    pub max: u64,
+    pub tasks: u64,
+    /// Longest stream, in milliseconds.
+    pub longest: u64,
+}
+
+impl Holder {
+    /// Starts a process, which notes what runs in a file of this name.
+    pub fn start(program: &str, url: &str, folder: &Path, name: &str, work: Work) -> Self {
+        let file = folder.join(name);
+        let Work { callers, max, tasks, longest } = work;
+        let mut child = Command::new(program)
+            .args([url, file.to_str().unwrap()])
+            .args([callers, max, tasks, longest].map(|number| number.to_string()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, file }
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+
+    /// Ends the process at once, as a crash does. Returns what ran in it: its last requests ended now.
+    pub fn kill(mut self) -> Vec<Mark> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let mut marks = read(&self.file);
+        let mut running =
+            vec![0i64; 1 + marks.iter().map(|mark| mark.caller).max().map_or(0, |most| most as usize)];
+        for mark in &marks {
+            running[mark.caller as usize] += if mark.begins { 1 } else { -1 };
+        }
+        let at = now();
+        for (caller, running) in running.into_iter().enumerate() {
+            let end = Mark { at, caller: caller as u64, begins: false };
+            marks.extend(std::iter::repeat_n(end, usize::try_from(running).unwrap()));
+        }
+        marks
+    }
+}
+
+fn read(file: &Path) -> Vec<Mark> {
+    fs::read(file).unwrap().chunks_exact(16).map(Mark::decode).collect()
+}
+
+/// The most requests of one caller that ran at a time.
+pub fn most_at_a_time(mut marks: Vec<Mark>) -> i64 {
+    // Of one instant, the ends come first.
+    marks.sort_unstable_by_key(|mark| (mark.caller, mark.at, mark.begins));
+    let (mut most, mut running, mut caller) = (0, 0, None);
+    for mark in marks {
+        if caller != Some(mark.caller) {
+            (running, caller) = (0, Some(mark.caller));
+        }
+        running += if mark.begins { 1 } else { -1 };
+        most = most.max(running);
+    }
+    most
+}
