@@ -147,7 +147,8 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
 }
 
 fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    !leased.policy().is_refundable()
+    leased.policy().lease().is_some()
+        && !leased.policy().is_refundable()
         && other.policy().lease().is_none()
         && !is_unknown_bucket(other)
         && counts_together(leased, other)

@@ -73,6 +73,12 @@ impl Item {
         &self.stacked
     }
 
+    /// The path of an attribute of another kind than the one that is being expanded, which removes it.
+    pub(crate) fn other_kind(&self, expanded: Kind) -> Option<syn::Path> {
+        let other = self.stacked.iter().find(|(kind, _)| *kind != expanded);
+        other.map(|(_, attribute)| attribute.path().clone())
+    }
+
     /// `#[no_rate_limit]`.
     pub(crate) fn exemption(&self) -> Option<&Attribute> {
         self.exemption.as_ref()

@@ -23,6 +23,8 @@ pub(crate) struct Block {
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<BlockMember>,
     pub(crate) braces: Group,
+    /// As of a [handler](HandlerSpec::other_kind).
+    pub(crate) other_kind: Option<syn::Path>,
 }
 
 /// A member of a block.
@@ -63,6 +65,7 @@ impl Block {
             return Err(diagnostics.push(whole_file_error(diagnostics.kind)));
         }
         let block = Self::read(item, &inherited, true, diagnostics)?;
+        let block = Self { other_kind: item.other_kind(diagnostics.kind), ..block };
         if inherited.is_valid && block.count() == 0 {
             let help = match item.kind() {
                 ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
@@ -116,7 +119,8 @@ impl Block {
             }
         }
         sound?;
-        Ok(Self { attributes: item.foreign_attributes().to_vec(), header, inner, members: read, braces })
+        let attributes = item.foreign_attributes().to_vec();
+        Ok(Self { attributes, header, inner, members: read, braces, other_kind: None })
     }
 
     /// The number of limited handlers.

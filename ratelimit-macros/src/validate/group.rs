@@ -24,7 +24,9 @@ pub(crate) fn read_function(
     if let Some(exemption) = item.exemption() {
         report_contradiction(exemption, diagnostics.kind, diagnostics);
     }
-    handler(item, group, Place::Free, &item.routes(), None, diagnostics)
+    let other_kind = item.other_kind(attribute.kind);
+    let spec = handler(item, group, Place::Free, &item.routes(), None, diagnostics)?;
+    Ok(HandlerSpec { other_kind, ..spec })
 }
 
 /// Reports a `#[no_rate_limit]` next to limits.

@@ -26,6 +26,8 @@ pub(crate) struct HandlerSpec {
     pub(crate) facade: Option<ExprPath>,
     pub(crate) handler: Handler,
     pub(crate) limits: Vec<LimitSpec>,
+    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its import.
+    pub(crate) other_kind: Option<syn::Path>,
 }
 
 /// One limit.
@@ -124,6 +126,7 @@ pub(crate) fn validate(
         },
         handler: handler?,
         limits: limits.into_iter().collect::<Result<_, _>>()?,
+        other_kind: None,
     })
 }
 

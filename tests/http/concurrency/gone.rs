@@ -31,13 +31,7 @@ fn a_client_that_has_gone_is_noticed_at_a_write() {
     read_to(&mut client, "text\n\r\n");
     drop(client);
     assert!(!is_noticed(&stage, &lead));
-    let mut writes = 0;
-    let is_dropped = within(PATIENCE, || {
-        writes += 1;
-        lead.go(Step::Text);
-        within(SILENCE, || lead.is_dropped())
-    });
-    assert!(is_dropped && writes <= 2, "{writes} writes");
+    assert!(writes_until_dropped(&lead) <= 2);
     assert!(stage.becomes_free());
 }
 
@@ -96,35 +90,36 @@ impl Stream {
     }
 }
 
+/// How many writes it takes until the body of a client that has gone is dropped.
+fn writes_until_dropped(lead: &Lead) -> usize {
+    let mut writes = 0;
+    let is_dropped = within(PATIENCE, || {
+        writes += 1;
+        lead.go(Step::Text);
+        within(SILENCE, || lead.is_dropped())
+    });
+    assert!(is_dropped);
+    writes
+}
+
+/// Whatever the server is told about half-closed connections.
 #[test]
-fn a_stream_of_http2_that_is_reset_is_noticed_at_a_write() {
+fn a_stream_of_http2_that_is_reset_is_noticed_at_the_next_write() {
     for half_closed in [true, false] {
         let stage = Stage::with_half_closed(half_closed, &fresh());
         let mut client = Http2::connect(&stage);
-        let (lead, stream) = client.running(&stage, "/wait");
-        stream.reset();
-        assert!(!is_noticed(&stage, &lead));
-        lead.go(Step::Text);
-        assert!(stage.becomes_free());
-
-        let (lead, stream) = client.running(&stage, "/stream");
-        stream.reset();
-        let noticed = is_noticed(&stage, &lead);
-        let mut writes = 0;
-        let is_dropped = within(PATIENCE, || {
-            writes += 1;
-            lead.go(Step::Text);
-            within(SILENCE, || lead.is_dropped())
-        });
-        println!(
-            "http2 reset, half closed {half_closed}: noticed {noticed}, dropped {is_dropped} after {writes} writes"
-        );
-        assert!(stage.becomes_free());
+        for path in ["/wait", "/stream"] {
+            let (lead, stream) = client.running(&stage, path);
+            stream.reset();
+            assert!(!is_noticed(&stage, &lead), "{path}");
+            assert_eq!(writes_until_dropped(&lead), 1, "{path}");
+            assert!(stage.becomes_free(), "{path}");
+        }
     }
 }
 
 #[test]
-fn a_connection_of_http2_that_is_gone_is_noticed_at_a_write() {
+fn a_connection_of_http2_that_is_gone_is_noticed_at_the_next_write() {
     for half_closed in [true, false] {
         for path in ["/wait", "/stream"] {
             let stage = Stage::with_half_closed(half_closed, &fresh());
@@ -132,17 +127,9 @@ fn a_connection_of_http2_that_is_gone_is_noticed_at_a_write() {
             let (lead, _stream) = client.running(&stage, path);
             client.connection.abort();
             drop(client.runtime);
-            let noticed = is_noticed(&stage, &lead);
-            let mut writes = 0;
-            let is_dropped = within(PATIENCE, || {
-                writes += 1;
-                lead.go(Step::Text);
-                within(SILENCE, || lead.is_dropped())
-            });
-            println!(
-                "http2 gone, half closed {half_closed}, {path}: noticed {noticed}, dropped {is_dropped} after {writes} writes"
-            );
-            assert!(stage.becomes_free());
+            assert!(!is_noticed(&stage, &lead), "{path}");
+            assert_eq!(writes_until_dropped(&lead), 1, "{path}");
+            assert!(stage.becomes_free(), "{path}");
         }
     }
 }
