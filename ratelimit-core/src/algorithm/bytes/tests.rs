@@ -145,6 +145,39 @@ fn entries_of_a_log_rise_in_time_and_have_units() {
     }
 }
 
+#[test]
+fn the_state_of_one_algorithm_is_none_of_another() {
+    let of = |algorithm| Policy::builder("bytes").algorithm(algorithm).max(5).window(MINUTE);
+    let is_read = |policy: &Policy, bytes: &[u8]| State::from_bytes(policy, bytes).is_ok();
+    let counter = of(Algorithm::SlidingWindowCounter);
+    let (two, six, bucket) =
+        (counter.build(), counter.sub_windows(6).build(), of(Algorithm::TokenBucket).build());
+    let decided = |policy: &Policy, operation| {
+        let mut state = State::new(policy);
+        let _ = state.decide(policy, 9, Timestamp::from_micros(NOW), Operation::Peek);
+        let _ = state.decide(policy, 3, Timestamp::from_micros(NOW), operation);
+        state.to_bytes()
+    };
+    let (windows, debt) = (decided(&two, Operation::Check), decided(&bucket, Operation::Overdraw));
+    assert_eq!((windows[1], debt[1]), (b'c', IN_DEBT));
+    assert!(is_read(&two, &windows) && !is_read(&six, &windows), "two windows are not six");
+    let mut early = windows.clone();
+    early[2..9].fill(0);
+    assert!(!is_read(&two, &early), "nothing counts at the beginning of time");
+    for &algorithm in Algorithm::ALL {
+        let policy = of(algorithm).build();
+        let is_counter = algorithm == Algorithm::SlidingWindowCounter;
+        assert_eq!(is_read(&policy, &[VERSION, SUB_WINDOWS]), is_counter, "{algorithm}: empty sub-windows");
+        assert_eq!(is_read(&policy, &debt), algorithm == Algorithm::TokenBucket, "{algorithm}: a debt");
+    }
+}
+
+#[test]
+fn a_log_without_entries_is_that_of_a_new_caller() {
+    let policy = Policy::builder("log").algorithm(Algorithm::SlidingWindowLog).max(10).window(MINUTE).build();
+    assert_eq!(State::from_bytes(&policy, &[VERSION, b'l']).unwrap(), State::new(&policy));
+}
+
 /// Stores keep these bytes: a change needs another version.
 #[test]
 fn the_layout_is_fixed() {
