@@ -11,6 +11,8 @@
 //!   Redis cluster, a group with several callers is charged caller by caller, and refunded if one of them is denied.
 //! * A **denial** is an outcome, not an error. Its wait is exact: one microsecond earlier the request is denied again.
 //! * A **reservation** is what a group was charged; a **refund** returns it.
+//! * A **concurrency limit** counts what runs at a time instead of what comes over time: a request takes a **slot** and holds it until
+//!   its work ends. See [`Policy::concurrency`].
 //! * During an **outage** of the store each limit follows the [`OnError`] of its policy: the limit counts in this process, fails
 //!   closed or fails open.
 //!

@@ -284,7 +284,7 @@ impl Outcome {
     ///
     /// After this wait at least one unit passes if no other request comes. If nothing remains and the store does not report
     /// [when one more unit passes](Self::next_unit_after), or if the request never passes, it is the time until the full
-    /// quota is available.
+    /// quota is available. Zero if a concurrency limit is [busy](Self::is_busy), of which nobody knows.
     pub fn available_after(&self) -> Duration {
         match (self.retry_after(), self.next_unit_after()) {
             (None, None) => self.reset_after(),

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Policy, RateLimiter, RedisStore};
+use ratelimit_core::{Check, Policy, RateLimiter, RedisStore};
 use tempfile::TempDir;
 use tests::holders::{Holder, Mark, Work, caller, most_at_a_time, policy};
 use tests::random::Random;
@@ -241,4 +241,43 @@ async fn streams_of_many_processes_stay_within_the_told_bounds() {
     ));
     assert!((3..=6).contains(&most), "{most}");
     assert!(free_after < Duration::from_millis(10_500), "{free_after:?}");
+}
+
+/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and all of an admitted one.
+#[tokio::test]
+async fn a_denied_group_of_several_callers_in_a_cluster_holds_no_slot() {
+    let Some(cluster) = tests::cluster::cluster(false).await else { return };
+    let limiter = || {
+        let store = RedisStore::builder(&cluster.url()).deadline(Duration::from_secs(10)).build().unwrap();
+        RateLimiter::new(store)
+    };
+    let (limiter, other) = (limiter(), limiter());
+    until_up(&limiter).await;
+    let one = Policy::concurrency("one", 1);
+    let callers: Vec<String> = (0..8).map(|number| format!("caller-{number}")).collect();
+    let group: Vec<Check<'_>> = callers.iter().map(|caller| Check::new(&one, caller)).collect();
+    let last = other.acquire(&one, &callers[7]).await.unwrap().unwrap();
+    let denied = limiter.check_all(&group).await.unwrap();
+    assert!(denied.is_busy() && !denied.outcomes()[0].is_busy());
+    for caller in &callers[..7] {
+        let began = Instant::now();
+        while !other.peek(&one, caller).await.unwrap().is_allowed() {
+            assert!(began.elapsed() < Duration::from_secs(5), "{caller}");
+        }
+    }
+    drop(last);
+    let began = Instant::now();
+    let held = loop {
+        let outcome = limiter.check_all(&group).await.unwrap();
+        if outcome.is_allowed() {
+            break outcome;
+        }
+        assert!(began.elapsed() < Duration::from_secs(5));
+    };
+    // Longer than an entry lives without renewals.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    for caller in &callers {
+        assert!(other.peek(&one, caller).await.unwrap().is_busy(), "{caller}");
+    }
+    drop(held);
 }

@@ -351,7 +351,7 @@ async fn compare(
     let caller = format!("caller {number}");
     let group = |cost: u64, with_bucket: bool| -> Vec<Check<'_>> {
         let checks = [Check::new(&slots, &caller).with_cost(cost), Check::new(&BUCKET, &caller)];
-        checks[..1 + usize::from(with_bucket)].to_vec()
+        checks[..=usize::from(with_bucket)].to_vec()
     };
     let mut held: Vec<(GroupOutcome, GroupOutcome)> = Vec::new();
     let pattern = format!("rl1:slots-{number}:*");
@@ -450,7 +450,8 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
         let key = format!("script {}", number.get());
         let mut now = i64::try_from(tests::START).unwrap();
         // For each process until when it counts, and what it told.
-        let (mut told, mut before): ([Option<(i64, u64, u64)>; 4], Option<Vec<u8>>) = ([None; 4], None);
+        let mut told: [Option<(i64, u64, u64)>; 4] = [None; 4];
+        let mut before: Option<Vec<u8>> = None;
         for Message { process, granted, freed, costs, step } in messages {
             now += step;
             let mut expected = String::new();

@@ -1,6 +1,7 @@
 //! Several processes that hold slots of the same callers: what the processes and the tests that start them agree on, and how many
 //! ran at a time.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -94,14 +95,13 @@ impl Holder {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let mut marks = read(&self.file);
-        let mut running =
-            vec![0i64; 1 + marks.iter().map(|mark| mark.caller).max().map_or(0, |most| most as usize)];
+        let mut running: BTreeMap<u64, i64> = BTreeMap::new();
         for mark in &marks {
-            running[mark.caller as usize] += if mark.begins { 1 } else { -1 };
+            *running.entry(mark.caller).or_default() += if mark.begins { 1 } else { -1 };
         }
         let at = now();
-        for (caller, running) in running.into_iter().enumerate() {
-            let end = Mark { at, caller: caller as u64, begins: false };
+        for (caller, running) in running {
+            let end = Mark { at, caller, begins: false };
             marks.extend(std::iter::repeat_n(end, usize::try_from(running).unwrap()));
         }
         marks

@@ -200,6 +200,10 @@ plain_rejection! {
 /// [error handler]: crate::RateLimitConfigBuilder::error_handler
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all rejections are the large one, which would take an allocation"
+)]
 pub enum Rejection {
     /// A limit denied the request.
     RateLimited(RateLimited),

@@ -47,7 +47,7 @@ pub(super) struct State {
 impl State {
     /// Reads a state of a custom store; `None` if the bytes are malformed.
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { since: reader.micros()?, held: reader.units()? })
+        Some(Self { since: reader.micros()?, held: reader.bounded_units()? })
     }
 
     pub(super) fn write(&self, writer: &mut Writer) {

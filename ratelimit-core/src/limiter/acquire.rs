@@ -123,6 +123,7 @@ impl Runtime {
     }
 
     /// Runs the future here as far as it does not wait. The rest runs in the runtime of this thread, or in a thread.
+    #[cfg_attr(not(feature = "redis"), allow(clippy::unused_self, reason = "there is no other runtime"))]
     fn run(&self, future: impl Future<Output = ()> + Send + 'static) {
         let mut future = Box::pin(future);
         if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {

@@ -94,10 +94,9 @@ impl Serialize for Policy {
             key: self.key().to_owned(),
             name: self.name.as_deref().map(str::to_owned),
             max: Some(self.max()),
-            window: match self.is_concurrency() {
-                true => None,
-                false => Some(Window::try_from(self.window()).map_err(S::Error::custom)?),
-            },
+            window: (!self.is_concurrency())
+                .then(|| Window::try_from(self.window()).map_err(S::Error::custom))
+                .transpose()?,
             algorithm: self.algorithm(),
             sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
             burst: self.algorithm().has_burst().then(|| self.capacity()),

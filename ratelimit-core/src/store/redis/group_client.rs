@@ -209,6 +209,8 @@ impl GroupClient {
                     Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                     Ok(outcome) => {
                         self.refund_charged(callers, &outcomes, deadline).await;
+                        // Frees the slots, so that the peeks below find them free.
+                        outcomes.clear();
                         denied = Some((index, outcome));
                         break;
                     }
@@ -238,7 +240,6 @@ impl GroupClient {
                     PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
                 })
                 .collect();
-            outcomes.clear();
             for (peeked, caller) in peeked.into_iter().zip(callers) {
                 outcomes.push(match peeked {
                     PeekedOutcome::Known(outcome) => outcome,

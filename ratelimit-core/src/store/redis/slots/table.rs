@@ -20,6 +20,9 @@ use crate::store::redis::protocol::{LimitArg, PolicyArg};
 /// Number of locks over which the callers are spread.
 const SHARDS: usize = 16;
 
+/// Age at which a queued message counts as lost, in microseconds: 3 s.
+const LOST_AFTER_US: u64 = 3_000_000;
+
 /// Queues a message that only tells. Returns false if there is no connection.
 pub(in crate::store::redis) type Sender = Box<dyn Fn(LimitArg) -> bool + Send + Sync>;
 
@@ -42,11 +45,16 @@ struct Entry {
     key: StateKey,
     policy: PolicyArg,
     count: Count,
-    /// Whether a message that only tells is queued.
-    is_queued: bool,
+    /// When a message that only tells was queued, if one is.
+    queued_at: Option<u64>,
 }
 
 impl Entry {
+    /// Whether a message is queued. One that no call has taken in time is lost: a call may panic with the application's recorder.
+    fn is_queued(&self, now: u64) -> bool {
+        self.queued_at.is_some_and(|at| now.saturating_sub(at) < LOST_AFTER_US)
+    }
+
     /// The message that only tells.
     fn message(&self) -> LimitArg {
         LimitArg::tell(self.key.clone(), self.policy)
@@ -96,7 +104,7 @@ impl SlotTable {
         let result = change(entry);
         // Under the lock, so that the caller does not start anew before.
         self.running.fetch_add(entry.count.granted() - granted, Ordering::Relaxed);
-        if entry.count.is_idle() && !entry.is_queued {
+        if entry.count.is_idle() && entry.queued_at.is_none() {
             known.remove();
         }
         Some(result)
@@ -108,7 +116,7 @@ impl SlotTable {
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
             let count = Count::start(self.running.load(Ordering::Relaxed));
-            let entry = Entry { key: key.clone(), policy, count, is_queued: false };
+            let entry = Entry { key: key.clone(), policy, count, queued_at: None };
             shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
             self.has_entry.notify_one();
         }
@@ -127,7 +135,7 @@ impl SlotTable {
     pub(in crate::store::redis) fn take_message(&self, key: &StateKey) -> bool {
         let now = self.now();
         let is_due = self.change(key, |entry| {
-            entry.is_queued = false;
+            entry.queued_at = None;
             entry.count.is_due(now)
         });
         is_due.unwrap_or(false)
@@ -159,9 +167,11 @@ impl SlotTable {
         let now = self.now();
         let message = self.change(key, |entry| {
             change(&mut entry.count);
-            let is_wanted = entry.count.is_due(now) && !entry.is_queued;
-            entry.is_queued |= is_wanted;
-            is_wanted.then(|| entry.message())
+            let is_wanted = entry.count.is_due(now) && !entry.is_queued(now);
+            is_wanted.then(|| {
+                entry.queued_at = Some(now);
+                entry.message()
+            })
         });
         if let Some(message) = message.flatten() {
             self.send(message);
@@ -172,7 +182,7 @@ impl SlotTable {
     fn send(&self, message: LimitArg) {
         let key = message.key.clone();
         if !self.sender.get().is_some_and(|send| send(message)) {
-            self.change(&key, |entry| entry.is_queued = false);
+            self.change(&key, |entry| entry.queued_at = None);
         }
     }
 
@@ -181,14 +191,21 @@ impl SlotTable {
         let (now, mut any) = (self.now(), false);
         for shard in &self.shards {
             let mut due = Vec::new();
-            for entry in shard.lock().iter_mut() {
-                any = true;
-                if !entry.is_queued && entry.count.is_due(now) {
-                    entry.is_queued = true;
-                    due.push(entry.message());
+            shard.lock().retain(|entry| {
+                if !entry.is_queued(now) {
+                    if entry.count.is_due(now) {
+                        entry.queued_at = Some(now);
+                        due.push(entry.message());
+                    } else if entry.count.is_idle() {
+                        return false;
+                    }
                 }
+                any = true;
+                true
+            });
+            for message in due {
+                self.send(message);
             }
-            due.into_iter().for_each(|message| self.send(message));
         }
         any
     }

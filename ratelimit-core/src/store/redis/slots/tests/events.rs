@@ -1,6 +1,8 @@
 //! Single events of one caller, worked out by hand.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -106,4 +108,26 @@ fn what_cannot_be_queued_is_left_to_the_next_connection() {
     assert_eq!((told.granted, told.freed), (2, 1));
     drop(other);
     assert!(!table.sweep(), "forgotten");
+}
+
+/// A call that panics before it takes the message, as a recorder of the application may make it do.
+#[test]
+fn a_queued_message_that_no_call_takes_is_queued_again() {
+    let (clock, policy) = (FakeClock::default(), Policy::concurrency("k", 5));
+    let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
+    let (table, queued) = (Arc::new(SlotTable::new(Arc::new(clock.clone()))), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&queued);
+    table.set_sender(Box::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        true
+    }));
+    table.ask(&key, PolicyArg::new(&policy), 2);
+    table.answer(&key, 2, 2, Some(2));
+    drop(table.hold(&key, 1));
+    let sent = |seconds: u64| {
+        clock.advance(Duration::from_secs(seconds));
+        assert!(table.sweep());
+        queued.load(Ordering::Relaxed)
+    };
+    assert_eq!([0, 2, 1, 2, 1].map(sent), [1, 1, 2, 2, 3]);
 }
