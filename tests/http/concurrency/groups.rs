@@ -239,6 +239,7 @@ mod api {
 
 struct Exports;
 
+#[allow(clippy::unused_async, reason = "a handler is async")]
 #[concurrency_limit(max = 1, by = global, key = "exports")]
 impl Exports {
     async fn csv() -> HttpResponse {

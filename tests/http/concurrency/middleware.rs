@@ -27,15 +27,14 @@ async fn fails(_: ServiceRequest, _: Next<impl MessageBody>) -> Result<ServiceRe
 }
 
 fn holds_a_slot(limiter: &RateLimiter) {
-    let (limiter, led) = (Data::new(limiter.clone()), Led::default());
-    let data = Data::new(led.clone());
+    let (limiter, handlers) = (Data::new(limiter.clone()), Led::default());
+    let data = Data::new(handlers.clone());
     let service = Running::start(move |app| {
-        let limited = || RateLimitMiddleware::new(Limit::new(&ONE).global());
-        let led = |led: Data<Led>| async move { HttpResponse::Ok().streaming(led.body()) };
+        let stream = |handlers: Data<Led>| async move { HttpResponse::Ok().streaming(handlers.body()) };
         app.app_data(limiter.clone()).app_data(data.clone()).service(
             web::scope("/scope")
-                .wrap(limited())
-                .route("/stream", web::get().to(led))
+                .wrap(RateLimitMiddleware::new(Limit::new(&ONE).global()))
+                .route("/stream", web::get().to(stream))
                 .route("/quick", web::get().to(async || "quick"))
                 .service(web::resource("/fails").wrap(from_fn(fails)).to(async || "never")),
         );
@@ -43,7 +42,7 @@ fn holds_a_slot(limiter: &RateLimiter) {
     let status = |path: &str| tests::client::get(service.address, path, &[]).status;
     let is_free = || status("/scope/quick") == 200;
     assert!(is_free());
-    let lead = led.next();
+    let lead = handlers.next();
     let mut client = TcpStream::connect(service.address).unwrap();
     client.write_all(b"GET /scope/stream HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     lead.go(Step::Text);
