@@ -1,5 +1,5 @@
 //! Costs that are known late, as in a service in front of a language model: a request is charged an estimate, and settled to
-//! the true number of tokens when its answer ends.
+//! the true number of tokens when its answer ends. Two streams run at a time.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -17,7 +17,9 @@ use actix_web::rt::time::sleep;
 use actix_web::web::Bytes;
 use actix_web::{App, HttpResponse, HttpServer, Responder, Result, post, web};
 use futures_util::stream::{self, Stream, StreamExt};
-use ratelimit_actix::{HeaderStyle, Quotas, RateLimitConfig, RateLimiter, UsageCounter, rate_limit};
+use ratelimit_actix::{
+    HeaderStyle, Quotas, RateLimitConfig, RateLimiter, UsageCounter, concurrency_limit, rate_limit,
+};
 
 /// What an answer is expected to take.
 const ESTIMATE: u64 = 50;
@@ -36,11 +38,12 @@ fn model(tokens: u64) -> impl Stream<Item = Range<u64>> {
     })
 }
 
-/// 20 requests per minute, and 200 tokens per hour.
+/// Two streams at a time, 20 requests per minute, and 200 tokens per hour: decided together.
 ///
 /// The answer is as long as the path says. `used` counts its tokens while it is sent. When the stream ends, the limit `tokens` is
 /// settled: a short answer gives the rest of the estimate back, a long one leaves a debt, for which later requests wait. If the
-/// client goes away, it is settled to what was sent.
+/// client goes away, it is settled to what was sent. Until then the stream holds one of the two slots.
+#[concurrency_limit(max = 2, key = "streams")]
 #[rate_limit(max = 20, window = "1m", key = "requests")]
 #[rate_limit(max = 200, window = "1h", key = "tokens", cost = ESTIMATE)]
 #[post("/chat/{tokens}")]

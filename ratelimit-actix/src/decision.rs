@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots};
 use smallvec::SmallVec;
 
 use crate::caller;
@@ -20,8 +20,8 @@ use crate::request::deadline::RequestDeadline;
 use crate::request::nearest_limiter;
 use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
 
-/// Whether a request is admitted.
-pub(crate) type AdmissionResult = Result<(), Box<Rejection>>;
+/// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
+pub(crate) type AdmissionResult = Result<Slots, Box<Rejection>>;
 
 /// A decision that is made, or that needs a round trip.
 ///
@@ -78,7 +78,7 @@ pub(crate) fn try_decide(
     limits: &mut AppliedLimits,
 ) -> Option<AdmissionResult> {
     if limits.is_empty() {
-        return Some(Ok(()));
+        return Some(Ok(Slots::default()));
     }
     // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
     let outcome = limiter.try_check_all(&checks(limits)).ok()??;
@@ -112,10 +112,10 @@ fn decided(
     req: &HttpRequest,
     config: &RateLimitConfig,
     limits: &mut AppliedLimits,
-    outcome: GroupOutcome,
+    mut outcome: GroupOutcome,
 ) -> AdmissionResult {
     Quotas::add(req, limits, &outcome);
-    if outcome.is_allowed() { Ok(()) } else { Err(denied(req, config, outcome)) }
+    if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, config, outcome)) }
 }
 
 /// The rejection of a request without the caller that a limit requires.

@@ -14,6 +14,7 @@
 //! | [who_is_the_client] | which address counts, behind proxies and with IPv6 |
 //! | [when_redis_fails] | what happens in every fault of Redis, and its set-up |
 //! | [leases] | hot callers without round trips |
+//! | [concurrency] | how many requests run at a time, and when a slot is free |
 //! | [without_http] | workers and job queues, with the core alone |
 //! | [accuracy] | how often the cheaper algorithms decide otherwise |
 //! | [attribute] | what a handler becomes, and the likeliest mistakes |
@@ -67,6 +68,10 @@ pub mod when_redis_fails {
 
 pub mod leases {
     #![doc = include_str!("guide/leases.md")]
+}
+
+pub mod concurrency {
+    #![doc = include_str!("guide/concurrency.md")]
 }
 
 pub mod without_http {

@@ -53,7 +53,7 @@
 //! | | status | fields | body |
 //! |---|---|---|---|
 //! | passed | the handler's | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` | the handler's |
-//! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass | JSON |
+//! | denied ([`RateLimited`]) | 429 | the same, and `Retry-After` unless it can never pass, or only slots are missing | JSON |
 //! | the store does not answer, and the limit [fails closed](OnError::Deny) ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
 //! | without a caller, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
@@ -70,6 +70,8 @@
 //! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
 //! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit
 //! is checked.
+//!
+//! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.
 //!
 //! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left,
 //! charges more, and [settles](Quotas::limit) a limit to its true cost.
@@ -119,12 +121,14 @@ pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
     OwnedReservation, Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation,
-    StoreError, Timestamp, WaitError,
+    Slots, StoreError, Timestamp, WaitError,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};
 #[cfg(feature = "overrides")]
 pub use ratelimit_core::{InForce, Overrides, OverridesError};
+#[doc = include_str!("concurrency.md")]
+pub use ratelimit_macros::concurrency_limit;
 pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;

@@ -3,6 +3,7 @@
 mod filter;
 mod limit;
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::MAX_GROUP;
+use ratelimit_core::{MAX_GROUP, Slots};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -24,6 +25,7 @@ use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, AdmissionResult, decide, is_counted, try_decide};
 use crate::quotas::Quotas;
 use crate::request::nearest_limiter;
+use crate::response::{hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -160,7 +162,7 @@ impl Settings {
         config: &'r RateLimitConfig,
     ) -> Admission<'r, AdmissionResult> {
         if !is_counted(req, config) || !self.filter.applies_to(req) {
-            return Admission::Ready(Some(Ok(())));
+            return Admission::Ready(Some(Ok(Slots::default())));
         }
         let limiter = nearest_limiter::nearest(req);
         let result = match applied_limits(req, config, limiter, &self.limits) {
@@ -214,12 +216,15 @@ where
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
             let config = RateLimitConfig::nearest(req.request()).clone();
-            if let Err(rejection) = settings.decide(req.request(), &config).await {
-                let (req, payload) = req.into_parts();
-                let response =
-                    Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();
-                return Ok(ServiceResponse::new(req, response));
-            }
+            let slots = match settings.decide(req.request(), &config).await {
+                Ok(slots) => slots,
+                Err(rejection) => {
+                    let (req, payload) = req.into_parts();
+                    let response =
+                        Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();
+                    return Ok(ServiceResponse::new(req, response));
+                }
+            };
             let Some(quotas) = Quotas::of(req.request()) else {
                 return Ok(service.call(req).await?.map_into_left_body());
             };
@@ -228,13 +233,19 @@ where
                     let (req, mut response) = response.into_parts();
                     // The handler may be nearer to another configuration, by which it has reported its own limits.
                     write_quotas(&quotas, RateLimitConfig::nearest(&req), response.headers_mut());
-                    Ok(ServiceResponse::new(req, response).map_into_left_body())
+                    let response = ServiceResponse::new(req, response);
+                    Ok(if slots.is_empty() {
+                        response.map_into_left_body()
+                    } else {
+                        response.map_body(|_, body| EitherBody::right(keep(body.boxed(), slots)))
+                    })
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
+                    let slots = Cell::new(slots);
                     error.add_response_mapper(move |mut response| {
                         write_quotas(&quotas, &config, response.headers_mut());
-                        response
+                        hold(response, slots.take())
                     });
                     Err(error)
                 }

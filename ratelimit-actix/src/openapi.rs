@@ -15,13 +15,14 @@ use ratelimit_core::__private_0_1::help;
 
 /// Adds to an OpenAPI document what the limits of its operations do.
 ///
-/// The operation of a handler with `#[rate_limit]` gets
+/// The operation of a handler with `#[rate_limit]` or `#[concurrency_limit]` gets
 ///
 /// * the response 429, 400 if a request may lack a caller, and 503 if a limit fails closed: each with the header fields and the
 ///   bodies of the configuration. A response that the operation describes itself stays as it is;
 /// * the header fields of the quota in its other responses;
 /// * the extension `x-ratelimit`: an array with `name`, `algorithm`, `max` in units, `window` in seconds, and where they apply
-///   `cost` and `burst` in units, `subWindows`, and `block` in seconds. A number that is computed for each request is missing.
+///   `cost` and `burst` in units, `subWindows`, and `block` in seconds. A number that is computed for each request is missing. A
+///   concurrency limit has the algorithm `concurrency`, `max` requests at a time, and no window.
 ///   The numbers are those of the program: overrides, which change at run time and differ between callers, do not appear.
 ///
 /// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware), since their routes

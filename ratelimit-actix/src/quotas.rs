@@ -88,7 +88,7 @@ impl Quotas {
     fn replace_last(&self, left: Option<&GroupOutcome>) {
         let mut decided = self.decided.borrow_mut();
         match (left, decided.last_mut()) {
-            (Some(left), Some(last)) => last.update(left, Quota::set_outcome),
+            (Some(left), Some(last)) => update(last.quotas.iter_mut(), left, Quota::set_outcome),
             _ => drop(decided.pop()),
         }
     }
@@ -118,7 +118,7 @@ impl Quotas {
     /// Charges every limit of this request `units` more, or all units that are left if these are fewer. Returns how many were
     /// charged to the limit that had the fewest. The header fields of the response then report what is left.
     ///
-    /// Limits that share a count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
+    /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
     /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the block. Shadow limits
     /// are charged if the units fit, and do not lower their number.
     ///
@@ -136,31 +136,41 @@ impl Quotas {
         let groups = self.decided.borrow().clone();
         let mut fewest = units;
         for (position, group) in groups.iter().enumerate() {
-            let (charged, outcome) = group.charge(units, &self.deadline).await?;
+            let Some((charged, outcome)) = group.charge(units, &self.deadline).await? else { continue };
             fewest = fewest.min(charged);
             if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
-                decided.update(&outcome, if charged > 0 { Quota::add_charge } else { Quota::set_outcome });
+                let charge = if charged > 0 { Quota::add_charge } else { Quota::set_outcome };
+                update(decided.quotas.iter_mut().filter(|quota| !quota.is_concurrency()), &outcome, charge);
             }
         }
         Ok(fewest)
     }
 }
 
-impl DecidedGroup {
-    /// Passes the outcome of each limit on to its quota.
-    fn update(&mut self, outcome: &GroupOutcome, update: fn(&mut Quota, Outcome)) {
-        for (quota, outcome) in self.quotas.iter_mut().zip(outcome.outcomes()) {
-            update(quota, outcome.clone());
-        }
+/// Passes the outcome of each limit on to its quota.
+fn update<'q>(
+    quotas: impl Iterator<Item = &'q mut Quota>,
+    outcome: &GroupOutcome,
+    update: fn(&mut Quota, Outcome),
+) {
+    for (quota, outcome) in quotas.zip(outcome.outcomes()) {
+        update(quota, outcome.clone());
     }
+}
 
-    /// Charges as many of `units` as are left.
+impl DecidedGroup {
+    /// Charges the rates as many of `units` as are left. `None` if there is none: slots are held, and not charged again.
     async fn charge(
         &self,
         units: u64,
         deadline: &RequestDeadline,
-    ) -> Result<(u64, GroupOutcome), StoreError> {
-        let checks: SmallVec<[Check<'_>; 2]> = self.quotas.iter().map(Quota::check).collect();
-        deadline.run(&self.limiter, async |limiter| limiter.check_up_to_all(&checks, units).await).await
+    ) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
+        let rates = self.quotas.iter().filter(|quota| !quota.is_concurrency());
+        let checks: SmallVec<[Check<'_>; 2]> = rates.map(Quota::check).collect();
+        if checks.is_empty() {
+            return Ok(None);
+        }
+        let charge = async |limiter: &RateLimiter| limiter.check_up_to_all(&checks, units).await;
+        deadline.run(&self.limiter, charge).await.map(Some)
     }
 }

@@ -1,18 +1,20 @@
-//! Entry points of the two attributes: parse, validate, then expand or fall back.
+//! Entry points of the attributes: parse, validate, then expand or fall back.
 
 use proc_macro2::{Span, TokenStream};
 
 use crate::diagnostics::Diagnostics;
+use crate::kind::Kind;
+use crate::parse::args::Written;
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::validate::block::{Block, whole_file_error};
 use crate::validate::group::read_function;
 use crate::{expand, fallback};
 
-/// Expands `#[rate_limit(arguments)] item`.
-pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands `#[rate_limit(arguments)] item`, or the other kind.
+pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = Item::split(item);
-    expansion(arguments, &item).unwrap_or_else(|errors| match item.kind() {
+    expansion(Written::outermost(kind, arguments), &item).unwrap_or_else(|errors| match item.kind() {
         ItemKind::Other => fallback::expand(&errors, &item),
         ItemKind::Module | ItemKind::Impl | ItemKind::Crate => {
             fallback::expand(&errors, &fallback::Stripped(&item))
@@ -20,15 +22,18 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-fn expansion(arguments: TokenStream, item: &Item) -> syn::Result<TokenStream> {
+fn expansion(attribute: Written, item: &Item) -> syn::Result<TokenStream> {
+    let kind = attribute.kind;
     match item.kind() {
-        ItemKind::Other => Diagnostics::collect(|diagnostics| read_function(arguments, item, diagnostics))
-            .map(|spec| expand::wrapper::expand(&spec)),
+        ItemKind::Other => {
+            Diagnostics::collect(kind, |diagnostics| read_function(&attribute, item, diagnostics))
+                .map(|spec| expand::wrapper::expand(&spec))
+        }
         ItemKind::Module | ItemKind::Impl => {
-            Diagnostics::collect(|diagnostics| Block::parse(arguments, item, diagnostics))
+            Diagnostics::collect(kind, |diagnostics| Block::parse(attribute, item, diagnostics))
                 .map(|block| expand::block::expand(&block))
         }
-        ItemKind::Crate => Err(whole_file_error()),
+        ItemKind::Crate => Err(whole_file_error(kind)),
     }
 }
 
@@ -45,7 +50,7 @@ pub(crate) fn misplaced_exemption() -> syn::Error {
 }
 
 #[cfg(test)]
-pub(crate) fn errors(arguments: TokenStream, item: TokenStream) -> Vec<syn::Error> {
-    let errors = expansion(arguments, &Item::split(item)).err();
+pub(crate) fn errors(kind: Kind, arguments: TokenStream, item: TokenStream) -> Vec<syn::Error> {
+    let errors = expansion(Written::outermost(kind, arguments), &Item::split(item)).err();
     errors.into_iter().flatten().collect()
 }

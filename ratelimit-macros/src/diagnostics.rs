@@ -5,9 +5,12 @@ use std::fmt::Display;
 use proc_macro2::Span;
 use quote::ToTokens;
 
+use crate::kind::Kind;
+
 /// The mistakes recorded so far.
-#[derive(Default)]
 pub(crate) struct Diagnostics {
+    /// The attribute that is being expanded, for messages about the item.
+    pub(crate) kind: Kind,
     errors: Option<syn::Error>,
 }
 
@@ -16,13 +19,21 @@ pub(crate) struct Diagnostics {
 pub(crate) struct Reported(());
 
 impl Diagnostics {
+    /// No mistake so far.
+    pub(crate) const fn new(kind: Kind) -> Self {
+        Self { kind, errors: None }
+    }
+
     /// Runs `work` and returns its value if it recorded no mistake.
     ///
     /// # Errors
     ///
     /// All mistakes that `work` recorded, as one error.
-    pub(crate) fn collect<T>(work: impl FnOnce(&mut Self) -> Result<T, Reported>) -> syn::Result<T> {
-        let mut diagnostics = Self::default();
+    pub(crate) fn collect<T>(
+        kind: Kind,
+        work: impl FnOnce(&mut Self) -> Result<T, Reported>,
+    ) -> syn::Result<T> {
+        let mut diagnostics = Self::new(kind);
         let result = work(&mut diagnostics);
         match (result, diagnostics.errors) {
             (Ok(value), None) => Ok(value),
@@ -60,7 +71,7 @@ mod tests {
 
     #[test]
     fn all_recorded_mistakes_are_returned() {
-        let result = Diagnostics::collect(|diagnostics| {
+        let result = Diagnostics::collect(Kind::Rate, |diagnostics| {
             diagnostics.error_at(Span::call_site(), "one");
             diagnostics.error_at(Span::call_site(), "two");
             Ok(())

@@ -5,7 +5,7 @@
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::parse::item::Item;
+use crate::parse::item::{Item, OURS};
 
 /// The errors, followed by the item.
 pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
@@ -23,9 +23,6 @@ impl ToTokens for Stripped<'_> {
         tokens.extend(strip(self.0.to_token_stream()));
     }
 }
-
-/// Names of the attributes to remove.
-const OURS: [&str; 3] = ["rate_limit", "no_rate_limit", "prelude_import"];
 
 /// Removes the attributes at any depth.
 fn strip(tokens: TokenStream) -> TokenStream {
@@ -60,5 +57,5 @@ fn is_ours(attribute: &Group) -> bool {
     };
     let path = attribute.stream().into_iter().take_while(|token| !ends_path(token));
     path.last()
-        .is_some_and(|token| matches!(token, TokenTree::Ident(word) if OURS.iter().any(|ours| word == ours)))
+        .is_some_and(|token| matches!(token, TokenTree::Ident(word) if word == "prelude_import" || OURS.iter().any(|ours| word == ours)))
 }

@@ -1,6 +1,6 @@
-//! The `#[rate_limit]` attribute of `ratelimit-actix`.
+//! The attributes `#[rate_limit]` and `#[concurrency_limit]` of `ratelimit-actix`.
 //!
-//! Depend on `ratelimit-actix`, which re-exports the attribute together with the items that its expansion uses.
+//! Depend on `ratelimit-actix`, which re-exports the attributes together with the items that their expansion uses.
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +10,7 @@ mod bounds;
 mod diagnostics;
 mod expand;
 mod fallback;
+mod kind;
 mod parse;
 mod source_text;
 mod span;
@@ -232,10 +233,63 @@ use proc_macro::TokenStream;
 /// Values of const expressions are checked when the compiler evaluates them.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand(arguments.into(), item.into()).into()
+    attribute::expand(kind::Kind::Rate, arguments.into(), item.into()).into()
 }
 
-/// Exempts a handler from the `#[rate_limit]` of the module or impl block around it.
+/// Limits how many requests of a caller run at a time.
+///
+/// A request holds one *slot* from its admission until its response has been sent or dropped: also while a stream is sent, and also
+/// if the handler panics or returns an error. A request that finds no free slot gets `429 Too Many Requests`.
+///
+/// # Syntax
+///
+/// ```text
+/// #[concurrency_limit(max = 3, argument = value, ...)]
+/// ```
+///
+/// in every place where [`#[rate_limit]`](macro@rate_limit) may stand, beside it or without it: on an `async fn` that Actix-web
+/// accepts as a handler, on an inline module, or on an impl block.
+///
+/// # Arguments
+///
+/// | argument | value | default |
+/// |---|---|---|
+/// | `max` | requests of a caller that run at a time, 1 to 10^12: an integer, a const expression, or chosen per request | required, without `policy` |
+/// | `key` | the name of the count. Handlers with the same key share the slots of each caller. Placeholders in braces name the caller | module path and function name, with the type's in an impl block |
+/// | `by` | the caller | `ip` |
+/// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` holds no slot, `"anonymous"` takes all such requests for one caller | `"reject"` |
+/// | `on_error` | while the store is unavailable: `"local"` counts the slots of this process, `"deny"` answers 503 (fail closed), `"allow"` admits all requests (fail open) | `"local"` |
+/// | `mode` | `"enforce"`, or `"shadow"`: the limit holds slots of its own and reports, but denies nothing | `"enforce"` |
+/// | `skip` | chosen per request: `true` if this limit does not apply | never |
+/// | `plan` | the plan of the caller, for which overrides of the facade may have another `max` | none |
+/// | `name` | the name of the limit in header fields, bodies and metrics | the key; without a key the function's name, and its path in metrics |
+/// | `policy` | the path of a policy made by `Policy::concurrency` in a `static` or `const`. It replaces `max`, `key`, `name`, `on_error` and `mode` | none |
+/// | `inner` | a name under which other code can call the handler's own function | none |
+/// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
+///
+/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `algorithm`, `sub_windows`, `burst`, `cost`,
+/// `block`, `count` and `lease` are compile errors: none of them has a meaning for what runs now.
+///
+/// # Beside rates
+///
+/// All attributes of a handler are one group, whatever their kind: a request takes a slot and is charged to every rate, or
+/// neither. So a denied request uses up nothing.
+///
+/// # Notes
+///
+/// - A slot is free when Actix drops the body of the response. Actix notices a client that has gone only when it writes, so a stream
+///   has to send something from time to time: a comment line at least every 15 s in an event stream.
+/// - A denial has no `Retry-After` if only slots are missing, because nobody knows when one will be free. If a rate denies as well,
+///   it has the wait of the rate.
+/// - Both attributes of a handler have to be imported, or written with their path.
+/// - On a module or impl block every handler inside has slots of its own, unless `key` is given. There, `#[rate_limit]` without
+///   arguments stands for all limits of the block, of both kinds.
+#[proc_macro_attribute]
+pub fn concurrency_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::expand(kind::Kind::Concurrency, arguments.into(), item.into()).into()
+}
+
+/// Exempts a handler from the limits of the module or impl block around it.
 ///
 /// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a compile error.
 #[proc_macro_attribute]

@@ -10,6 +10,8 @@ mod windows;
 
 use proc_macro2::TokenStream;
 
+use crate::kind::Kind;
+
 /// A handler without mistakes.
 const HANDLER: &str = "async fn user(id: web::Path<u64>) -> String { id.to_string() }";
 
@@ -18,10 +20,10 @@ fn tokens(source: &str) -> TokenStream {
 }
 
 fn expand(arguments: &str, item: &str) -> TokenStream {
-    crate::attribute::expand(tokens(arguments), tokens(item))
+    crate::attribute::expand(Kind::Rate, tokens(arguments), tokens(item))
 }
 
 /// The messages of all mistakes.
 fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
-    crate::attribute::errors(arguments, item).iter().map(ToString::to_string).collect()
+    crate::attribute::errors(Kind::Rate, arguments, item).iter().map(ToString::to_string).collect()
 }

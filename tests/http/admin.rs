@@ -2,6 +2,7 @@
 
 mod figures;
 mod overrides;
+mod slots;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -2,18 +2,19 @@
 
 use actix_web::HttpRequest;
 use ratelimit_actix::core::{Algorithm, Mode, Policy, PolicyBuilder};
-use ratelimit_actix::{DeclaredLimit, check_declared_limits, rate_limit};
+use ratelimit_actix::{DeclaredLimit, check_declared_limits, concurrency_limit, rate_limit};
 
 const HUNDRED: u64 = 100;
 const SEARCH: PolicyBuilder = Policy::builder("twice-search");
 static FEW: Policy = SEARCH.max(10).build();
 static MANY: Policy = SEARCH.max(HUNDRED).build();
 static SHADOW: Policy = Policy::builder("twice-shadow").mode(Mode::Shadow).build();
+static THREE: Policy = Policy::concurrency("twice-slots", 3);
 static BUCKET: Policy = SEARCH.algorithm(Algorithm::TokenBucket).build();
 
 /// Handlers whose limits share a count.
 mod together {
-    use super::{BUCKET, FEW, FEW as SAME, HUNDRED, MANY, SHADOW, rate_limit};
+    use super::{BUCKET, FEW, FEW as SAME, HUNDRED, MANY, SHADOW, THREE, concurrency_limit, rate_limit};
 
     #[rate_limit(policy = FEW)]
     #[rate_limit(policy = MANY, cost = 2)]
@@ -45,11 +46,23 @@ mod together {
     pub(super) async fn two_shadow_limits() -> &'static str {
         "ok"
     }
+
+    #[concurrency_limit(policy = THREE)]
+    #[concurrency_limit(max = 5, key = "twice-slots")]
+    pub(super) async fn two_slots() -> &'static str {
+        "ok"
+    }
 }
 
 /// Handlers whose limits count apart, or apply to different requests.
 mod apart {
-    use super::{BUCKET, FEW, HttpRequest, MANY, rate_limit};
+    use super::{BUCKET, FEW, HttpRequest, MANY, THREE, concurrency_limit, rate_limit};
+
+    #[concurrency_limit(policy = THREE)]
+    #[rate_limit(max = 3, key = "twice-slots")]
+    pub(super) async fn a_slot_and_a_rate() -> &'static str {
+        "ok"
+    }
 
     #[rate_limit(policy = FEW)]
     #[rate_limit(policy = BUCKET)]
@@ -81,6 +94,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
     let _ = (together::two_policies, together::two_paths_to_one_policy, together::policy_and_arguments);
     let _ = (together::constant_and_number, together::two_shadow_limits, apart::other_counts);
     let _ = (apart::other_requests, apart::buckets_of_computed_size, apart::the_count_of_other_handlers);
+    let _ = (together::two_slots, apart::a_slot_and_a_rate);
     let error = check_declared_limits().unwrap_err();
     let own = |limit: &DeclaredLimit| limit.module().starts_with(module_path!());
     let found: Vec<(&str, &str, &str)> = error
@@ -97,6 +111,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
             ("policy_and_arguments", "policy_and_arguments", "twice-search"),
             ("constant_and_number", "constant_and_number", "twice-bucket"),
             ("two_shadow_limits", "two_shadow_limits", "twice-shadow"),
+            ("two_slots", "two_slots", "twice-slots"),
         ]
     );
     let text = error.to_string();
@@ -105,4 +120,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
     assert!(line.contains("charged_twice.rs:"), "{line}");
     let end = ") both count in `twice-search`, so a request is charged twice; remove one, or give it another key or window";
     assert!(line.ends_with(end), "{line}");
+    let end =
+        ") both count in `twice-slots`, so a request holds two slots; remove one, or give it another key";
+    assert!(text.lines().any(|line| line.ends_with(end)), "{text}");
 }

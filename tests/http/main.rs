@@ -5,6 +5,7 @@ mod admin;
 mod blocks;
 mod callers;
 mod charged_twice;
+mod concurrency;
 mod connections;
 mod counting;
 mod exempt;

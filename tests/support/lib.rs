@@ -20,6 +20,9 @@ mod pages {
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 
+    #[doc = include_str!("../../docs/concurrency.md")]
+    struct Concurrency;
+
     #[doc = include_str!("../../docs/without-http.md")]
     struct WithoutHttp;
 

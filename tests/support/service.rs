@@ -21,13 +21,25 @@ impl Service {
     /// Starts it on a free port, for HTTP/1.1 and for HTTP/2 with prior knowledge, compressing what clients accept
     /// compressed.
     pub fn start(configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static) -> Self {
+        Self::with_half_closed(true, configure)
+    }
+
+    /// Starts it so that it answers clients that have closed their half of the connection, as by default, or takes them for gone.
+    pub fn with_half_closed(
+        allowed: bool,
+        configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+    ) -> Self {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             actix_web::rt::System::new().block_on(async move {
                 let server = HttpServer::new(move || {
                     App::new().wrap(Compress::default()).configure(configure.clone())
                 });
-                let server = server.workers(1).bind_auto_h2c((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                let server = server
+                    .h1_allow_half_closed(allowed)
+                    .workers(1)
+                    .bind_auto_h2c((Ipv4Addr::LOCALHOST, 0))
+                    .unwrap();
                 let address = server.addrs()[0];
                 let running = server.run();
                 sender.send((address, running.handle())).unwrap();

@@ -40,12 +40,13 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
 }
 
 /// The cases that stand for the files of the attribute.
-const OF_FILES: [(&str, &str); 33] = [
+const OF_FILES: [(&str, &str); 35] = [
     ("attribute.rs", "exempt_of_nothing"),
     // What is left of the item causes no further mistakes.
     ("fallback.rs", "several_attributes"),
     ("fallback.rs", "module_mistakes"),
     ("parse/algorithm.rs", "algorithm_sliding_window"),
+    ("parse/args.rs", "concurrency_window"),
     ("parse/args.rs", "unknown_argument"),
     ("parse/by.rs", "by_unknown_call"),
     ("parse/calendar.rs", "calendar_without_feature"),
@@ -63,6 +64,7 @@ const OF_FILES: [(&str, &str); 33] = [
     ("parse/route.rs", "key_unknown_parameter"),
     ("parse/window.rs", "lease_number"),
     ("parse/window.rs", "window_integer"),
+    ("validate/arguments.rs", "concurrency_without_max"),
     ("validate/arguments.rs", "key_and_by"),
     ("validate/block.rs", "on_module_without_handlers"),
     // The condition is the compiler's to read.

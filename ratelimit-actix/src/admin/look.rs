@@ -97,7 +97,7 @@ pub(super) struct CountedView {
     pub(super) remaining: Option<u64>,
     /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
     pub(super) passes: Option<bool>,
-    /// Time until a request of one unit passes; `None` if it passes now, or depends on the `max` of the request.
+    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` of the request, or needs a slot.
     pub(super) retry_after_us: Option<u64>,
     /// Time until the full quota is back.
     pub(super) reset_after_us: u64,
@@ -307,14 +307,17 @@ impl Reading {
     }
 }
 
-/// Whether anything is counted.
+/// Whether anything is counted. Slots are counted without a time at which they end.
 fn is_counted(counts: &[CountView]) -> bool {
-    counts.iter().filter_map(|count| count.counted.as_ref()).any(|counted| counted.reset_after_us > 0)
+    let is_counted = |counted: &CountedView| counted.reset_after_us > 0 || counted.units > Some(0);
+    counts.iter().filter_map(|count| count.counted.as_ref()).any(is_counted)
 }
 
 /// Whether the store has told that nothing is counted.
 fn is_free(group: &GroupOutcome) -> bool {
-    !group.is_degraded() && group.outcomes().iter().all(|outcome| outcome.reset_after().is_zero())
+    let is_whole =
+        |outcome: &Outcome| outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit();
+    !group.is_degraded() && group.outcomes().iter().all(is_whole)
 }
 
 impl CountedView {
@@ -328,7 +331,8 @@ impl CountedView {
             limit: has_max.then(|| outcome.limit()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,
-            retry_after_us: (passes == Some(false)).then(|| micros(outcome.available_after())),
+            retry_after_us: (passes == Some(false) && numbers.window_us.is_some())
+                .then(|| micros(outcome.available_after())),
             reset_after_us: micros(outcome.reset_after()),
             is_degraded: outcome.is_degraded(),
         }

@@ -25,6 +25,8 @@ pub(super) struct LimitView {
     pub(super) numbers: Vec<LimitNumbers>,
     #[serde(flatten)]
     pub(super) totals: Totals,
+    /// Slots of a concurrency limit that requests of this process hold; 0 for a rate.
+    pub(super) held: u64,
     /// Bars of `bar_seconds`, the last of them not ended.
     pub(super) recent: Vec<Bar>,
     pub(super) bar_seconds: u64,
@@ -55,8 +57,8 @@ pub(super) struct LimitNumbers {
 pub(super) struct Numbers {
     /// `None` if it is computed for each request.
     pub(super) max: Option<u64>,
-    /// Length of the window, in microseconds.
-    pub(super) window_us: u64,
+    /// Length of the window, in microseconds. `None` for a concurrency limit, whose `max` is that of requests at a time.
+    pub(super) window_us: Option<u64>,
     /// Windows of a calendar, such as "calendar month in Europe/Berlin from the 1st"; `window_us` is the longest of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) calendar: Option<String>,
@@ -145,6 +147,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
     for stats in limiter.stats().limits() {
         let view = view_of(&mut views, stats.name());
         view.totals = stats.totals();
+        view.held = stats.held();
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
@@ -162,7 +165,8 @@ fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mu
 impl LimitView {
     pub(super) fn new(name: &str) -> Self {
         let (numbers, recent) = (Vec::new(), Vec::new());
-        Self { name: name.to_owned(), numbers, totals: Totals::default(), recent, bar_seconds: BAR_SECONDS }
+        let (name, totals) = (name.to_owned(), Totals::default());
+        Self { name, numbers, totals, held: 0, recent, bar_seconds: BAR_SECONDS }
     }
 }
 
@@ -213,7 +217,7 @@ impl Numbers {
         let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
         Self {
             max: has_max.then(|| policy.max()),
-            window_us: micros(policy.window()),
+            window_us: (!policy.is_concurrency()).then(|| micros(policy.window())),
             calendar: policy.calendar().map(ToString::to_string),
             burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
             block_us: policy.block().map(micros),

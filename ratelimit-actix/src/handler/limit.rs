@@ -39,7 +39,28 @@ impl HandlerLimit {
     }
 
     /// As [`new`](Self::new), for a policy in a `static` that other limits may use, too.
+    ///
+    /// # Panics
+    ///
+    /// If it is that of a concurrency limit. In the attribute's `static` this is a compile error.
     pub const fn shared(policy: &'static Policy) -> Self {
+        assert!(
+            !policy.is_concurrency(),
+            "this policy is a concurrency limit; write #[concurrency_limit(policy = ..)]"
+        );
+        Self::of(NamedPolicy::shared(policy))
+    }
+
+    /// As [`shared`](Self::shared), for the policy of a concurrency limit.
+    ///
+    /// # Panics
+    ///
+    /// If it is that of a rate. In the attribute's `static` this is a compile error.
+    pub const fn shared_concurrency(policy: &'static Policy) -> Self {
+        assert!(
+            policy.is_concurrency(),
+            "this policy is a rate; write #[rate_limit(policy = ..)], or make it by Policy::concurrency"
+        );
         Self::of(NamedPolicy::shared(policy))
     }
 
@@ -245,6 +266,20 @@ mod tests {
     fn a_leased_bucket_that_counts_some_responses_panics() {
         let bucket = Policy::builder("k").algorithm(Algorithm::TokenBucket).lease(Duration::from_millis(100));
         let _ = HandlerLimit::new(bucket.build()).count(Count::Failures);
+    }
+
+    #[test]
+    #[should_panic(expected = "this policy is a concurrency limit; write #[concurrency_limit(policy = ..)]")]
+    fn a_concurrency_limit_is_no_policy_of_a_rate() {
+        static STREAMS: Policy = Policy::concurrency("k", 3);
+        let _ = HandlerLimit::shared(&STREAMS);
+    }
+
+    #[test]
+    #[should_panic(expected = "this policy is a rate; write #[rate_limit(policy = ..)]")]
+    fn a_rate_is_no_policy_of_a_concurrency_limit() {
+        static REQUESTS: Policy = Policy::new("k", 3, Duration::from_secs(60));
+        let _ = HandlerLimit::shared_concurrency(&REQUESTS);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct SourceText {
 
 inventory::collect!(Declaration);
 
-/// One `#[rate_limit]` of the program. `Display` writes it on one line.
+/// One `#[rate_limit]` or `#[concurrency_limit]` of the program. `Display` writes it on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
@@ -85,12 +85,18 @@ impl DeclaredLimit {
         self.policy().name()
     }
 
-    /// Units per window. `None` if `max` is computed for each request.
+    /// Whether the limit counts what runs at a time, and not requests per window.
+    pub const fn is_concurrency(&self) -> bool {
+        self.policy().is_concurrency()
+    }
+
+    /// Units per window, or requests at a time. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
         if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
     }
 
-    /// The length of the window, from 1 ms to 366 days; for a [calendar window](Self::calendar) that of the longest.
+    /// The length of the window, from 1 ms to 366 days; for a [calendar window](Self::calendar) that of the longest. A concurrency limit
+    /// has none: 10 s, for which the slots of a crashed process count.
     pub const fn window(&self) -> Duration {
         self.limit.policy().window()
     }
@@ -194,10 +200,10 @@ impl fmt::Display for DeclaredLimit {
             None => f.write_str("chosen")?,
         }
         match self.policy().calendar() {
-            Some(calendar) => write!(f, " per {calendar}")?,
-            None => write!(f, " per {:?}", self.window())?,
+            _ if self.is_concurrency() => write!(f, " at a time by {}", text.by)?,
+            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", text.by, self.algorithm())?,
+            None => write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?,
         }
-        write!(f, " by {}, {:?}", text.by, self.algorithm())?;
         if self.name() != self.key() {
             write!(f, ", name {}", self.name())?;
         }
@@ -223,7 +229,7 @@ impl fmt::Display for DeclaredLimit {
     }
 }
 
-/// Lists every `#[rate_limit]` that is linked into the program, in the order of modules and lines.
+/// Lists every `#[rate_limit]` and `#[concurrency_limit]` that is linked into the program, in the order of modules and lines.
 ///
 /// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the linker makes the list.
 ///

@@ -1,8 +1,10 @@
 //! A request on its way through a limited handler: admitted before it, header fields after it.
 
+use std::cell::Cell;
+
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::RateLimiter;
+use ratelimit_core::{RateLimiter, Slots};
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
@@ -13,7 +15,7 @@ use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{Admission, decide, is_counted, try_decide};
 use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
-use crate::response::Rejection;
+use crate::response::{Rejection, hold};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -23,6 +25,8 @@ use crate::response::Rejection;
 pub struct AdmittedRequest {
     req: HttpRequest,
     payload: Payload,
+    /// Held until the response has been sent, or until this is dropped without one.
+    slots: Cell<Slots>,
 }
 
 /// The admitted request, or the response to a rejected one.
@@ -58,7 +62,7 @@ pub(super) fn admit_by(
         Err(rejection) => Err(rejection),
     };
     match result {
-        Ok(()) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload }))),
+        Ok(slots) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }))),
         Err(rejection) => Admission::Pending(Box::pin(async move {
             Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
         })),
@@ -72,7 +76,7 @@ async fn admit_by_server(
 ) -> Result<AdmittedRequest, HttpResponse> {
     let config = RateLimitConfig::nearest(&req);
     match decide(&req, config, limits).await {
-        Ok(()) => Ok(AdmittedRequest { req, payload }),
+        Ok(slots) => Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }),
         Err(rejection) => Err(reject(&req, payload, rejection, config).await),
     }
 }
@@ -110,13 +114,18 @@ impl AdmittedRequest {
     pub async fn extract<T: FromRequest>(&mut self) -> Result<T, HttpResponse> {
         match T::from_request(&self.req, &mut self.payload).await {
             Ok(arguments) => Ok(arguments),
-            Err(error) => Err(self.with_quotas(HttpResponse::from_error(error))),
+            Err(error) => Err(self.hold(self.with_quotas(HttpResponse::from_error(error)))),
         }
     }
 
     /// Turns the value that the handler returned, also an error, into its response, and adds the quotas.
     pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
-        self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body()
+        self.hold(self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body())
+    }
+
+    /// The response holds the slots from now on.
+    fn hold(&self, response: HttpResponse) -> HttpResponse {
+        hold(response, self.slots.take())
     }
 
     /// The configuration is looked up once before the handler and once here: the request moves in between, and a clone would

@@ -69,6 +69,10 @@ impl fmt::Display for SharedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, second, key) = (place(&self.first), place(&self.second), self.second.key());
         match self.rule {
+            SharedCountRule::OneChargePerRequest if self.second.is_concurrency() => write!(
+                f,
+                "two limits of {second} both count in `{key}`, so a request holds two slots; remove one, or give it another key"
+            ),
             SharedCountRule::OneChargePerRequest => write!(
                 f,
                 "two limits of {second} both count in `{key}`, so a request is charged twice; remove one, or give it another key \
@@ -143,7 +147,8 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
 }
 
 fn breaks_lease_rule(leased: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    !leased.policy().is_refundable()
+    leased.policy().lease().is_some()
+        && !leased.policy().is_refundable()
         && other.policy().lease().is_none()
         && !is_unknown_bucket(other)
         && counts_together(leased, other)

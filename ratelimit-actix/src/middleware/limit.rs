@@ -21,7 +21,8 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
 /// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
 ///
-/// A [`Policy`], owned or by reference, is a limit by address with a cost of 1.
+/// A [`Policy`], owned or by reference, is a limit by address with a cost of 1. With a policy of
+/// [`Policy::concurrency`] a request holds a slot until its response has been sent or dropped.
 ///
 /// # Examples
 ///
@@ -113,8 +114,13 @@ impl Limit {
     ///
     /// # Panics
     ///
-    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever passes.
+    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever passes. For a
+    /// concurrency limit, of which a request holds one slot, if it is not 1.
     pub fn cost(mut self, cost: u64) -> Self {
+        assert!(
+            cost == 1 || !self.policy.is_concurrency(),
+            "a request holds one slot of a concurrency limit; remove the cost"
+        );
         let capacity = self.policy.capacity();
         assert!(
             (1..=capacity).contains(&cost),
@@ -261,6 +267,12 @@ mod tests {
     #[should_panic(expected = "cost must be from 1 to 2, the capacity of policy `two`")]
     fn a_cost_above_the_capacity_panics() {
         let _ = Limit::new(TWO.clone()).cost(3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a request holds one slot of a concurrency limit")]
+    fn a_cost_of_a_concurrency_limit_panics() {
+        let _ = Limit::new(Policy::concurrency("streams", 3)).cost(2);
     }
 
     #[test]

@@ -27,16 +27,17 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
         return;
     }
     let style = config.response_style().settings();
+    let kinds = Kinds::of(&limits);
     let responses = &mut operation.responses.responses;
     for response in responses.values_mut() {
         if let RefOr::T(response) = response {
-            add_quota_fields(response, style);
+            add_quota_fields(response, style, kinds);
         }
     }
     let mut add = |status: &str, response: Response| {
         responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(response));
     };
-    add("429", too_many_requests(style));
+    add("429", too_many_requests(style, kinds));
     if limits.iter().any(|limit| limit.may_lack_caller()) {
         add("400", rejection(style, "The request does not identify its caller."));
     }
@@ -49,12 +50,33 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
     operation.extensions.get_or_insert_with(Extensions::default).insert(NUMBERS.to_owned(), numbers.into());
 }
 
-fn too_many_requests(style: &StyleSettings) -> Response {
+/// The kinds of limits that an operation has.
+#[derive(Clone, Copy)]
+struct Kinds {
+    rates: bool,
+    concurrency: bool,
+}
+
+impl Kinds {
+    fn of(limits: &[&DeclaredLimit]) -> Self {
+        let concurrency = limits.iter().filter(|limit| limit.is_concurrency()).count();
+        Self { rates: concurrency < limits.len(), concurrency: concurrency > 0 }
+    }
+}
+
+fn too_many_requests(style: &StyleSettings, kinds: Kinds) -> Response {
     let mut response = rejection(style, "A limit denies the request.");
-    let what = "Seconds after which the request passes, if no other request is charged meanwhile. Missing if the request costs \
-                more than the limit allows.";
-    response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after(what)));
-    add_quota_fields(&mut response, style);
+    if kinds.rates {
+        let what = "Seconds after which the request passes, if no other request is charged meanwhile. Missing if the request \
+                    costs more than the limit allows";
+        let busy = if kinds.concurrency {
+            ", or if it only waits until another request of the caller has ended"
+        } else {
+            ""
+        };
+        response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after(&format!("{what}{busy}."))));
+    }
+    add_quota_fields(&mut response, style, kinds);
     response
 }
 
@@ -101,8 +123,9 @@ fn schema(body: BodyStyle) -> ObjectBuilder {
 }
 
 /// The fields that report a quota. Fields of these names that are described already stay.
-fn add_quota_fields(response: &mut Response, style: &StyleSettings) {
-    for &header_style in &style.headers {
+fn add_quota_fields(response: &mut Response, style: &StyleSettings, kinds: Kinds) {
+    let told = style.headers.iter().filter(|style| kinds.rates || style.tells_slots());
+    for &header_style in told {
         for name in field_names(header_style) {
             let known = response.headers.keys().any(|other| other.eq_ignore_ascii_case(name.as_str()));
             if !known {
@@ -147,6 +170,7 @@ fn numbers(limit: &DeclaredLimit) -> Value {
     });
     let mut set = |name: &str, value: Value| numbers[name] = value;
     match limit.policy().calendar() {
+        _ if limit.is_concurrency() => {}
         Some(calendar) => set("calendar", calendar.to_string().into()),
         None => set("window", seconds(limit.window())),
     }

@@ -18,7 +18,7 @@ mod facade {
 #[allow(dead_code, reason = "handlers that are described and not mounted")]
 mod handlers {
     use super::{HttpRequest, StatusCode, get, post};
-    use crate::rate_limit;
+    use crate::{concurrency_limit, rate_limit};
 
     #[utoipa::path(get, path = "/plain", responses((status = 200, description = "Fine.")))]
     #[rate_limit(max = 10, window = "1500ms", name = "plain", crate = crate::openapi::tests::facade)]
@@ -57,6 +57,21 @@ mod handlers {
     #[rate_limit(max = 10, mode = "shadow", crate = crate::openapi::tests::facade)]
     #[get("/shadow")]
     pub(super) async fn in_shadow() -> &'static str {
+        "ok"
+    }
+
+    #[utoipa::path(get, path = "/stream", responses((status = 200, description = "Fine.")))]
+    #[concurrency_limit(max = 3, name = "streams", crate = crate::openapi::tests::facade)]
+    #[get("/stream")]
+    pub(super) async fn stream_of() -> &'static str {
+        "ok"
+    }
+
+    #[utoipa::path(get, path = "/chat", responses((status = 200, description = "Fine.")))]
+    #[concurrency_limit(max = |_: &HttpRequest| 7, name = "streams", crate = crate::openapi::tests::facade)]
+    #[rate_limit(max = 60, name = "requests", crate = crate::openapi::tests::facade)]
+    #[get("/chat")]
+    pub(super) async fn chat() -> &'static str {
         "ok"
     }
 
@@ -106,7 +121,9 @@ mod handlers {
     handlers::skipped,
     handlers::in_shadow,
     handlers::free,
-    handlers::orders
+    handlers::orders,
+    handlers::stream_of,
+    handlers::chat
 ))]
 struct Api;
 
@@ -174,6 +191,27 @@ fn fields_and_bodies_are_those_of_the_configuration() {
     let denied = &document["paths"]["/plain"]["get"]["responses"]["429"];
     assert_eq!(denied["headers"].as_object().unwrap().len(), 1, "Retry-After alone: {denied}");
     assert_eq!(denied["content"], json!({"text/html": {}}));
+}
+
+#[test]
+fn a_concurrency_limit_has_no_window_and_no_wait() {
+    let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11, HeaderStyle::LegacyUnix]);
+    let document = applied(&RateLimitResponses::new(&config.build().unwrap()));
+    let operation = |path: &str| document["paths"][path]["get"].clone();
+    let (alone, beside) = (operation("/stream"), operation("/chat"));
+    let streams = json!([{"name": "streams", "algorithm": "concurrency", "max": 3}]);
+    assert_eq!(alone["x-ratelimit"], streams);
+    assert_eq!(beside["x-ratelimit"][0], json!({"name": "streams", "algorithm": "concurrency"}));
+    assert_eq!(beside["x-ratelimit"][1]["window"], 60);
+    let names = |operation: &Value| -> Vec<String> {
+        operation["responses"]["429"]["headers"].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(names(&alone), ["ratelimit", "ratelimit-policy"]);
+    assert_eq!(names(&beside).len(), 6);
+    let wait = beside["responses"]["429"]["headers"]["retry-after"]["description"].as_str().unwrap();
+    assert!(wait.ends_with("or if it only waits until another request of the caller has ended."), "{wait}");
+    let plain = &operation("/plain")["responses"]["429"]["headers"]["retry-after"]["description"];
+    assert!(plain.as_str().unwrap().ends_with("costs more than the limit allows."), "{plain}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::{DecidedGroup, Quotas};
 /// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
 /// * A token bucket with a `lease` cannot be settled, because its units cannot be given back.
+/// * A concurrency limit cannot be settled: its slot is freed when the response has been sent.
 #[derive(Debug)]
 #[must_use = "a limit is settled by `settle` or `settle_on_drop`"]
 pub struct LimitCharge {
@@ -101,7 +102,7 @@ impl LimitCharge {
     /// # Errors
     ///
     /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a token
-    /// bucket with a lease, or the store does not answer in the time that the request has left.
+    /// bucket with a lease or a concurrency limit, or the store does not answer in the time that the request has left.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +139,8 @@ impl LimitCharge {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a token bucket with a lease.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a token bucket with a lease or a
+    /// concurrency limit.
     ///
     /// # Examples
     ///
@@ -179,6 +181,9 @@ impl LimitCharge {
         };
         let DecidedGroup { limiter, quotas } = decided;
         let quota = &mut quotas[place];
+        if quota.is_concurrency() {
+            return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
+        }
         if !quota.policy().is_refundable() {
             return Err(LimiterError::LeasedBucket { limit: limit() }.into());
         }

@@ -57,6 +57,11 @@ impl Quota {
         self.outcome.is_shadow()
     }
 
+    /// Whether the limit counts what runs at a time: then what is left are free slots.
+    pub(crate) fn is_concurrency(&self) -> bool {
+        self.policy().is_concurrency()
+    }
+
     /// The decision, and what is left of the quota.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
@@ -123,11 +128,12 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    /// Larger for the longer wait; without a wait, larger for fewer units left.
-    fn tightness(&self) -> (bool, bool, u64, Timestamp) {
-        let is_never = !self.outcome.is_allowed() && self.outcome.retry_after().is_none();
+    /// Larger for the longer wait, of which that for a slot is unknown; without a wait, larger for fewer units left.
+    fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
+        let is_busy = self.outcome.is_busy();
+        let is_never = !self.outcome.is_allowed() && self.outcome.retry_after().is_none() && !is_busy;
         let left = if self.is_exhausted() { 0 } else { self.outcome.remaining() };
-        (is_never, self.is_exhausted(), u64::MAX - left, self.available_at())
+        (is_never, is_busy, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
 }
 

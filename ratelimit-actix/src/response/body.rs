@@ -64,6 +64,8 @@ pub struct RejectionInfo<'a> {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<u64>,
     pub(crate) violated: &'a [&'a str],
+    /// How many requests may run at a time, if only slots are missing.
+    pub(crate) at_a_time: Option<u64>,
 }
 
 impl RejectionInfo<'_> {
@@ -72,7 +74,8 @@ impl RejectionInfo<'_> {
         self.status
     }
 
-    /// The value of `Retry-After` in seconds, at least 1. `None` if another attempt is pointless.
+    /// The value of `Retry-After` in seconds, at least 1. `None` if another attempt is pointless, or if only
+    /// [slots](Self::at_a_time) are missing.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
@@ -82,6 +85,12 @@ impl RejectionInfo<'_> {
         self.violated
     }
 
+    /// How many requests of the caller may run at a time, if that many run and nothing else denied the request. When the next one
+    /// passes is unknown.
+    pub fn at_a_time(&self) -> Option<u64> {
+        self.at_a_time
+    }
+
     /// One or two sentences for human readers.
     pub fn message(&self) -> String {
         let first = match self.status {
@@ -89,10 +98,14 @@ impl RejectionInfo<'_> {
             StatusCode::SERVICE_UNAVAILABLE => "The service cannot answer right now.",
             _ => return "The request does not identify its caller.".into(),
         };
-        match self.retry_after {
-            Some(1) => format!("{first} Try again in 1 second."),
-            Some(seconds) => format!("{first} Try again in {seconds} seconds."),
-            None => format!("{first} This request costs more than the limit allows."),
+        match (self.retry_after, self.at_a_time) {
+            (Some(1), _) => format!("{first} Try again in 1 second."),
+            (Some(seconds), _) => format!("{first} Try again in {seconds} seconds."),
+            (None, Some(1)) => "At most 1 request at a time. Try again when it has ended.".into(),
+            (None, Some(max)) => {
+                format!("At most {max} requests at a time. Try again when one of them has ended.")
+            }
+            (None, None) => format!("{first} This request costs more than the limit allows."),
         }
     }
 }
@@ -181,17 +194,23 @@ mod tests {
         status: StatusCode::TOO_MANY_REQUESTS,
         retry_after: Some(42),
         violated: &["a", "a-2"],
+        at_a_time: None,
     };
 
     #[test]
     fn a_problem_names_the_violated_policies() {
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"Rate limit exceeded. Try again in 42 seconds.","violated-policies":["a","a-2"]}"#;
         assert_eq!(BodyStyle::Problem.render(&DENIED), expected);
-        let unavailable =
-            RejectionInfo { status: StatusCode::SERVICE_UNAVAILABLE, retry_after: Some(1), violated: &[] };
+        let unavailable = RejectionInfo {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            retry_after: Some(1),
+            violated: &[],
+            ..DENIED
+        };
         let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503,"detail":"The service cannot answer right now. Try again in 1 second."}"#;
         assert_eq!(BodyStyle::Problem.render(&unavailable), expected);
-        let missing = RejectionInfo { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[] };
+        let missing =
+            RejectionInfo { status: StatusCode::BAD_REQUEST, retry_after: None, violated: &[], ..DENIED };
         let expected = r#"{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not identify its caller."}"#;
         assert_eq!(BodyStyle::Problem.render(&missing), expected);
     }
@@ -199,6 +218,19 @@ mod tests {
     #[test]
     fn the_text_body_is_the_message() {
         assert_eq!(BodyStyle::Text.render(&DENIED), "Rate limit exceeded. Try again in 42 seconds.\n");
+    }
+
+    #[test]
+    fn a_denial_for_want_of_slots_tells_no_wait() {
+        let busy = |at_a_time| RejectionInfo { retry_after: None, at_a_time: Some(at_a_time), ..DENIED };
+        let body = BodyStyle::Json.render(&busy(3));
+        let expected = r#"{"error":"Too Many Requests","message":"At most 3 requests at a time. Try again when one of them has ended."}"#;
+        assert_eq!(body, expected);
+        let body = BodyStyle::Text.render(&busy(1));
+        assert_eq!(body, "At most 1 request at a time. Try again when it has ended.\n");
+        // The wait of a rate is known, and passes first.
+        let both = RejectionInfo { retry_after: Some(42), ..busy(3) };
+        assert_eq!(both.message(), DENIED.message());
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! Draining the body of a rejected request, so that its connection stays usable.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_web::body::{self, BodySize, BodyStream, BoxBody, MessageBody};
+use actix_web::body::{self, BodyStream};
 use actix_web::dev::Payload;
 use actix_web::http::Version;
 use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::rt::time::timeout;
-use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
+
+use super::kept_body::keep;
 
 /// Largest body, in bytes, that is read and dropped.
 const MAX_DRAIN_BYTES: usize = 16 * 1024;
@@ -49,24 +48,6 @@ impl UnreadPayload {
     /// If the payload of a chunked body is dropped, Actix reads and drops chunks as long as the client sends them. Therefore the
     /// response holds the payload until it is written.
     pub(crate) fn close_after(self, response: HttpResponse) -> HttpResponse {
-        response.map_body(|_, body| BoxBody::new(BodyWithPayload { body, _payload: self.0 }))
-    }
-}
-
-/// The body of a response that keeps the payload of its request.
-struct BodyWithPayload {
-    body: BoxBody,
-    _payload: Payload,
-}
-
-impl MessageBody for BodyWithPayload {
-    type Error = <BoxBody as MessageBody>::Error;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(cx)
+        response.map_body(|_, body| keep(body, self.0))
     }
 }

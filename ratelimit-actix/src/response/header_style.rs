@@ -21,7 +21,17 @@ pub enum HeaderStyle {
     ///
     /// The parameter `t` is the wait of each limit in seconds, rounded up; at most one window while units are left. This is a
     /// draft and not a standard, and may change again.
+    ///
+    /// The only style that reports the slots of concurrency limits: with the unit `concurrent-requests`, without `t`.
     Draft11,
+}
+
+impl HeaderStyle {
+    /// Whether the style reports the slots of concurrency limits. The others have no word for them: as a quota without a time, they
+    /// would stop clients that may go on.
+    pub(crate) const fn tells_slots(self) -> bool {
+        matches!(self, Self::Draft11)
+    }
 }
 
 /// One style, where several may be given: `headers(HeaderStyle::Draft11)`.

@@ -8,6 +8,7 @@ mod unique_names;
 mod wait;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
+use smallvec::SmallVec;
 
 pub(crate) use self::number::number;
 pub(crate) use self::unique_names::unique_names;
@@ -29,12 +30,20 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
     if quotas.is_empty() {
         return;
     }
+    let only_rates: SmallVec<[&Quota; 4]>;
+    let rates = if quotas.iter().any(|quota| quota.is_concurrency()) {
+        only_rates = quotas.iter().copied().filter(|quota| !quota.is_concurrency()).collect();
+        &only_rates
+    } else {
+        quotas
+    };
     // A table that grows moves all its fields, and they are large.
     headers.reserve(styles.iter().map(|style| field_names(*style).len()).sum());
     let mut set = |name, value| {
         headers.insert(name, value);
     };
     for style in styles {
+        let quotas = if style.tells_slots() { quotas } else { rates };
         match style {
             HeaderStyle::LegacyUnix => legacy::fields(quotas, legacy::Reset::UnixSeconds, &mut set),
             HeaderStyle::LegacyDelta => legacy::fields(quotas, legacy::Reset::DeltaSeconds, &mut set),

@@ -11,7 +11,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 #[cfg(feature = "test-util")]
 use ratelimit_core::Check;
-use ratelimit_core::GroupOutcome;
+use ratelimit_core::{GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
 use super::body::RejectionInfo;
@@ -86,7 +86,8 @@ impl RateLimited {
     /// The shortest wait, exact to the microsecond, after which this request passes if no other request is charged meanwhile.
     /// If middleware around the handler admitted the request and has nothing left, the wait lasts until it has a unit again.
     ///
-    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit.
+    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit, and if
+    /// only slots of a concurrency limit are missing, because nobody knows when one is freed.
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = self.outcome.retry_after()?;
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
@@ -120,12 +121,24 @@ impl ResponseError for RateLimited {
                 .filter(|(quota, _)| !quota.outcome().is_allowed())
                 .map(|(_, name)| name.as_ref())
                 .collect();
-            let info = RejectionInfo { status: self.status_code(), retry_after, violated: &violated };
+            let info = RejectionInfo {
+                status: self.status_code(),
+                retry_after,
+                violated: &violated,
+                at_a_time: at_a_time(quotas),
+            };
             let mut response = self.style.render(&info);
             write(self.style.header_styles(), quotas, response.headers_mut());
             response
         })
     }
+}
+
+/// How many requests may run at a time, if that is all that denied the request.
+fn at_a_time(quotas: &[&Quota]) -> Option<u64> {
+    let mut denied = quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
+    let first = denied.next().filter(|first| first.is_busy())?;
+    denied.all(Outcome::is_busy).then(|| first.limit())
 }
 
 /// Defines a rejection with a status, a wait in seconds, and nothing else.
@@ -161,7 +174,8 @@ macro_rules! plain_rejection {
 
             fn error_response(&self) -> HttpResponse {
                 let retry_after = Self::RETRY_AFTER_SECONDS;
-                self.0.render(&RejectionInfo { status: self.status_code(), retry_after, violated: &[] })
+                let status = self.status_code();
+                self.0.render(&RejectionInfo { status, retry_after, violated: &[], at_a_time: None })
             }
         }
     };
@@ -224,7 +238,7 @@ impl From<Rejection> for actix_web::Error {
 mod tests {
     use actix_web::body::{BodySize, MessageBody as _};
     use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-    use ratelimit_core::{Decision, Outcome, Timestamp};
+    use ratelimit_core::{Decision, Timestamp};
 
     use super::*;
 

@@ -6,6 +6,7 @@ use syn::ExprPath;
 
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
+use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
 use crate::parse::calendar::{AnchorDay, LimitWindow, Unit, WEEKDAYS};
@@ -29,8 +30,8 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
 
 fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     let start = match &limit.policy {
-        PolicySource::Arguments(policy) => own_policy(facade, policy),
-        PolicySource::Path(path) => shared_policy(facade, path),
+        PolicySource::Arguments(policy) => own_policy(facade, limit.kind, policy),
+        PolicySource::Path(path) => shared_policy(facade, limit.kind, path),
     };
     let by = match &limit.by {
         By::Ip => None,
@@ -45,14 +46,18 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
 }
 
 /// A limit whose policy is at `path`. Spanned there: a value of another type is reported there.
-fn shared_policy(facade: Facade<'_>, path: &ExprPath) -> TokenStream {
+fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream {
     let span = located_at_start(path);
     let private = facade.private(span);
-    quote_spanned!(span=> #private::HandlerLimit::shared(const { &#path }))
+    let constructor = match kind {
+        Kind::Rate => Ident::new("shared", span),
+        Kind::Concurrency => Ident::new("shared_concurrency", span),
+    };
+    quote_spanned!(span=> #private::HandlerLimit::#constructor(const { &#path }))
 }
 
 /// A limit whose policy is in the arguments.
-fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
+fn own_policy(facade: Facade<'_>, kind: Kind, policy: &PolicySpec) -> TokenStream {
     let key = match &policy.key {
         PolicyKey::Given(key) => string_literal(key),
         PolicyKey::Default(name) => {
@@ -68,7 +73,10 @@ fn own_policy(facade: Facade<'_>, policy: &PolicySpec) -> TokenStream {
         LimitWindow::Length(window) => duration("window", window),
         LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, policy),
     });
-    let algorithm = policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm));
+    let algorithm = match kind {
+        Kind::Rate => policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm)),
+        Kind::Concurrency => Some(variant_setter(facade, "algorithm", "Algorithm", "Concurrency")),
+    };
     let sub_windows = setter("sub_windows", policy.sub_windows.as_ref());
     let burst = setter("burst", policy.burst.as_ref());
     let name = policy.name.as_ref().map(|name| {

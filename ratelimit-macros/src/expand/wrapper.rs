@@ -32,6 +32,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let limits = limits::expand(spec);
     let declaration = declaration::expand(spec);
     let steps = steps(spec);
+    let import = spec.other_kind.as_ref().map(import);
     quote_spanned! {site=>
         #beside
         #(#wrapper_attributes)*
@@ -40,11 +41,17 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
             __rate_limit_payload: #private::Payload,
         ) -> #private::HttpResponse #conditions {
             #nested
+            #import
             #limits
             #declaration
             #steps
         }
     }
+}
+
+/// A use of an attribute that the expansion has removed.
+pub(crate) fn import(path: &syn::Path) -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> use #path as _;)
 }
 
 /// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it has another

@@ -12,7 +12,7 @@ use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::suggest::{list, nearest};
 
 /// Names in use elsewhere that mean no single algorithm here: the name, its aliases, and the advice.
-const RELATED: [(&str, &[&str], &str); 2] = [
+const RELATED: [(&str, &[&str], &str); 3] = [
     (
         "sliding_window",
         &["sliding", "rollingwindow"],
@@ -22,6 +22,11 @@ const RELATED: [(&str, &[&str], &str); 2] = [
         "leaky_bucket",
         &["gcra", "genericcellrate"],
         "; the same limit is \"token_bucket\", which paces calls with `burst = 1`",
+    ),
+    (
+        "concurrency",
+        &["concurrent", "inflight", "semaphore"],
+        "; a limit of what runs at a time is `#[concurrency_limit(max = 3)]`",
     ),
 ];
 

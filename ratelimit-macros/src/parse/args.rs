@@ -12,28 +12,57 @@ use syn::{Attribute, Expr, Meta, Token};
 use self::table::ARGUMENTS;
 pub(crate) use self::table::{Args, Argument};
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::kind::Kind;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 
+/// An attribute as it is written.
+#[derive(Clone)]
+pub(crate) struct Written {
+    pub(crate) kind: Kind,
+    /// The tokens between the parentheses.
+    tokens: TokenStream,
+    /// The place of the attribute. Without tokens, that of the one that is being expanded.
+    pub(crate) at: TokenStream,
+}
+
+impl Written {
+    /// The attribute that is being expanded.
+    pub(crate) fn outermost(kind: Kind, tokens: TokenStream) -> Self {
+        Self { kind, tokens, at: TokenStream::new() }
+    }
+
+    /// An attribute below the one that is being expanded.
+    pub(crate) fn below(
+        kind: Kind,
+        attribute: &Attribute,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Self, Reported> {
+        let tokens = match &attribute.meta {
+            Meta::Path(_) => TokenStream::new(),
+            Meta::List(list) => list.tokens.clone(),
+            Meta::NameValue(meta) => {
+                let written = format!("#[{}({})]", kind.name(), kind.example());
+                return Err(
+                    diagnostics.error(meta, format!("arguments go in parentheses: write `{written}`"))
+                );
+            }
+        };
+        Ok(Self { kind, tokens, at: attribute.to_token_stream() })
+    }
+}
+
 impl Args {
-    /// Reads the tokens between the parentheses.
-    pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
-        let mut args = Self::default();
+    /// Reads the arguments of an attribute.
+    pub(crate) fn parse(attribute: &Written, diagnostics: &mut Diagnostics) -> Self {
+        let mut args = Self::none(attribute.kind);
         let read = |input: ParseStream<'_>| {
             args.read(input, diagnostics);
             Ok(())
         };
-        if let Err(error) = read.parse2(tokens) {
+        if let Err(error) = read.parse2(attribute.tokens.clone()) {
             diagnostics.push(error);
         }
         args
-    }
-
-    /// Reads an attribute below the one that is being expanded.
-    pub(crate) fn from_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
-        match tokens_of(attribute, diagnostics) {
-            Ok(tokens) => Self::parse(tokens, diagnostics),
-            Err(_) => Self::default(),
-        }
     }
 
     fn read(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
@@ -65,7 +94,8 @@ impl Args {
             }
         }
         if !unnamed.is_empty() {
-            diagnostics.error(quote!(#(#unnamed)*), unnamed_message(&unnamed));
+            self.has_unknown = true;
+            diagnostics.error(quote!(#(#unnamed)*), unnamed_message(self.kind, &unnamed));
         }
     }
 
@@ -74,27 +104,21 @@ impl Args {
             return;
         };
         let word = keyword.to_string();
-        let Some(row) = ARGUMENTS.iter().find(|row| row.name == word) else {
+        let row = ARGUMENTS.iter().find(|row| row.name == word);
+        let Some(row) = row.filter(|row| row.is_of(self.kind)) else {
             let value = if is_assignment(input) { assigned(input) } else { None };
             skip_argument(input);
-            diagnostics.error(&keyword, unknown_message(&word, value.as_ref()));
+            let message = if let Some(row) = row {
+                row.unsuitable_message()
+            } else {
+                self.has_unknown = true;
+                unknown_message(self.kind, &word, value.as_ref())
+            };
+            diagnostics.error(&keyword, message);
             return;
         };
         let value = read_value(input, &keyword, row.example, diagnostics);
         self.set(row, keyword, value, diagnostics);
-    }
-}
-
-/// The tokens between the parentheses of an attribute.
-pub(crate) fn tokens_of(
-    attribute: &Attribute,
-    diagnostics: &mut Diagnostics,
-) -> Result<TokenStream, Reported> {
-    match &attribute.meta {
-        Meta::Path(_) => Ok(TokenStream::new()),
-        Meta::List(list) => Ok(list.tokens.clone()),
-        Meta::NameValue(meta) => Err(diagnostics
-            .error(meta, "arguments go in parentheses: write `#[rate_limit(max = 10, window = \"60s\")]`")),
     }
 }
 
@@ -104,7 +128,8 @@ fn is_named(input: ParseStream<'_>) -> bool {
     let Ok(word) = ahead.call(Ident::parse_any) else {
         return false;
     };
-    let known = ARGUMENTS.iter().any(|row| word == row.name) || resolve_alias(&word.to_string()).is_some();
+    let known = ARGUMENTS.iter().any(|row| word == row.name)
+        || resolve_alias(Kind::Rate, &word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
 }
 

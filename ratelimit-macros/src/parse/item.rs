@@ -6,6 +6,7 @@ use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 
+use crate::kind::Kind;
 use crate::parse::item_kind::{self, ItemKind};
 use crate::parse::route::Route;
 use crate::parse::tokens::has_word;
@@ -32,10 +33,16 @@ const ABOVE_ONLY: [(&str, &str, &str); 4] = [
 ];
 const CHANGES: &str = "changes the arguments of the function";
 
+/// The attribute that exempts a handler.
+const EXEMPTION: &str = "no_rate_limit";
+
+/// Our own attributes.
+pub(crate) const OURS: [&str; 3] = [Kind::Rate.name(), Kind::Concurrency.name(), EXEMPTION];
+
 /// The user's item without our own attributes.
 pub(crate) struct Item {
     attributes: Vec<Attribute>,
-    stacked: Vec<Attribute>,
+    stacked: Vec<(Kind, Attribute)>,
     exemption: Option<Attribute>,
     /// The tokens after the attributes: visibility, signature and body of a function.
     pub(crate) rest: TokenStream,
@@ -51,18 +58,25 @@ impl Item {
         };
         let (mut attributes, mut stacked, mut exemption) = (Vec::new(), Vec::new(), None);
         for attribute in all {
-            match last_segment(&attribute).as_str() {
-                "rate_limit" => stacked.push(attribute),
-                "no_rate_limit" => exemption = Some(attribute),
-                _ => attributes.push(attribute),
+            let name = last_segment(&attribute);
+            match Kind::named(&name) {
+                Some(kind) => stacked.push((kind, attribute)),
+                None if name == EXEMPTION => exemption = Some(attribute),
+                None => attributes.push(attribute),
             }
         }
         Self { attributes, stacked, exemption, rest }
     }
 
-    /// Further `#[rate_limit]` attributes, in source order.
-    pub(crate) fn stacked(&self) -> &[Attribute] {
+    /// Further attributes with limits, in source order.
+    pub(crate) fn stacked(&self) -> &[(Kind, Attribute)] {
         &self.stacked
+    }
+
+    /// The path of an attribute of another kind than the one that is being expanded, which removes it.
+    pub(crate) fn other_kind(&self, expanded: Kind) -> Option<syn::Path> {
+        let other = self.stacked.iter().find(|(kind, _)| *kind != expanded);
+        other.map(|(_, attribute)| attribute.path().clone())
     }
 
     /// `#[no_rate_limit]`.
@@ -112,9 +126,9 @@ impl Item {
 
     /// A `cfg_attr` with one of our attributes, whose condition is not evaluated yet.
     pub(crate) fn conditional(&self) -> Option<&Attribute> {
-        self.attributes.iter().find(|attribute| {
-            conditional(attribute).is_some_and(|tokens| has_word(tokens, &["rate_limit", "no_rate_limit"]))
-        })
+        self.attributes
+            .iter()
+            .find(|attribute| conditional(attribute).is_some_and(|tokens| has_word(tokens, &OURS)))
     }
 
     /// The attributes that do not work below ours, and their effect.

@@ -5,6 +5,8 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Signature, Token, Visibility};
 
+use crate::kind::Kind;
+
 /// The kinds of items that the attribute distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ItemKind {
@@ -59,7 +61,7 @@ pub(crate) fn has_receiver(item: &TokenStream) -> bool {
 }
 
 /// Checks that a function is next. The error names the item that was found instead.
-pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
+pub(crate) fn expect_function(kind: Kind, input: ParseStream<'_>) -> Result<(), String> {
     other_than_function(input).map_err(|found| {
         let help = match found {
             "a module" | "an impl block" => "this one cannot be read",
@@ -68,7 +70,7 @@ pub(crate) fn expect_function(input: ParseStream<'_>) -> Result<(), String> {
             _ => "put it above an `async fn`",
         };
         format!(
-            "#[rate_limit] goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
+            "{kind} goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
         )
     })
 }

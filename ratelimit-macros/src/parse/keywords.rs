@@ -4,23 +4,47 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Expr, Lit};
 
-use crate::parse::args::table::ARGUMENTS;
+use crate::kind::Kind;
+use crate::parse::args::table::{ARGUMENTS, arguments_of};
 use crate::parse::window::grammar;
 use crate::suggest::{list, nearest};
 
+/// Names in other libraries of the number of requests that run at a time.
+const AT_A_TIME: [&str; 9] = [
+    "concurrency",
+    "concurrent",
+    "maxconcurrency",
+    "maxconcurrent",
+    "inflight",
+    "maxinflight",
+    "parallel",
+    "maxparallel",
+    "slots",
+];
+
 /// The argument for which `word` is an alias or another spelling.
-pub(crate) fn resolve_alias(word: &str) -> Option<&'static str> {
-    let word = word.trim_start_matches("r#").to_lowercase().replace('_', "");
-    let spelled = ARGUMENTS.iter().find(|row| row.name.replace('_', "") == word);
-    let other = || ARGUMENTS.iter().find(|row| row.aliases.contains(&word.as_str()));
-    spelled.or_else(other).map(|row| row.name)
+pub(crate) fn resolve_alias(kind: Kind, word: &str) -> Option<&'static str> {
+    let word = plain(word);
+    let spelled = arguments_of(kind).find(|row| row.name.replace('_', "") == word);
+    let other = || arguments_of(kind).find(|row| row.aliases.contains(&word.as_str()));
+    let at_a_time = || (kind == Kind::Concurrency && AT_A_TIME.contains(&word.as_str())).then_some("max");
+    spelled.or_else(other).map(|row| row.name).or_else(at_a_time)
+}
+
+/// A word in lower case and without underscores.
+fn plain(word: &str) -> String {
+    word.trim_start_matches("r#").to_lowercase().replace('_', "")
 }
 
 /// The message about an argument that does not exist.
-pub(crate) fn unknown_message(word: &str, value: Option<&Expr>) -> String {
-    let names = ARGUMENTS.iter().map(|row| row.name);
+pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> String {
+    let names = arguments_of(kind).map(|row| row.name);
     let expected = list(names.clone(), '`');
-    let meant = match resolve_alias(word).or_else(|| nearest(word, names)) {
+    let meant = match resolve_alias(kind, word).or_else(|| nearest(word, names)) {
+        None if AT_A_TIME.contains(&plain(word).as_str()) => {
+            let max = value.and_then(|value| spelled("max", value)).unwrap_or_else(|| "3".to_owned());
+            format!("; did you mean `#[concurrency_limit(max = {max})]`?")
+        }
         Some(name) => match value.and_then(|value| spelled(name, value)) {
             Some(spelled) => format!("; did you mean `{name} = {spelled}`?"),
             None => format!("; did you mean `{name}`?"),
@@ -54,12 +78,16 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
 }
 
 /// The message about values without names.
-pub(crate) fn unnamed_message(values: &[TokenStream]) -> String {
+pub(crate) fn unnamed_message(kind: Kind, values: &[TokenStream]) -> String {
     let mut named: Vec<String> = Vec::new();
     for value in values {
         let name = match syn::parse2::<Lit>(value.clone()) {
             Ok(Lit::Int(_)) => "max",
-            Ok(Lit::Str(text)) if text.value().starts_with(|c: char| c.is_ascii_digit()) => "window",
+            Ok(Lit::Str(text))
+                if kind == Kind::Rate && text.value().starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                "window"
+            }
             Ok(Lit::Str(_)) => "key",
             _ => continue,
         };
@@ -68,6 +96,6 @@ pub(crate) fn unnamed_message(values: &[TokenStream]) -> String {
             named.push(argument);
         }
     }
-    let example = if named.is_empty() { "max = 10, window = \"60s\"".to_owned() } else { named.join(", ") };
+    let example = if named.is_empty() { kind.example().to_owned() } else { named.join(", ") };
     format!("arguments have names: write `{example}`")
 }

@@ -12,8 +12,10 @@ pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Resu
     if is_trait_impl(header) {
         return Err(diagnostics.error(
             header,
-            "#[rate_limit] changes the functions of an impl block, and those of a trait cannot change; put it on \
-             `impl Type { .. }`",
+            format!(
+                "{} changes the functions of an impl block, and those of a trait cannot change; put it on `impl Type {{ .. }}`",
+                diagnostics.kind
+            ),
         ));
     }
     let mut whole = header.clone();

@@ -7,9 +7,11 @@ use quote::ToTokens;
 use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
+use crate::attribute;
 use crate::expand::paths::{NAMES, PRIVATE};
+use crate::kind::Kind;
 use crate::parse::algorithm;
-use crate::parse::args::table::ARGUMENTS;
+use crate::parse::args::table::arguments_of;
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {
@@ -137,18 +139,24 @@ fn every_argument_is_written_out() {
 
 #[test]
 fn the_example_of_every_argument_changes_the_expansion() {
-    for row in ARGUMENTS {
-        let before = match row.name {
-            "burst" => "algorithm = \"token_bucket\", ",
-            "zone" | "anchor" => "window = \"month\", ",
+    let cases = Kind::ALL.into_iter().flat_map(|kind| arguments_of(kind).map(move |row| (kind, row)));
+    for (kind, row) in cases {
+        let before = match (kind, row.name) {
+            (_, "zone" | "anchor") => "window = \"month\", ",
             // These examples are defaults.
-            "by" | "crate" => continue,
-            _ => "",
+            (_, "by" | "crate") => continue,
+            (Kind::Rate, "burst") => "algorithm = \"token_bucket\", ",
+            (Kind::Rate, _) => "",
+            (Kind::Concurrency, "max") => "max = 1",
+            (Kind::Concurrency, "policy") => "policy = OTHER",
+            (Kind::Concurrency, _) => "max = 3, ",
         };
         let item = format!("#[get(\"/\")] {HANDLER}");
-        let expanded = expand(&format!("{before}{}", row.example), &item).to_string();
-        assert!(!expanded.contains("compile_error"), "{}: {expanded}", row.example);
-        let has_effect = expanded != expand(before, &item).to_string();
+        let expand = |arguments: &str| attribute::expand(kind, tokens(arguments), tokens(&item)).to_string();
+        let with = if before.contains(row.name) { row.example } else { &format!("{before}{}", row.example) };
+        let expanded = expand(with);
+        assert!(!expanded.contains("compile_error"), "{kind} {}: {expanded}", row.example);
+        let has_effect = expanded != expand(before);
         assert!(has_effect, "`{}` is read and not expanded: validate/spec.rs, expand/", row.name);
     }
 }
@@ -156,14 +164,15 @@ fn the_example_of_every_argument_changes_the_expansion() {
 /// `tests/attribute/table.rs` compares that table with the other pages, and requires a test of each row.
 #[test]
 fn every_argument_is_in_the_table_of_the_documentation() {
-    let mut sections = include_str!("../lib.rs").split("/// # ");
-    let table = sections.find(|section| section.starts_with("Arguments")).unwrap();
-    for row in ARGUMENTS {
-        assert!(
-            table.contains(&format!("/// | `{}` |", row.name)),
-            "src/lib.rs has no row for `{}`",
-            row.name
-        );
+    let sections = include_str!("../lib.rs").split("/// # ");
+    let tables = sections.filter(|section| section.starts_with("Arguments"));
+    for (kind, table) in Kind::ALL.into_iter().zip(tables) {
+        let rows = table.lines().filter_map(|line| line.strip_prefix("/// | `")?.split('`').next());
+        let mut rows: Vec<&str> = rows.collect();
+        let mut arguments: Vec<&str> = arguments_of(kind).map(|row| row.name).collect();
+        rows.sort_unstable();
+        arguments.sort_unstable();
+        assert_eq!(rows, arguments, "the table of {kind} in src/lib.rs");
     }
 }
 
@@ -177,6 +186,22 @@ fn block_and_mode_are_part_of_the_policy() {
     assert_eq!(limits, [format!("{P}::HandlerLimit::new({policy})")]);
     let limits = expansion("key = \"k\", mode = \"enforce\"", HANDLER).limits();
     assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\").build())")]);
+}
+
+#[test]
+fn both_kinds_of_limits_are_one_group() {
+    let item = "#[concurrency_limit(max = 3, key = \"s\", by = global)] #[concurrency_limit(policy = STREAMS)] \
+                async fn user() {}";
+    let limits = expansion("key = \"k\"", item).limits();
+    let expected = [
+        format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\").build())"),
+        format!(
+            "{P}::HandlerLimit::new({P}::Policy::builder(\"s\").max(3u64).algorithm({P}::Algorithm::Concurrency).build())\
+             .by({P}::By::Global)"
+        ),
+        format!("{P}::HandlerLimit::shared_concurrency(const{{&STREAMS}})"),
+    ];
+    assert_eq!(limits, expected);
 }
 
 #[test]

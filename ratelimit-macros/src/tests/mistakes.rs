@@ -10,6 +10,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Meta;
 
 use super::{HANDLER, messages, tokens};
+use crate::kind::Kind;
 use crate::parse::args::table::ARGUMENTS;
 
 const TABLE: &str = include_str!("mistakes.txt");
@@ -105,8 +106,12 @@ impl Case<'_> {
             Meta::Path(path) if path.is_ident("no_rate_limit") => {
                 vec![crate::attribute::misplaced_exemption()]
             }
-            Meta::List(list) => crate::attribute::errors(list.tokens, tokens.collect()),
-            _ => crate::attribute::errors(TokenStream::new(), tokens.collect()),
+            meta => {
+                let kind = meta.path().get_ident().and_then(|name| Kind::named(&name.to_string())).unwrap();
+                let arguments =
+                    meta.require_list().map_or_else(|_| TokenStream::new(), |list| list.tokens.clone());
+                crate::attribute::errors(kind, arguments, tokens.collect())
+            }
         };
         let lines: Vec<&str> = code.lines().collect();
         let mistake = |error: &syn::Error| {

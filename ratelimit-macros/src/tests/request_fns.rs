@@ -4,17 +4,18 @@ use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
 use super::{HANDLER, expand, tokens};
+use crate::kind::Kind;
 
 #[test]
 fn a_type_from_a_macro_is_read() {
     // `|req: $ty| 1` with `&HttpRequest` for `$ty`, which the compiler puts between invisible delimiters.
     let ty = Group::new(Delimiter::None, tokens("&HttpRequest"));
     let closure = quote!(by = |req: #ty| 1);
-    let expanded = crate::attribute::expand(closure, tokens(HANDLER)).to_string();
+    let expanded = crate::attribute::expand(Kind::Rate, closure, tokens(HANDLER)).to_string();
     assert!(expanded.contains(":: admit (") && !expanded.contains("assert_bodyless"), "{expanded}");
     let ty = Group::new(Delimiter::None, tokens("(web::Json<u8>)"));
     let closure = quote!(by = |body: #ty| 1);
-    let errors = crate::attribute::errors(closure, tokens(HANDLER));
+    let errors = crate::attribute::errors(Kind::Rate, closure, tokens(HANDLER));
     assert!(errors[0].to_string().starts_with("`Json` reads the body"), "{errors:?}");
 }
 

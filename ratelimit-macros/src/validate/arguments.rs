@@ -5,8 +5,9 @@ use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
+use crate::kind::Kind;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
-use crate::parse::args::{Args, Argument};
+use crate::parse::args::{Args, Argument, Written};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::name::Key;
@@ -16,7 +17,8 @@ use crate::parse::window::grammar;
 use crate::validate::{calendar, lease};
 
 /// Records a mistake for each broken rule.
-pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
+pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
+    check_max(args, attribute, diagnostics);
     if let Some(policy) = &args.policy {
         // Its numbers are not in view. The compiler compares them with `cost`.
         check_policy(policy, args, diagnostics);
@@ -99,6 +101,18 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
             format!(
                 "{path} has its own `{keyword}`; remove this one and set it in the policy, or remove `policy`"
             ),
+        );
+    }
+}
+
+/// No number of requests at a time suits most handlers, so it has no default.
+fn check_max(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
+    let is_given = args.max.is_some() || args.policy.is_some() || args.has_unknown;
+    if args.kind == Kind::Concurrency && !is_given {
+        diagnostics.error(
+            &attribute.at,
+            "`max` is missing, the number of requests of a caller that run at a time; write for example \
+             `#[concurrency_limit(max = 3)]`",
         );
     }
 }
@@ -213,10 +227,13 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
 
 /// Numbers and code are written inside the wrapper, where `Self` has no meaning.
 fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
-    const HELP: &str = "`Self` cannot be named in #[rate_limit]; write the name of the type instead";
     for tokens in args.code() {
         if let Some(own_type) = find_self(tokens) {
-            diagnostics.error(own_type, HELP);
+            let kind = args.kind;
+            diagnostics.error(
+                own_type,
+                format!("`Self` cannot be named in {kind}; write the name of the type instead"),
+            );
         }
     }
 }

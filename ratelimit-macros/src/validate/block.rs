@@ -5,7 +5,8 @@ use quote::ToTokens;
 use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::args::{Args, tokens_of};
+use crate::kind::Kind;
+use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
@@ -22,6 +23,8 @@ pub(crate) struct Block {
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<BlockMember>,
     pub(crate) braces: Group,
+    /// As of a [handler](HandlerSpec::other_kind).
+    pub(crate) other_kind: Option<syn::Path>,
 }
 
 /// A member of a block.
@@ -46,22 +49,23 @@ enum Applies {
 impl Block {
     /// Reads the item below the attribute, and records all mistakes inside.
     pub(crate) fn parse(
-        arguments: TokenStream,
+        attribute: Written,
         item: &Item,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
-        let mut group = vec![arguments];
-        for attribute in item.stacked() {
-            group.push(tokens_of(attribute, diagnostics)?);
+        let mut group = vec![attribute];
+        for (kind, attribute) in item.stacked() {
+            group.push(Written::below(*kind, attribute, diagnostics)?);
         }
         let inherited = Inherited::read(group, None, diagnostics);
         if let Some(exemption) = item.exemption() {
-            report_contradiction(exemption, diagnostics);
+            report_contradiction(exemption, diagnostics.kind, diagnostics);
         }
         if is_file_module(item) {
-            return Err(diagnostics.push(whole_file_error()));
+            return Err(diagnostics.push(whole_file_error(diagnostics.kind)));
         }
         let block = Self::read(item, &inherited, true, diagnostics)?;
+        let block = Self { other_kind: item.other_kind(diagnostics.kind), ..block };
         if inherited.is_valid && block.count() == 0 {
             let help = match item.kind() {
                 ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
@@ -86,11 +90,12 @@ impl Block {
         let Some(TokenTree::Group(braces)) = header
             .pop_if(|last| matches!(last, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
         else {
-            return Err(diagnostics.error(
-                &item.rest,
-                "#[rate_limit] cannot see into a module in another file; write the module inline, or put the attribute \
+            let message = format!(
+                "{} cannot see into a module in another file; write the module inline, or put the attribute \
                  on each handler, on an impl block, or on a module inside of that file",
-            ));
+                diagnostics.kind
+            );
+            return Err(diagnostics.error(&item.rest, message));
         };
         let header: TokenStream = header.into_iter().collect();
         let (members, owner) = match item.kind() {
@@ -114,7 +119,8 @@ impl Block {
             }
         }
         sound?;
-        Ok(Self { attributes: item.foreign_attributes().to_vec(), header, inner, members: read, braces })
+        let attributes = item.foreign_attributes().to_vec();
+        Ok(Self { attributes, header, inner, members: read, braces, other_kind: None })
     }
 
     /// The number of limited handlers.
@@ -139,13 +145,13 @@ fn read_member(
     if let Some(conditional) = item.conditional() {
         return Err(diagnostics.error(
             conditional,
-            "inside a limited module or impl block, #[rate_limit] and #[no_rate_limit] cannot be under a condition; \
+            "inside a limited module or impl block, attributes with limits and #[no_rate_limit] cannot be under a condition; \
              write the handler twice, each under `#[cfg(..)]`",
         ));
     }
     if let Some(exemption) = item.exemption() {
-        if !item.stacked().is_empty() {
-            return Err(report_contradiction(exemption, diagnostics));
+        if let Some((kind, _)) = item.stacked().first() {
+            return Err(report_contradiction(exemption, *kind, diagnostics));
         }
         if !matches!(exemption.meta, Meta::Path(_)) {
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
@@ -186,11 +192,11 @@ fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) 
         return inherited.args();
     }
     let mut group = Vec::new();
-    for attribute in item.stacked() {
-        if is_bare(attribute) {
+    for (kind, attribute) in item.stacked() {
+        if is_bare(*kind, attribute) {
             group.extend(inherited.args());
         } else {
-            group.push(read_attribute(attribute, diagnostics));
+            group.push(read_attribute(*kind, attribute, diagnostics));
         }
     }
     group
@@ -214,14 +220,14 @@ fn read_nested(
         return Block::read(item, inherited, false, diagnostics).map(BlockMember::Block);
     }
     let mut group = Vec::new();
-    for attribute in item.stacked() {
-        if is_bare(attribute) {
+    for (kind, attribute) in item.stacked() {
+        if is_bare(*kind, attribute) {
             group.extend(inherited.group.iter().cloned());
         } else {
-            group.push(tokens_of(attribute, diagnostics)?);
+            group.push(Written::below(*kind, attribute, diagnostics)?);
         }
     }
-    let only_inherits = item.stacked().iter().all(is_bare);
+    let only_inherits = item.stacked().iter().all(|(kind, attribute)| is_bare(*kind, attribute));
     let own;
     let limits = if only_inherits {
         inherited
@@ -235,13 +241,14 @@ fn read_nested(
     Block::read(item, limits, true, diagnostics).map(BlockMember::Block)
 }
 
-/// Returns true if an attribute has no arguments, with or without parentheses.
-fn is_bare(attribute: &Attribute) -> bool {
-    match &attribute.meta {
-        Meta::Path(_) => true,
-        Meta::List(list) => list.tokens.is_empty(),
-        Meta::NameValue(_) => false,
-    }
+/// Returns true for `#[rate_limit]` without arguments, with or without parentheses.
+fn is_bare(kind: Kind, attribute: &Attribute) -> bool {
+    kind == Kind::Rate
+        && match &attribute.meta {
+            Meta::Path(_) => true,
+            Meta::List(list) => list.tokens.is_empty(),
+            Meta::NameValue(_) => false,
+        }
 }
 
 /// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then spanned at the
@@ -252,10 +259,10 @@ fn is_file_module(item: &Item) -> bool {
 }
 
 /// The error about `#![rate_limit]`. The compiler's own error says that it is unstable; this one adds what to write.
-pub(crate) fn whole_file_error() -> syn::Error {
-    syn::Error::new(
-        Span::call_site(),
-        "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an inline module \
-         around the handlers, or limit a scope with the `RateLimitMiddleware`",
-    )
+pub(crate) fn whole_file_error(kind: Kind) -> syn::Error {
+    let message = format!(
+        "{kind} cannot apply to a whole file; put it on each handler, on an impl block, or on an inline module \
+         around the handlers, or limit a scope with the `RateLimitMiddleware`"
+    );
+    syn::Error::new(Span::call_site(), message)
 }

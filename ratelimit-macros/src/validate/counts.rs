@@ -5,6 +5,7 @@ use quote::ToTokens;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::diagnostics::Diagnostics;
+use crate::kind::Kind;
 use crate::parse::algorithm::{self, Parameter};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::By;
@@ -20,6 +21,7 @@ use crate::validate::calendar;
 struct CountIdentity {
     key: String,
     is_shadow: bool,
+    kind: Kind,
     algorithm: &'static str,
     /// The length in microseconds, or the kind of a calendar window, whatever its zone and anchor.
     window: Result<u64, &'static str>,
@@ -35,16 +37,19 @@ pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
         let Some(first) = group[..index].iter().find(|first| charge_together(first, second)) else {
             continue;
         };
+        let (charged, other) = match second.kind {
+            Kind::Rate => ("is charged twice", "another key or window"),
+            Kind::Concurrency => ("holds two slots", "another key"),
+        };
         if let (Some(first), Some(second)) = (&first.policy, &second.policy) {
             let path = second.value.as_ref().map(source_text::of).unwrap_or_default();
             let message = format!(
-                "two limits of this handler both have the policy `{path}`, so a request is charged twice; remove one"
+                "two limits of this handler both have the policy `{path}`, so a request {charged}; remove one"
             );
             report(&second.keyword, message, &first.keyword, "the other limit has this policy", diagnostics);
         } else if let (Some(first), Some(second), Some(count)) = (&first.key, &second.key, count(second)) {
             let message = format!(
-                "two limits of this handler both count in `{}`, so a request is charged twice; remove one, or give it another \
-                 key or window",
+                "two limits of this handler both count in `{}`, so a request {charged}; remove one, or give it {other}",
                 count.key
             );
             report(&second.keyword, message, &first.keyword, "the other limit has this key", diagnostics);
@@ -117,7 +122,15 @@ fn count(args: &Args) -> Option<CountIdentity> {
         parameters.extend([max, burst]);
     }
     let is_shadow = matches!(args.mode.as_ref().map(|mode| &mode.value), Some(Ok(Mode::Shadow)));
-    Some(CountIdentity { key: text.clone(), is_shadow, algorithm: algorithm.name, window, parameters })
+    // The arguments that a concurrency limit does not have are equal here.
+    Some(CountIdentity {
+        key: text.clone(),
+        is_shadow,
+        kind: args.kind,
+        algorithm: algorithm.name,
+        window,
+        parameters,
+    })
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {

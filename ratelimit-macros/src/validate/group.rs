@@ -1,10 +1,10 @@
 //! Reads all attributes of one handler and joins them with its function.
 
-use proc_macro2::TokenStream;
 use syn::{Attribute, ExprPath};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::args::Args;
+use crate::kind::Kind;
+use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::route::Route;
 use crate::validate::arguments;
@@ -13,38 +13,45 @@ use crate::validate::spec::{self, HandlerSpec, validate};
 
 /// Reads all stacked attributes and the function, and records all mistakes.
 pub(crate) fn read_function(
-    arguments: TokenStream,
+    attribute: &Written,
     item: &Item,
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
-    let mut group = vec![read(arguments, diagnostics)];
-    for attribute in item.stacked() {
-        group.push(read_attribute(attribute, diagnostics));
+    let mut group = vec![read(attribute, diagnostics)];
+    for (kind, attribute) in item.stacked() {
+        group.push(read_attribute(*kind, attribute, diagnostics));
     }
     if let Some(exemption) = item.exemption() {
-        report_contradiction(exemption, diagnostics);
+        report_contradiction(exemption, diagnostics.kind, diagnostics);
     }
-    handler(item, group, Place::Free, &item.routes(), None, diagnostics)
+    let other_kind = item.other_kind(attribute.kind);
+    let spec = handler(item, group, Place::Free, &item.routes(), None, diagnostics)?;
+    Ok(HandlerSpec { other_kind, ..spec })
 }
 
-/// Reports a `#[no_rate_limit]` next to a `#[rate_limit]`.
-pub(crate) fn report_contradiction(exemption: &Attribute, diagnostics: &mut Diagnostics) -> Reported {
-    diagnostics
-        .error(exemption, "#[no_rate_limit] and #[rate_limit] contradict each other here; remove one of them")
+/// Reports a `#[no_rate_limit]` next to limits.
+pub(crate) fn report_contradiction(
+    exemption: &Attribute,
+    limit: Kind,
+    diagnostics: &mut Diagnostics,
+) -> Reported {
+    let message = format!("#[no_rate_limit] and {limit} contradict each other here; remove one of them");
+    diagnostics.error(exemption, message)
 }
 
 /// Reads the arguments of an attribute and checks the rules between them.
-pub(crate) fn read(arguments: TokenStream, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::parse(arguments, diagnostics);
-    arguments::check(&args, diagnostics);
+pub(crate) fn read(attribute: &Written, diagnostics: &mut Diagnostics) -> Args {
+    let args = Args::parse(attribute, diagnostics);
+    arguments::check(&args, attribute, diagnostics);
     args
 }
 
 /// As [`read`], for an attribute below the one that is being expanded.
-pub(crate) fn read_attribute(attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::from_attribute(attribute, diagnostics);
-    arguments::check(&args, diagnostics);
-    args
+pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
+    match Written::below(kind, attribute, diagnostics) {
+        Ok(attribute) => read(&attribute, diagnostics),
+        Err(_) => Args::none(kind),
+    }
 }
 
 /// Joins a handler with the limits of all its attributes.

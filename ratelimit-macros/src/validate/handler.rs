@@ -60,7 +60,7 @@ impl Handler {
     ) -> Result<Self, Reported> {
         let parts = |input: ParseStream<'_>| {
             let visibility: Visibility = input.parse()?;
-            if let Err(fault) = expect_function(input) {
+            if let Err(fault) = expect_function(diagnostics.kind, input) {
                 let first: Option<TokenTree> = input.parse::<TokenStream>()?.into_iter().next();
                 return Ok(Err(diagnostics.error(first, fault)));
             }
@@ -88,11 +88,12 @@ impl Handler {
             ));
         }
         for (attribute, effect) in item.misplaced() {
+            let kind = diagnostics.kind;
             let name: String = attribute.path().to_token_stream().to_string().split_whitespace().collect();
             sound = Err(diagnostics.error(
                 attribute,
                 format!(
-                    "#[{name}] {effect}, which #[rate_limit] nests in a wrapper; put #[{name}] above #[rate_limit], \
+                    "#[{name}] {effect}, which {kind} nests in a wrapper; put #[{name}] above {kind}, \
                      and outside of a module or impl block that is limited as a whole"
                 ),
             ));
@@ -104,8 +105,11 @@ impl Handler {
         {
             sound = Err(diagnostics.error(
                 own_type,
-                "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
-                 write the name of the type instead, or put #[rate_limit] on the impl block",
+                format!(
+                    "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
+                     write the name of the type instead, or put {} on the impl block",
+                    diagnostics.kind
+                ),
             ));
         }
         sound?;
@@ -202,10 +206,14 @@ fn check_body(
         {
             Ok(())
         }
-        (None, _) => Err(diagnostics.error(&signature.ident, NO_BODY)),
-        (Some(TokenTree::Punct(end)), None) if end.as_char() == ';' => Err(diagnostics.error(end, NO_BODY)),
+        (None, _) => Err(report_no_body(&signature.ident, diagnostics)),
+        (Some(TokenTree::Punct(end)), None) if end.as_char() == ';' => Err(report_no_body(end, diagnostics)),
         (Some(token), _) => Err(diagnostics.error(token, "expected the body of the handler, in braces")),
     }
 }
 
-const NO_BODY: &str = "#[rate_limit] needs a function with a body; put it on the implementation, not on the trait's declaration";
+fn report_no_body(at: impl ToTokens, diagnostics: &mut Diagnostics) -> Reported {
+    let kind = diagnostics.kind;
+    let help = "put it on the implementation, not on the trait's declaration";
+    diagnostics.error(at, format!("{kind} needs a function with a body; {help}"))
+}

@@ -1,18 +1,18 @@
 //! Limits of a module or impl block, which the handlers inside inherit.
 
-use proc_macro2::TokenStream;
 use syn::ExprPath;
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::Args;
+use crate::kind::Kind;
+use crate::parse::args::{Args, Written};
 use crate::parse::route::Route;
 use crate::validate::counts;
 use crate::validate::group::read;
 
 /// Limits around a handler. They apply unless the handler has its own.
 pub(crate) struct Inherited {
-    /// The arguments of each attribute as tokens, which are read again for each handler.
-    pub(crate) group: Vec<TokenStream>,
+    /// The attributes as they are written, which are read again for each handler.
+    pub(crate) group: Vec<Written>,
     /// False if a mistake was reported in them.
     pub(crate) is_valid: bool,
     pub(crate) facade: Option<ExprPath>,
@@ -21,21 +21,24 @@ pub(crate) struct Inherited {
 
 impl Inherited {
     pub(crate) fn read(
-        group: Vec<TokenStream>,
+        group: Vec<Written>,
         facade: Option<&ExprPath>,
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let mut inherited =
             Self { group: Vec::new(), is_valid: true, facade: facade.cloned(), scope: Vec::new() };
-        let result = Diagnostics::collect(|own| {
+        let result = Diagnostics::collect(diagnostics.kind, |own| {
             let mut read_args = Vec::new();
-            for arguments in &group {
-                let args = read(arguments.clone(), own);
+            for attribute in &group {
+                let args = read(attribute, own);
                 if let Some(inner) = &args.inner {
                     own.error(
                         &inner.keyword,
-                        "`inner` names one function; put it on the handler, such as \
-                         `#[rate_limit(max = 10, inner = user_body)]`",
+                        format!(
+                            "`inner` names one function; put it on the handler, such as \
+                             `#[{}(max = 10, inner = user_body)]`",
+                            attribute.kind.name()
+                        ),
                     );
                 }
                 if let Some(facade) = &args.facade {
@@ -56,8 +59,8 @@ impl Inherited {
 
     /// Reads the limits for one more handler. Their mistakes have been recorded.
     pub(crate) fn args(&self) -> Vec<Args> {
-        let mut ignored = Diagnostics::default();
-        self.group.iter().map(|arguments| read(arguments.clone(), &mut ignored)).collect()
+        let mut ignored = Diagnostics::new(Kind::Rate);
+        self.group.iter().map(|attribute| read(attribute, &mut ignored)).collect()
     }
 
     /// The limits inside a block. A scope adds its path parameters.

@@ -6,6 +6,7 @@ use syn::ExprPath;
 
 use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
@@ -26,10 +27,13 @@ pub(crate) struct HandlerSpec {
     pub(crate) facade: Option<ExprPath>,
     pub(crate) handler: Handler,
     pub(crate) limits: Vec<LimitSpec>,
+    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its import.
+    pub(crate) other_kind: Option<syn::Path>,
 }
 
 /// One limit.
 pub(crate) struct LimitSpec {
+    pub(crate) kind: Kind,
     pub(crate) policy: PolicySource,
     pub(crate) by: By,
     pub(crate) on_missing: OnMissing,
@@ -125,6 +129,7 @@ pub(crate) fn validate(
         },
         handler: handler?,
         limits: limits.into_iter().collect::<Result<_, _>>()?,
+        other_kind: None,
     })
 }
 
@@ -152,8 +157,11 @@ pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnos
     if !beside {
         diagnostics.error(
             &first.keyword,
-            "`inner` puts the function beside its handler, which only works from above the route attribute; \
-             write #[rate_limit(..)] above `#[get(..)]`, or on the impl block",
+            format!(
+                "`inner` puts the function beside its handler, which only works from above the route attribute; \
+                 write #[{}(..)] above `#[get(..)]`, or on the impl block",
+                diagnostics.kind.name()
+            ),
         );
     }
     Some(inner.clone())
@@ -194,6 +202,7 @@ fn limit(
         })),
     };
     Ok(LimitSpec {
+        kind: args.kind,
         policy,
         by,
         on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),

@@ -20,6 +20,7 @@ pub mod on_docs_rs;
 mod overview;
 mod page;
 mod run;
+mod slots;
 pub mod snippet;
 mod timeline;
 mod traffic;
@@ -80,6 +81,8 @@ pub fn generated() -> BTreeMap<String, String> {
     picture("lease", lease::draw(&lease));
     let waiting = waiting::all();
     picture("waiting", waiting::draw(&waiting));
+    let crash = slots::instants(&read("ratelimit-core/src/store/redis/slots/tests/picture.csv"));
+    picture("slots", slots::draw(&crash));
     let page = read("docs/accuracy.md");
     for (name, table) in ["ordinary", "heavy"].into_iter().zip(accuracy::tables(&page)) {
         picture(&format!("accuracy-{name}"), accuracy::draw(&table));

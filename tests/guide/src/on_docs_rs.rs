@@ -9,7 +9,7 @@ use crate::links::{Target, resolve};
 use crate::{generated, read};
 
 /// The pages that are modules, by file name without its ending.
-pub const PAGES: [&str; 15] = [
+pub const PAGES: [&str; 16] = [
     "choosing",
     "numbers",
     "recipes",
@@ -22,6 +22,7 @@ pub const PAGES: [&str; 15] = [
     "who-is-the-client",
     "when-redis-fails",
     "leases",
+    "concurrency",
     "without-http",
     "accuracy",
     "attribute",

@@ -124,7 +124,7 @@ fn count(count: &CountView) -> Markup {
                 div class="place" { (origin(count)) }
                 @if let Some(bits) = count.ipv6_prefix { div class="place" { "IPv6 addresses count by /" (bits) } }
             } }
-            @if let Some(counted) = &count.counted { (self::counted(counted)) }
+            @if let Some(counted) = &count.counted { (self::counted(counted, numbers.window_us.is_none())) }
         }
     }
 }
@@ -142,9 +142,10 @@ fn origin(count: &CountView) -> Markup {
     }
 }
 
-fn counted(count: &CountedView) -> Markup {
+/// What is counted. Slots are held, and have no time at which they end.
+fn counted(count: &CountedView, is_concurrency: bool) -> Markup {
     html! {
-        div { dt { "Counted" } dd {
+        div { dt { @if is_concurrency { "Held in all" } @else { "Counted" } } dd {
             @match (count.units, count.limit) {
                 (Some(units), Some(limit)) => { (units) " of " (limit) },
                 (Some(units), None) => { (units) },
@@ -160,7 +161,7 @@ fn counted(count: &CountedView) -> Markup {
                 (_, Some(micros)) => { "passes in " (wait(micros)) },
             }
         } }
-        div { dt { "Full quota" } dd { "in " (wait(count.reset_after_us)) } }
+        @if !is_concurrency { div { dt { "Full quota" } dd { "in " (wait(count.reset_after_us)) } } }
         @if count.is_degraded { div { dt { "Outage" } dd { "counted in this process only" } } }
     }
 }

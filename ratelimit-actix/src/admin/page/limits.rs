@@ -67,7 +67,12 @@ fn row(limit: &LimitView) -> Markup {
                     div class="place" { "and " (limit.numbers.len() - MAX_PLACES) " more" }
                 }
             }
-            td { @for numbers in distinct(&limit.numbers) { div { (in_force(numbers)) } } }
+            td {
+                @for numbers in distinct(&limit.numbers) { div { (in_force(numbers)) } }
+                @if limit.numbers.iter().any(|numbers| numbers.in_force.window_us.is_none()) {
+                    div data-figure="held" { (limit.held) " running here" }
+                }
+            }
             td class="mode" { @for mode in modes(&limit.numbers) { div class=(mode) { (mode) } } }
             @for (name, figure) in figures { td class="figure" data-figure=(name) { (figure) } }
             td { (picture(limit)) }
@@ -128,10 +133,10 @@ pub(super) fn text(numbers: &Numbers) -> Markup {
             Some(max) => { (max) },
             None => { "chosen for each request" },
         }
-        " per "
-        @match &numbers.calendar {
-            Some(calendar) => { (calendar) },
-            None => { (window(numbers.window_us)) },
+        @match (&numbers.calendar, numbers.window_us) {
+            (Some(calendar), _) => { " per " (calendar) },
+            (None, Some(micros)) => { " per " (window(micros)) },
+            (None, None) => { " at a time" },
         }
         @if let Some(burst) = numbers.burst { ", burst " (burst) }
         @if let Some(block) = numbers.block_us { ", blocks for " (window(block)) }

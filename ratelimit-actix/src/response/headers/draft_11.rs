@@ -4,6 +4,8 @@
 //! passes. With nothing left, it is the wait for one more unit. Otherwise it is the wait for the full quota, at most one window,
 //! although a sliding window takes longer to forget all units. The draft requires that `Retry-After` is not earlier than any
 //! `t`, so an admitting limit with a later one has no `t`.
+//!
+//! Slots of a concurrency limit have the unit `concurrent-requests`, no window, and no `t`: nobody knows when one is freed.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
@@ -27,6 +29,12 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
         let outcome = quota.outcome();
         push_name(&mut limits, &name);
         push_parameter(&mut limits, "r", outcome.remaining());
+        push_name(&mut policies, &name);
+        push_parameter(&mut policies, "q", outcome.limit());
+        if quota.is_concurrency() {
+            policies.push_str(r#";qu="concurrent-requests""#);
+            continue;
+        }
         let wait = outcome.available_after();
         let t = match outcome.retry_after() {
             Some(_) => retry_after_seconds(wait),
@@ -36,8 +44,6 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
         if retry_after.is_none_or(|retry_after| t <= retry_after) {
             push_parameter(&mut limits, "t", t);
         }
-        push_name(&mut policies, &name);
-        push_parameter(&mut policies, "q", outcome.limit());
         if let Some(window) = window_seconds(quota) {
             push_parameter(&mut policies, "w", window);
         }

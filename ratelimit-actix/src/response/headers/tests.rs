@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, Timestamp};
+use ratelimit_core::{Algorithm, Check, Decision, GroupOutcome, Outcome, Policy, RateLimiter, Timestamp};
 use serde::Deserialize;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
@@ -30,9 +30,12 @@ struct Case {
 struct Limit {
     name: String,
     max: u64,
+    #[serde(default)]
     window_ms: u64,
     burst: Option<u64>,
+    #[serde(default)]
     remaining: u64,
+    #[serde(default)]
     reset_after_us: u64,
     next_unit_after_us: Option<u64>,
     retry_after_us: Option<u64>,
@@ -40,10 +43,28 @@ struct Limit {
     never: bool,
     #[serde(default)]
     at_us: u64,
+    /// Of a concurrency limit: the requests that have asked for a slot, and hold it if there was one. The last one is this.
+    requests: Option<u64>,
 }
 
 impl Limit {
     fn quota(&self) -> Quota {
+        // The instant comes from the group.
+        let at = Timestamp::from_micros(self.at_us);
+        let (policy, outcome) = self.requests.map_or_else(|| self.rate(), |requests| self.slots(requests));
+        let outcome = GroupOutcome::new(at, [outcome]).outcomes()[0].clone();
+        Quota::new(AppliedLimit::of(&Check::new(&policy, "")), outcome)
+    }
+
+    fn slots(&self, requests: u64) -> (Policy, Outcome) {
+        let policy = Policy::concurrency("key", self.max).with_name(&*self.name).unwrap();
+        let (limiter, check) = (RateLimiter::in_memory(), [Check::new(&policy, "")]);
+        let held: Vec<_> = (0..requests).map(|_| limiter.try_check_all(&check).unwrap().unwrap()).collect();
+        let outcome = held.last().unwrap().outcomes()[0].clone();
+        (policy, outcome)
+    }
+
+    fn rate(&self) -> (Policy, Outcome) {
         let mut policy = Policy::builder("key").max(self.max).window(Duration::from_millis(self.window_ms));
         if let Some(burst) = self.burst {
             policy = policy.algorithm(Algorithm::TokenBucket).burst(burst);
@@ -59,10 +80,7 @@ impl Limit {
             .with_reset_after(Duration::from_micros(self.reset_after_us));
         let next_unit_after = self.next_unit_after_us.map(Duration::from_micros);
         let outcome = next_unit_after.map_or(outcome.clone(), |wait| outcome.with_next_unit_after(wait));
-        // The instant comes from the group.
-        let at = Timestamp::from_micros(self.at_us);
-        let outcome = GroupOutcome::new(at, [outcome]).outcomes()[0].clone();
-        Quota::new(AppliedLimit::of(&Check::new(&policy, "")), outcome)
+        (policy, outcome)
     }
 }
 
@@ -142,8 +160,9 @@ fn members(field: &str) -> Vec<Member> {
         let ListEntry::Item(Item { bare_item: BareItem::String(name), params }) = entry else {
             panic!("not a string: {entry:?}");
         };
+        let numbers = params.iter().filter(|(name, _)| name.as_str() != "qu");
         let number = |value: &BareItem| value.as_integer().unwrap().into();
-        let params = params.iter().map(|(name, value)| (name.as_str().to_owned(), number(value)));
+        let params = numbers.map(|(name, value)| (name.as_str().to_owned(), number(value)));
         (name.as_str().to_owned(), params.collect())
     };
     list.iter().map(member).collect()
@@ -173,6 +192,9 @@ fn draft_11_is_canonical_and_complete() {
             assert_eq!(limit["r"].cast_unsigned(), quota.outcome().remaining(), "{case}");
             assert_eq!(policy["q"].cast_unsigned(), quota.policy().capacity(), "{case}");
             assert_ne!(policy.get("w"), Some(&0), "{case}");
+            if quota.is_concurrency() {
+                assert_eq!((limit.get("t"), policy.get("w")), (None, None), "{case}");
+            }
             if let (Some(t), Some(retry_after)) = (limit.get("t"), retry_after) {
                 assert!(t.cast_unsigned() <= retry_after, "{case}: t={t}, Retry-After: {retry_after}");
             }

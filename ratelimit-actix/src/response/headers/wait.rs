@@ -7,14 +7,16 @@ use ratelimit_core::{Outcome, Timestamp};
 use crate::quotas::Quota;
 
 /// The wait of a denied client, from the denial until the next request passes all limits. Limits that admitted the request
-/// but have nothing left count, too. `None` if the request was not denied, or can never pass.
+/// but have nothing left count, too. Nobody knows when slots are freed, so they do not count. `None` if the request was not
+/// denied, can never pass, or misses only slots.
 pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
     let denied_at = denied().map(Outcome::at).max()?.as_micros();
-    if denied().any(|outcome| outcome.retry_after().is_none()) {
+    if denied().any(|outcome| outcome.retry_after().is_none() && !outcome.is_busy()) {
         return None;
     }
-    let ends = quotas.iter().filter(|quota| quota.is_exhausted()).map(|quota| quota.available_at());
+    let exhausted = quotas.iter().filter(|quota| quota.is_exhausted() && !quota.is_concurrency());
+    let ends = exhausted.map(|quota| quota.available_at());
     Some(Duration::from_micros(ends.max()?.as_micros().saturating_sub(denied_at)))
 }
 

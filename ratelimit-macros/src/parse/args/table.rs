@@ -6,6 +6,7 @@ use syn::{Expr, ExprPath};
 use super::user_code::UserCode;
 use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::kind::Kind;
 use crate::parse::algorithm::{self, Algorithm};
 use crate::parse::by::By;
 use crate::parse::calendar::{self, Anchor, LimitWindow, Zone};
@@ -37,22 +38,50 @@ pub(crate) struct Row {
     pub(crate) example: &'static str,
     /// Names of the same argument in other rate limiters, in lower case and without underscores.
     pub(crate) aliases: &'static [&'static str],
+    /// Why `#[concurrency_limit]` does not have it.
+    rate_only: Option<&'static str>,
+}
+
+impl Row {
+    /// Whether the attribute has this argument.
+    pub(crate) fn is_of(&self, kind: Kind) -> bool {
+        kind == Kind::Rate || self.rate_only.is_none()
+    }
+
+    /// The message about an argument that `#[concurrency_limit]` does not have.
+    pub(super) fn unsuitable_message(&self) -> String {
+        let Self { name, rate_only, .. } = self;
+        let why = rate_only.unwrap_or_default();
+        format!("`{name}` is not for a concurrency limit: {why}")
+    }
+}
+
+/// The arguments of an attribute.
+pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Row> + Clone {
+    ARGUMENTS.iter().filter(move |row| row.is_of(kind))
 }
 
 /// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is of, its example, the
-/// function that reads its value, and its aliases.
+/// function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
 macro_rules! arguments {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*];)*) => {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
         /// The given arguments. Mistakes in them have been recorded.
-        #[derive(Default)]
         pub(crate) struct Args {
+            pub(crate) kind: Kind,
+            /// Whether some argument has no name or an unknown one, and may stand for one that is missing.
+            pub(crate) has_unknown: bool,
             $(pub(crate) $field: Option<Argument<$type>>,)*
         }
 
         pub(crate) const ARGUMENTS: &[Row] =
-            &[$(Row { name: $name, example: $example, aliases: &[$($alias),*] }),*];
+            &[$(Row { name: $name, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
 
         impl Args {
+            /// An attribute without arguments.
+            pub(crate) const fn none(kind: Kind) -> Self {
+                Self { kind, has_unknown: false, $($field: None),* }
+            }
+
             /// Reads the value of an argument, and stores it.
             pub(super) fn set(
                 &mut self,
@@ -86,15 +115,28 @@ macro_rules! arguments {
     };
 }
 
+macro_rules! rate_only {
+    () => {
+        None
+    };
+    ($why:literal) => {
+        Some($why)
+    };
+}
+
 arguments! {
     max "max": Units, Policy, "max = 10", |row, value, d| number::units(row.name, row.example, value, d),
         ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
     window "window": LimitWindow, Policy, "window = \"60s\"", |row, value, d| calendar::window(row.name, row.example, value, d),
-        ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"];
+        ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
+        "a request holds its slot until its response has been sent; remove `window`, or write \
+         `#[rate_limit(max = 60, window = \"1m\")]` beside it";
     zone "zone": Zone, Policy, "zone = \"Europe/Berlin\"", |row, value, d| calendar::zone(row.name, row.example, value, d),
-        ["timezone", "tz", "location"];
+        ["timezone", "tz", "location"],
+        "it has no window; remove `zone`";
     anchor "anchor": Anchor, Policy, "anchor = 15", |row, value, d| calendar::anchor(row.name, value, d),
-        ["start", "startday", "firstday", "billingday", "resetday", "weekstart"];
+        ["start", "startday", "firstday", "billingday", "resetday", "weekstart"],
+        "it has no window; remove `anchor`";
     key "key": Key, Policy, "key = \"user-api\"", |row, value, d| name::read_key(row.name, row.example, value, d),
         ["id", "keyprefix", "prefix"];
     name "name": Name, Policy, "name = \"hourly\"", |row, value, d| name::read(row.name, row.example, value, d), [];
@@ -106,23 +148,30 @@ arguments! {
         ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
     algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"",
         |_, value, d| algorithm::read(value, d),
-        ["strategy", "type"];
+        ["strategy", "type"],
+        "it counts the requests that run now, and nothing over time; remove `algorithm`";
     sub_windows "sub_windows": Number, Policy, "sub_windows = 6",
         |row, value, d| number::number(row.name, row.example, value, SUB_WINDOWS, d),
-        [];
+        [],
+        "it has no window; remove `sub_windows`";
     burst "burst": Number, Policy, "burst = 20",
         |row, value, d| number::number(row.name, row.example, value, UNITS, d),
-        ["capacity", "burstsize"];
+        ["capacity", "burstsize"],
+        "never more than `max` requests run at a time; remove `burst`, or raise `max`";
     cost "cost": Units, Limit, "cost = 5", |row, value, d| number::units(row.name, row.example, value, d),
-        ["weight", "tokens"];
+        ["weight", "tokens"],
+        "every request holds one slot; remove `cost`";
     block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
-        ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"];
+        ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
+        "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
     mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::mode(value, d),
         ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
     count "count": Count, Limit, "count = \"failures\"", |_, value, d| choice::count(value, d),
-        ["only", "countif", "counts", "countonly"];
+        ["only", "countif", "counts", "countonly"],
+        "a slot is free again after every response; remove `count`";
     lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row.name, row.example).read(value, d),
-        ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"];
+        ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
+        "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
     skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| request_fn::skip(value, d),
         ["unless", "skipif", "exempt", "when", "condition", "except"];
     plan "plan": RequestFn, Limit, "plan = plan_of", |_, value, d| request_fn::plan(value, d),

@@ -2,4 +2,5 @@
 
 mod events;
 mod exploration;
+mod picture;
 mod processes;

@@ -1,0 +1,39 @@
+//! A body that keeps something until it has been sent or dropped: slots, or the payload of a request.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::HttpResponse;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::web::Bytes;
+use ratelimit_core::Slots;
+
+/// The body of a response, and what is dropped after it.
+struct KeptBody<T> {
+    body: BoxBody,
+    _kept: T,
+}
+
+/// Keeps `kept` until the body has been sent or dropped.
+pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
+    BoxBody::new(KeptBody { body, _kept: kept })
+}
+
+/// Holds the slots of a request until its response has been sent or dropped. A response without slots stays as it is.
+#[inline]
+pub(crate) fn hold(response: HttpResponse, slots: Slots) -> HttpResponse {
+    if slots.is_empty() { response } else { response.map_body(|_, body| keep(body, slots)) }
+}
+
+/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before they are sent.
+impl<T: Unpin> MessageBody for KeptBody<T> {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(cx)
+    }
+}
