@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Expr, ExprArray, ItemFn, ItemStatic, Stmt, Type};
+use syn::{Expr, ExprArray, Item, ItemFn, ItemStatic, Stmt, Type};
 
 use super::{HANDLER, expand, tokens};
 use crate::attribute;
@@ -25,6 +25,8 @@ fn expansion(arguments: &str, item: &str) -> Expansion {
     let tokens = expand(arguments, item);
     let wrapper: ItemFn = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
     let mut items = wrapper.block.stmts.iter().filter_map(|statement| match statement {
+        // The import of an attribute of the other kind.
+        Stmt::Item(Item::Use(_)) => None,
         Stmt::Item(item) => Some(item.to_token_stream()),
         Stmt::Macro(item) => Some(item.mac.path.to_token_stream()),
         _ => None,
