@@ -282,7 +282,9 @@ impl Queue {
         let end = start + self.link.deadline();
         self.runtime.spawn(async move {
             for _ in 0..MOST_AIMS {
-                let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await else { return };
+                let Ok(result) = timeout_at(end, queue.link.call(&command, range, &progress)).await else {
+                    return;
+                };
                 let mut state = queue.state.lock();
                 if let (Ok(reply), Some((call, _))) = (&result, state.in_flight.get_mut(id)) {
                     call.command = command;
