@@ -59,8 +59,12 @@ fn run() -> Vec<Moment> {
                 world.hear(reply);
             }
         }
-        let begun = mem::take(&mut world.held).into_iter();
-        streams.extend(begun.map(|(process, _, slot)| Stream { process, ends: time + STREAM, _slot: slot }));
+        let running = mem::take(&mut world.held).into_iter();
+        streams.extend(running.map(|(process, _, slot)| Stream {
+            process,
+            ends: time + STREAM,
+            _slot: slot,
+        }));
         let runs = |process| streams.iter().filter(|stream| stream.process == process).count();
         moments.push(Moment { time, first: runs(0), second: runs(1), counted: world.entries.held() });
     }
