@@ -296,6 +296,8 @@ impl Queue {
                         command = call.take_command();
                         call.progress = Arc::default();
                         progress = Arc::clone(&call.progress);
+                        // Two calls take longer than the round trip.
+                        state.in_flight.take_route(id.batch);
                         continue;
                     }
                 }
