@@ -126,7 +126,7 @@ impl Call {
     pub(super) fn aim_again(&mut self, reply: &Value) -> bool {
         let Expected::Replies(expected) = &self.expected else { return false };
         let Some(at) = expected.batch.outside(reply) else { return false };
-        if let Command::Run(call) = &mut self.command {
+        if let Command::Run(call) | Command::RunText(call) = &mut self.command {
             expected.batch.aim(call, at);
         }
         true
