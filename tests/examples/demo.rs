@@ -238,7 +238,7 @@ fn an_invalid_setting_is_named_and_a_url_is_not_shown() {
             "ALGORITHM",
             "leaky",
             "error: ALGORITHM must be the name of an algorithm: unknown value \"leaky\" for `algorithm`: expected one of \
-             \"fixed_window\", \"sliding_window_counter\", \"sliding_window_log\", \"token_bucket\"\n",
+             \"fixed_window\", \"sliding_window_counter\", \"sliding_window_log\", \"token_bucket\", \"concurrency\"\n",
         ),
     ];
     for (variable, value, expected) in cases {

@@ -129,9 +129,13 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
     let state = match kind {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
         CALENDAR_WINDOW if policy.calendar().is_some() => {
-            let (forget_at, minutes, count) =
-                (reader.micros()?.into(), reader.units()?, reader.bounded_units()?.into());
-            Packed::CalendarWindow { forget_at, count, minutes: minutes.into() }
+            let (forget_at, minutes, count) = (reader.micros()?, reader.units()?, reader.bounded_units()?);
+            let is_possible = count == 0 || minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
+            is_possible.then_some(Packed::CalendarWindow {
+                forget_at: forget_at.into(),
+                count: count.into(),
+                minutes: minutes.into(),
+            })?
         }
         _ if policy.calendar().is_some() => return None,
         SUB_WINDOWS if of(Algorithm::SlidingWindowCounter) => Packed::SubWindows(match bytes {

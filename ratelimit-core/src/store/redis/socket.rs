@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(1);
 /// Whose the next reply is.
 enum Awaited {
     Client,
-    Call(Arc<dyn ReplySink>, CallId),
+    /// Weak, because a queue has its connection, and would never be dropped while a reply does not come.
+    Call(Weak<dyn ReplySink>, CallId),
 }
 
 /// A socket, which is shut down when this is dropped. Whoever waits for a reply keeps it.
@@ -80,7 +81,7 @@ impl Socket {
         calls: impl IntoIterator<Item = CallId>,
         sink: &Arc<dyn ReplySink>,
     ) -> bool {
-        self.0.send(commands, calls.into_iter().map(|call| Awaited::Call(Arc::clone(sink), call)))
+        self.0.send(commands, calls.into_iter().map(|call| Awaited::Call(Arc::downgrade(sink), call)))
     }
 }
 
@@ -186,7 +187,7 @@ impl Shared {
                 _ => self.awaited.lock().as_mut().and_then(VecDeque::pop_front),
             };
             match awaited {
-                Some(Awaited::Call(sink, call)) => reply(sink, call, value_of(frame)),
+                Some(Awaited::Call(sink, call)) => reply(&sink, call, value_of(frame)),
                 Some(Awaited::Client) | None => self.client.add(frame),
             }
         }
@@ -200,13 +201,15 @@ impl Shared {
         self.client.end();
         for awaited in awaited {
             if let Awaited::Call(sink, call) = awaited {
-                reply(sink, call, Err(error.clone()));
+                reply(&sink, call, Err(error.clone()));
             }
         }
     }
 }
 
 /// Hands a reply over. A panic of the application's metrics recorder or tracing subscriber ends one call, not the thread.
-fn reply(sink: Arc<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply)));
+fn reply(sink: &Weak<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
+    if let Some(sink) = sink.upgrade() {
+        let _ = catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply)));
+    }
 }

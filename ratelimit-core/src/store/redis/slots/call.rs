@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::table::SlotTable;
+use crate::algorithm::Operation;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Replies, Request};
 
@@ -18,6 +19,8 @@ pub(in crate::store::redis) struct CallSlots {
 struct CallerSlots {
     key: StateKey,
     asked: u64,
+    /// Whether the server stores what the call tells; of a peek it stores nothing.
+    tells: bool,
     /// For each limit the index of its request, its own in the request, and what it asks for.
     places: SmallVec<[(usize, usize, u64); 1]>,
 }
@@ -35,18 +38,20 @@ impl CallSlots {
                     continue;
                 }
                 let asked = if request.operation.charges() { limit.cost() } else { 0 };
+                let tells = request.operation != Operation::Peek;
                 if let Some(caller) = callers.iter_mut().find(|caller| caller.key == limit.key) {
                     caller.asked += asked;
+                    caller.tells |= tells;
                     caller.places.push((index, place, asked));
                 } else {
                     let places = SmallVec::from_iter([(index, place, asked)]);
-                    callers.push(CallerSlots { key: limit.key.clone(), asked, places });
+                    callers.push(CallerSlots { key: limit.key.clone(), asked, tells, places });
                 }
             }
         }
-        for CallerSlots { key, asked, places } in &callers {
+        for CallerSlots { key, asked, tells, places } in &callers {
             let (first, limit, _) = places[0];
-            let told = table.ask(key, requests[first].limits[limit].policy, *asked);
+            let told = table.ask(key, requests[first].limits[limit].policy, *asked, *tells);
             for &(request, limit, _) in places {
                 requests[request].limits[limit].told = Some(Box::new(told));
             }
@@ -56,7 +61,7 @@ impl CallSlots {
 
     /// Notes what the reply grants. Each request holds its slots by its reply from now on.
     pub(in crate::store::redis) fn finish(mut self, replies: &mut Replies) {
-        for CallerSlots { key, asked, places } in std::mem::take(&mut self.callers) {
+        for CallerSlots { key, asked, places, .. } in std::mem::take(&mut self.callers) {
             let granted = |&(request, limit, cost): &(usize, usize, u64)| {
                 (request, replies.charged(request, limit, cost))
             };

@@ -50,7 +50,12 @@ impl Count {
     /// A message is written. Returns the granted and the freed slots that it tells.
     pub(super) fn tell(&mut self, now: u64) -> (u64, u64) {
         (self.told_freed, self.told_at) = (self.freed(), now);
-        (self.granted, self.told_freed)
+        self.numbers()
+    }
+
+    /// What a message tells: the slots granted and those freed.
+    pub(super) const fn numbers(&self) -> (u64, u64) {
+        (self.granted, self.freed())
     }
 
     /// The server may have lost what it was told.

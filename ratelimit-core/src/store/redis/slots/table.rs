@@ -110,8 +110,9 @@ impl SlotTable {
         Some(result)
     }
 
-    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells.
-    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64) -> Told {
+    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it `tells`, the server does not store
+    /// that, so that the caller is still to be told of.
+    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> Told {
         let now = self.now();
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
@@ -123,7 +124,7 @@ impl SlotTable {
         let (granted, freed) = match shard.find_mut(key.hash(), |entry| entry.key == *key) {
             Some(entry) => {
                 entry.count.ask(asked);
-                entry.count.tell(now)
+                if tells { entry.count.tell(now) } else { entry.count.numbers() }
             }
             None => [self.running.load(Ordering::Relaxed); 2].into(),
         };

@@ -62,7 +62,7 @@ fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
 fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     let (table, queue, key, policy) = table();
     let numbers = |asked: u64| {
-        let told = table.ask(&key, policy, asked);
+        let told = table.ask(&key, policy, asked, true);
         (told.granted, told.freed)
     };
     assert_eq!(numbers(2), (0, 0));
@@ -83,13 +83,26 @@ fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
 #[test]
 fn a_release_that_was_told_meanwhile_is_not_sent() {
     let (table, queue, key, policy) = table();
-    table.ask(&key, policy, 1);
+    table.ask(&key, policy, 1, true);
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     let message = queue.lock().pop().unwrap();
-    let told = table.ask(&key, policy, 1);
+    let told = table.ask(&key, policy, 1, true);
     assert_eq!((told.granted, told.freed), (1, 1));
     assert!(!table.take_message(&message.key));
+}
+
+/// The server stores nothing for a peek.
+#[test]
+fn what_a_peek_tells_is_still_to_be_told() {
+    let (table, queue, key, policy) = table();
+    table.ask(&key, policy, 1, true);
+    table.answer(&key, 1, 1, Some(1));
+    drop(table.hold(&key, 1));
+    let message = queue.lock().pop().unwrap();
+    let told = table.ask(&key, policy, 0, false);
+    assert_eq!((told.granted, told.freed), (1, 1));
+    assert!(table.take_message(&message.key));
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, process: usize, asked: u64) {
-        let told = self.tables[process].ask(&self.key, self.policy, asked);
+        let told = self.tables[process].ask(&self.key, self.policy, asked, true);
         self.messages.push(Message { process, asked, told });
     }
 
