@@ -112,12 +112,12 @@ fn what_cannot_be_queued_is_left_to_the_next_connection() {
     let table = Arc::new(SlotTable::new(Arc::new(FakeClock::default())));
     table.set_sender(Box::new(|_| false));
     let arg = PolicyArg::new(&policy);
-    table.ask(&key, arg, 2);
+    table.ask(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
     drop(one);
     assert!(table.sweep(), "one still runs");
-    let told = table.ask(&key, arg, 0);
+    let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (2, 1));
     drop(other);
     assert!(!table.sweep(), "forgotten");
@@ -134,7 +134,7 @@ fn a_queued_message_that_no_call_takes_is_queued_again() {
         count.fetch_add(1, Ordering::Relaxed);
         true
     }));
-    table.ask(&key, PolicyArg::new(&policy), 2);
+    table.ask(&key, PolicyArg::new(&policy), 2, true);
     table.answer(&key, 2, 2, Some(2));
     drop(table.hold(&key, 1));
     let sent = |seconds: u64| {
