@@ -316,9 +316,12 @@ fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
     let clock = FakeClock::default();
     let processes = [(); 3].map(|()| server.uncached_limiter_at(&clock));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // A call whose script the server does not know would come behind the next one.
+    // A call whose script the server does not know would come behind the next one, and one that waits for the connection as well.
     runtime.block_on(async {
         let group = [Check::new(&TWO, "first"), Check::new(&BUCKET, "first")];
+        for process in &processes {
+            let _ = process.peek_all(&group).await.unwrap();
+        }
         assert!(processes[0].check_all(&group).await.unwrap().is_allowed());
         assert!(processes[0].check_all(&group[..1]).await.unwrap().is_allowed());
     });
