@@ -253,7 +253,7 @@ impl Outcome {
     }
 
     /// Whether a [concurrency limit](crate::Policy::concurrency) denied the request because all slots are held. It passes once one
-    /// of them is freed; nobody knows when, so there is no [`retry_after`](Self::retry_after).
+    /// of them is freed; no process knows when, so there is no [`retry_after`](Self::retry_after).
     #[inline]
     pub const fn is_busy(&self) -> bool {
         !self.shadow && matches!(self.verdict, Verdict::Busy)
@@ -295,7 +295,7 @@ impl Outcome {
     ///
     /// After this wait at least one unit passes if no other request comes. If nothing remains and the store does not report
     /// [when one more unit passes](Self::next_unit_after), or if the request never passes, it is the time until the full
-    /// quota is available. Zero if a concurrency limit is [busy](Self::is_busy), of which nobody knows.
+    /// quota is available. Zero if a concurrency limit is [busy](Self::is_busy), of which no process knows.
     pub fn available_after(&self) -> Duration {
         match (self.retry_after(), self.next_unit_after()) {
             (None, None) => self.reset_after(),
@@ -493,7 +493,7 @@ impl GroupOutcome {
         self.violated().filter_map(Outcome::retry_after).max()
     }
 
-    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are missing: nobody knows
+    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are missing: no process knows
     /// when it passes.
     pub fn is_busy(&self) -> bool {
         !self.allowed && self.violated().all(Outcome::is_busy)

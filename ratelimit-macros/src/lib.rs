@@ -279,7 +279,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// - A slot is free when Actix drops the body of the response. Actix notices a client that has gone only when it writes, so a stream
 ///   has to send something from time to time: a comment line at least every 15 s in an event stream.
-/// - A denial has no `Retry-After` if only slots are missing, because nobody knows when one will be free. If a rate denies as well,
+/// - A denial has no `Retry-After` if only slots are missing, because no process knows when one will be free. If a rate denies as well,
 ///   it has the wait of the rate.
 /// - Both attributes of a handler have to be imported, or written with their path.
 /// - On a module or impl block every handler inside has slots of its own, unless `key` is given. There, `#[rate_limit]` without

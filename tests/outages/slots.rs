@@ -72,7 +72,7 @@ impl<'s> Run<'s> {
             while limiter.peek(&policy, caller(number)).await.map_or(0, |peeked| peeked.remaining())
                 < self.work.max
             {
-                assert!(gone.elapsed() < Duration::from_secs(30), "slots that nobody holds");
+                assert!(gone.elapsed() < Duration::from_secs(30), "slots that no request holds");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
@@ -187,7 +187,7 @@ async fn a_lost_reply_costs_a_slot_until_the_next_message() {
     let other = limiter_that_is_up(&server).await;
     let began = Instant::now();
     while other.peek(&wide, "a").await.unwrap().remaining() != 999 {
-        assert!(began.elapsed() < Duration::from_secs(8), "slots that nobody holds");
+        assert!(began.elapsed() < Duration::from_secs(8), "slots that no request holds");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     report(&format!("only what runs is held {:.1?} after the last loss", began.elapsed()));

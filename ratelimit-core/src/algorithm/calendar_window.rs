@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A count belongs to the present window if it started less than half a window before that, or later. So it begins again once per
-//! edge, also where processes whose zone data differ count together: whoever comes first to its edge begins the window.
+//! edge, also where processes whose zone data differ count together: the first process at its edge begins the window.
 //!
 //! If the clock goes back behind the start, the count moves to the present window. A refund has the window of its charge; if the clock
 //! went back behind that, the count stays where it is.

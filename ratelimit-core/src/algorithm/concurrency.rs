@@ -3,7 +3,7 @@
 //! ```text
 //! available    max - held
 //! fits         cost <= available
-//! reset_after  0: nobody knows when a slot is freed
+//! reset_after  0: no process knows when a slot is freed
 //! retry_after  unknown                                           (never when cost > max)
 //! ```
 //!

@@ -63,7 +63,7 @@ pub(crate) fn decide_one(
     decide_and_hold::<true>(policy, cost, state, now, operation)
 }
 
-/// The same where nobody holds what is taken: slots are not taken.
+/// The same where no request holds what is taken: slots are not taken.
 #[inline]
 pub(crate) fn decide_without_slots(
     policy: &Policy,
@@ -157,7 +157,7 @@ pub(super) fn with_next_unit(
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),
-        // Slots, of which nobody knows when one is freed: every other policy admits one unit at some time.
+        // Slots, of which no process knows when one is freed: every other policy admits one unit at some time.
         None => outcome,
     }
 }

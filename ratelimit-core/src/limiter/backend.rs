@@ -75,7 +75,7 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
-    /// Begins a refund whose end nobody awaits.
+    /// Begins a refund whose end is not awaited.
     fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration);
 }
 

@@ -34,7 +34,7 @@ pub enum Decision {
         retry_after: Option<Duration>,
     },
     /// A [concurrency limit](crate::Policy::concurrency) denies the request: all slots are held. It passes once one of them is freed,
-    /// and nobody knows when.
+    /// and no process knows when.
     Busy,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
     /// Admitted, and due after a wait.
     AllowedAfterMicros(u64),
     RetryAfterMicros(u64),
-    /// All slots are held; nobody knows for how long.
+    /// All slots are held; no process knows for how long.
     Busy,
     Never,
 }

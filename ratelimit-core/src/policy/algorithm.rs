@@ -125,7 +125,7 @@ pub enum Algorithm {
     ///
     /// ```text
     /// available    max - held
-    /// retry_after  unknown: nobody knows when a slot is freed
+    /// retry_after  unknown: no process knows when a slot is freed
     /// ```
     ///
     /// Complexity: one count of state in memory; in Redis an entry of 23 bytes per process that holds slots of the caller.

@@ -30,7 +30,7 @@ impl Policy {
     /// [`GroupOutcome::take_slots`](crate::GroupOutcome::take_slots) for groups. Of a process that crashes, slots are free again
     /// within 10 s.
     ///
-    /// * A denial is [busy](crate::Outcome::is_busy), and has no [`retry_after`](crate::Outcome::retry_after): nobody knows when a
+    /// * A denial is [busy](crate::Outcome::is_busy), and has no [`retry_after`](crate::Outcome::retry_after): no process knows when a
     ///   slot is freed.
     /// * Another `max` keeps the slots that are held. While more are held than `max`, no further one is taken.
     /// * It has neither window nor sub-windows, burst, block and lease. Its slots are neither refunded nor settled: they are

@@ -5,7 +5,7 @@
 //! although a sliding window takes longer to forget all units. The draft requires that `Retry-After` is not earlier than any
 //! `t`, so an admitting limit with a later one has no `t`.
 //!
-//! Slots of a concurrency limit have the unit `concurrent-requests`, no window, and no `t`: nobody knows when one is freed.
+//! Slots of a concurrency limit have the unit `concurrent-requests`, no window, and no `t`: no process knows when one is freed.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 

@@ -7,7 +7,7 @@ use ratelimit_core::{Outcome, Timestamp};
 use crate::quotas::Quota;
 
 /// The wait of a denied client, from the denial until the next request passes all limits. Limits that admitted the request
-/// but have nothing left count, too. Nobody knows when slots are freed, so they do not count. `None` if the request was not
+/// but have nothing left count, too. No process knows when slots are freed, so they do not count. `None` if the request was not
 /// denied, can never pass, or misses only slots.
 pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());

@@ -1,5 +1,6 @@
 //! Where the reply to a call goes, whichever way it was sent.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use redis::{RedisResult, Value};
@@ -15,4 +16,9 @@ pub(super) struct CallId {
 pub(super) trait ReplySink: Send + Sync {
     /// Takes the reply to a call; an error of the server, or the loss of the connection.
     fn reply(self: Arc<Self>, call: CallId, reply: RedisResult<Value>);
+}
+
+/// Hands a reply over. A panic of the application's metrics recorder or tracing subscriber ends one call, not the thread or task.
+pub(super) fn hand_over(sink: Arc<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply)));
 }

@@ -13,7 +13,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +27,7 @@ use tokio::time::sleep;
 use self::client_stream::ClientReplies;
 pub(super) use self::client_stream::ClientStream;
 use self::frame::{frame_len, value_of};
-use super::reply_sink::{CallId, ReplySink};
+use super::reply_sink::{CallId, ReplySink, hand_over};
 
 /// Bytes that are read at a time; more than the replies to one batch.
 const READ_SIZE: usize = 16 * 1024;
@@ -43,7 +42,7 @@ enum Awaited {
     Call(Weak<dyn ReplySink>, CallId),
 }
 
-/// A socket, which is shut down when this is dropped. Whoever waits for a reply keeps it.
+/// A socket, which is shut down when this is dropped. A call in flight keeps it.
 pub(super) struct Socket(Arc<Shared>);
 
 /// What writers and the reading thread share.
@@ -207,9 +206,9 @@ impl Shared {
     }
 }
 
-/// Hands a reply over. A panic of the application's metrics recorder or tracing subscriber ends one call, not the thread.
+/// Hands a reply over, unless its queue is gone.
 fn reply(sink: &Weak<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
     if let Some(sink) = sink.upgrade() {
-        let _ = catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply)));
+        hand_over(sink, call, reply);
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::connection_config;
-use crate::store::redis::reply_sink::{CallId, ReplySink};
+use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
 #[cfg(unix)]
 use crate::store::redis::socket::ClientStream;
 use crate::store::redis::socket::Socket;
@@ -83,7 +83,7 @@ impl ServerConnection {
                 Err(error) => vec![Err(error); calls.len()],
             };
             for (call, reply) in calls.zip(replies) {
-                Arc::clone(&sink).reply(call, reply);
+                hand_over(Arc::clone(&sink), call, reply);
             }
         });
         true
