@@ -47,11 +47,11 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. One call for each 100 µs of
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. One call for each 50 µs of
 ///   the round trip, at least one, goes at once; requests that come meanwhile share the next calls.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if a later one
 ///   is denied, the earlier ones are refunded. More units than the limit never pass, but until the refund another request
-///   may be denied.
+///   may be denied. What a token bucket was charged stays if a request [waits](crate::RateLimiter::wait) for a turn behind it.
 /// * The server's clock decides, so the instances' clocks need not agree.
 /// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without
 ///   another round trip.

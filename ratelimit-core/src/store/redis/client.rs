@@ -15,7 +15,7 @@ use super::error::{CallError, RedisConfigError};
 use super::lease::Leases;
 use super::link::{CallProgress, Link};
 use super::protocol::Encoder;
-use super::queue::Queues;
+use super::queue::{Queues, Shared};
 use super::slots::{self, SlotTable, Teller};
 use super::sweeper::{give_back_all, sweep_forever};
 use super::timeouts::Timeouts;
@@ -51,8 +51,14 @@ impl Client {
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
         let (stop, stopped) = oneshot::channel();
         let handle = runtime.handle().clone();
-        let queues = Queues::start(&link, &handle, encoder, leases, slots, topology.is_plain());
-        let queues = Arc::new(queues);
+        let queues = Arc::new(Queues::start(Shared {
+            link: Arc::clone(&link),
+            runtime: handle.clone(),
+            encoder: Arc::clone(encoder),
+            leases: Arc::clone(leases),
+            slots: Arc::clone(slots),
+            is_direct: topology.is_plain(),
+        }));
         // Weak, because the queues have the table.
         let messages = Arc::downgrade(&queues);
         slots.set_sender(Box::new(move |message| {

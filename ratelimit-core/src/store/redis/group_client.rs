@@ -80,7 +80,9 @@ impl GroupClient {
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
         let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
         let limit = |check| new(self.encoder.key_format.key(check), check);
-        Request { operation, limits: group.iter().map(limit).collect() }
+        let mut request = Request { operation, limits: group.iter().map(limit).collect() };
+        request.share_windows();
+        request
     }
 
     /// Queues a group whose keys are on one node. Its answer is also of use for the leases of these counts.
@@ -258,7 +260,8 @@ impl GroupClient {
         Ok(GroupOutcome::join(size, allowed, indices.zip(&outcomes)))
     }
 
-    /// Refunds the charges of the first callers of a denied group, one outcome for each.
+    /// Refunds the charges of the first callers of a denied group, one outcome for each. Other requests may have taken turns behind a
+    /// charge, in any process, so such a charge stays.
     async fn refund_charged(
         &self,
         callers: &[CallerChecks<'_>],
@@ -266,9 +269,14 @@ impl GroupClient {
         deadline: Deadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
-            let charges: SmallVec<[Charge<'_>; 2]> = outcome.reservation(&caller.checks)?.charges().collect();
-            let refundable = charges.into_iter().filter(|charge| self.leases.allows_refund(&charge.check()));
-            Some(self.send_refunds(&refundable.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
+            let reservation = outcome.reservation(&caller.checks)?;
+            let refundable =
+                reservation.charges().filter(|charge| self.leases.allows_refund(&charge.check()));
+            let refunded = refundable.map(|charge| {
+                let has_turns = charge.check().has_turns();
+                charge.as_turn_if(has_turns)
+            });
+            Some(self.send_refunds(&refunded.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
         });
         let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await

@@ -173,16 +173,20 @@ impl Link {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Records that a request hit its deadline. Returns true if the connection is to blame: the call had been in flight for
-    /// more than half of the store's deadline.
+    /// The generation of the connection that is to blame for a deadline that passed: the call had been in flight for more than
+    /// half of the store's deadline.
+    pub(super) fn to_blame(&self, progress: &CallProgress) -> Option<u64> {
+        let &(generation, at) = progress.sent.get()?;
+        (at.elapsed() > self.timeouts.deadline / 2).then_some(generation)
+    }
+
+    /// Records that a request hit its deadline. Returns true if the connection is to blame.
     pub(super) fn record_timeout(&self, range: usize, progress: &CallProgress) -> bool {
-        match progress.sent.get() {
-            Some(&(generation, at)) if at.elapsed() > self.timeouts.deadline / 2 => {
-                self.record_failure(range, self.breaker.timeout_weight(), generation);
-                true
-            }
-            _ => false,
+        let blamed = self.to_blame(progress);
+        if let Some(generation) = blamed {
+            self.record_failure(range, self.breaker.timeout_weight(), generation);
         }
+        blamed.is_some()
     }
 
     /// Sends, and sends again while a slot is between two nodes of a cluster, which proves each time that nothing ran.
@@ -214,8 +218,13 @@ impl Link {
         }
     }
 
+    /// Whether a connection is being made that is worth waiting for.
+    pub(super) fn is_connecting(&self) -> bool {
+        matches!(*self.state.borrow(), ConnectionState::Connecting)
+    }
+
     /// The connection and its generation; waits only while the first attempt after a loss is being made.
-    async fn connection(&self) -> Result<(RedisConnection, u64), CallError> {
+    pub(super) async fn connection(&self) -> Result<(RedisConnection, u64), CallError> {
         // A wait begins with a subscription, which nearly no call needs.
         if let ConnectionState::Up { connection, generation, .. } = &*self.state.borrow() {
             return Ok((connection.clone(), *generation));

@@ -7,6 +7,8 @@
 //! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
 //! their keys here and some there while a slot moves. The calls go to the node in one write.
 
+mod again;
+mod alarm;
 mod call;
 mod dispatch;
 mod distance;
@@ -14,6 +16,8 @@ mod in_flight;
 mod pacing;
 mod request;
 mod round_trip;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,25 +41,30 @@ use crate::store::Deadline;
 /// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
 const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+/// What the queues of a store share.
+pub(super) struct Shared {
+    pub(super) link: Arc<Link>,
+    /// That of the connection's thread.
+    pub(super) runtime: Handle,
+    pub(super) encoder: Arc<Encoder>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) slots: Arc<SlotTable>,
+    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
+    pub(super) is_direct: bool,
+}
+
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
     queues: Box<[Arc<Queue>]>,
-    link: Arc<Link>,
+    shared: Arc<Shared>,
 }
 
 impl Queues {
-    /// Starts the queues, which keep their time on `runtime`. With `is_direct` the thread that asks sends its request.
-    pub(super) fn start(
-        link: &Arc<Link>,
-        runtime: &Handle,
-        encoder: &Arc<Encoder>,
-        leases: &Arc<Leases>,
-        slots: &Arc<SlotTable>,
-        is_direct: bool,
-    ) -> Self {
-        let size = if link.is_cluster() { SLOT_RANGES } else { 1 };
-        let queues = (0..size).map(|_| Queue::start(link, runtime, encoder, leases, slots, is_direct));
-        Self { queues: queues.collect(), link: Arc::clone(link) }
+    pub(super) fn start(shared: Shared) -> Self {
+        let shared = Arc::new(shared);
+        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
+        let queues = (0..size).map(|_| Queue::start(Arc::clone(&shared)));
+        Self { queues: queues.collect(), shared }
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
@@ -88,17 +97,18 @@ impl Queues {
         deadline: Deadline,
         reply: Option<ReplySender>,
     ) -> bool {
-        let slot = match (&self.link.nodes, first_key(&request)) {
+        let link = &self.shared.link;
+        let slot = match (&link.nodes, first_key(&request)) {
             (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
         // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.link.fast_fail(range_of_slot(slot)) {
+        if let Some(error) = link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
             false
         } else {
             let queued = QueuedRequest { request, slot, deadline, leases, reply };
-            let nodes = self.link.nodes.as_ref();
+            let nodes = link.nodes.as_ref();
             let queue = nodes.map_or(0, |nodes| queue_of(slot, nodes.owner(slot).map(NodeId::index)));
             self.queues[queue].push(queued);
             true
@@ -117,20 +127,5 @@ pub(super) struct PendingReply(oneshot::Receiver<Result<Reply, CallError>>);
 impl PendingReply {
     pub(super) async fn reply(self) -> Result<Reply, StoreError> {
         self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_of_one_node_share_a_queue() {
-        let (one, other) = (0, 16_383);
-        assert_ne!(range_of_slot(one), range_of_slot(other));
-        assert_eq!(queue_of(one, Some(2)), queue_of(other, Some(2)));
-        assert_ne!(queue_of(one, Some(2)), queue_of(one, Some(3)));
-        assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
-        assert!(queue_of(one, Some(SLOT_RANGES)) < SLOT_RANGES);
     }
 }

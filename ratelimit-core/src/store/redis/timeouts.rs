@@ -56,20 +56,21 @@ impl Timeouts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    pub(in crate::store::redis) const TIMEOUTS: Timeouts = Timeouts {
+        deadline: Duration::from_millis(100),
+        connect: Duration::from_millis(500),
+        shortest_pause: Duration::from_millis(50),
+        longest_pause: Duration::from_millis(400),
+        ping_interval: Duration::from_secs(1),
+    };
 
     #[test]
     fn pauses_grow_to_the_longest_and_have_jitter() {
         let ms = Duration::from_millis;
-        let timeouts = Timeouts {
-            deadline: ms(100),
-            connect: ms(500),
-            shortest_pause: ms(50),
-            longest_pause: ms(400),
-            ping_interval: ms(1000),
-        };
-        let pauses = || timeouts.pauses().take(8).collect::<Vec<_>>();
+        let pauses = || TIMEOUTS.pauses().take(8).collect::<Vec<_>>();
         let first = pauses();
         for (pause, least) in first.iter().zip([50, 100, 200, 400, 400, 400, 400, 400].map(ms)) {
             assert!((least..=2 * least).contains(pause), "{first:?}");

@@ -114,6 +114,24 @@ pub(in crate::store::redis) struct Request {
 }
 
 impl Request {
+    /// Gives limits over one key the calendar of the first of them, as [`decide`](crate::algorithm::decide) does.
+    pub(in crate::store::redis) fn share_windows(&mut self) {
+        for place in 1..self.limits.len() {
+            let (before, from) = self.limits.split_at_mut(place);
+            let limit = &mut from[0];
+            if limit.policy.calendar.is_some()
+                && let Some(first) = before.iter().find(|first| first.key == limit.key)
+            {
+                limit.policy.calendar = first.policy.calendar;
+            }
+        }
+    }
+
+    /// The hashes of the keys of limits with a calendar, and these.
+    pub(in crate::store::redis) fn calendars(&self) -> impl Iterator<Item = (u64, &'static KnownCalendar)> {
+        self.limits.iter().filter_map(|limit| Some((limit.key.hash(), limit.policy.calendar?)))
+    }
+
     /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To find how many units
     /// fit takes a step for each binary digit of their number.
     pub(in crate::store::redis) fn weight(&self) -> usize {

@@ -18,6 +18,18 @@ use crate::store::redis::protocol::{self, Batch, Encoder, LimitArg, Request};
 use crate::store::redis::slots::{CallSlots, SlotTable};
 use crate::store::redis::topology::range_of_slot;
 
+/// Why a call certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotRun {
+    /// Before it was written.
+    ConnectionLost,
+    UnknownScript,
+    /// Another node of the cluster has its keys.
+    Moved,
+    /// The server's instant is in other calendar windows.
+    OtherWindows,
+}
+
 /// A call about requests, or one that gives units back.
 pub(super) struct Call {
     pub(super) command: Command,

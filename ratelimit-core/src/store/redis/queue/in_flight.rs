@@ -59,6 +59,8 @@ pub(super) struct EndedCall {
 #[derive(Default)]
 pub(super) struct Due {
     pub(super) requests: Vec<(ReplySender, Deadline)>,
+    /// The slot ranges of calls that took too long, and the generation of their connection.
+    pub(super) timeouts: Vec<(usize, u64)>,
     /// Dropped outside of a lock: that ends what waits for them.
     pub(super) given_up: Vec<BatchInFlight>,
 }
@@ -103,18 +105,18 @@ impl BatchInFlight {
         next.unwrap_or(self.start + limit)
     }
 
-    /// Records that requests hit their deadline: one failure for each slot range, however many requests are in it.
-    fn record_timeouts(&mut self, link: &Link) {
+    /// The failures of requests that hit their deadline: one for each slot range, however many requests are in it, and the
+    /// generation of its connection.
+    fn timeouts(&mut self, link: &Link) -> SmallVec<[(usize, u64); 1]> {
         if self.is_timeout_recorded {
-            return;
+            return SmallVec::new();
         }
-        let (mut ranges, mut is_to_blame) = (RangeSet::default(), false);
-        for call in self.calls() {
-            if ranges.insert(call.range) {
-                is_to_blame |= link.record_timeout(call.range, &call.progress);
-            }
-        }
-        self.is_timeout_recorded = is_to_blame;
+        let mut ranges = RangeSet::default();
+        let calls = self.calls().filter(|call| ranges.insert(call.range));
+        let timeouts = calls.filter_map(|call| Some((call.range, link.to_blame(&call.progress)?)));
+        let timeouts = timeouts.collect::<SmallVec<_>>();
+        self.is_timeout_recorded = !timeouts.is_empty();
+        timeouts
     }
 }
 
@@ -188,7 +190,7 @@ impl InFlight {
                 index += 1;
                 continue;
             }
-            batch.record_timeouts(link);
+            due.timeouts.extend(batch.timeouts(link));
             for call in batch.calls() {
                 due.requests.extend(call.expire(now));
             }

@@ -1,7 +1,7 @@
 //! Pacing: when the next call is sent, and how many requests it takes.
 //!
-//! Requests are sent at once while fewer than k calls are in flight: k is one for each 100 µs of the round trip, so 1 for a server
-//! nearby, and falls to 1 when the server is busy ([`super::distance`]). Beyond that 2 k calls alternate, so that the server decides
+//! Requests are sent at once while fewer than k calls are in flight: k is one for each 50 µs of the round trip, so 1 for a server on
+//! the same machine, and falls to 1 when the server is busy ([`super::distance`]). Beyond that 2 k calls alternate, so that the server decides
 //! one while this process handles the replies of another: a call is sent when as many requests are queued as each of the other
 //! 2 k - 1 has on average, at least [`MIN_OVERLAP`], and it takes at most half of all. A call is also sent when the requests would
 //! fill it, or when the last one was sent longer ago than the interval.
@@ -117,6 +117,11 @@ impl Waiting {
             self.requests = VecDeque::new();
         }
         batch
+    }
+
+    /// When a deadline passes next.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.requests.iter().map(|request| request.deadline.instant()).min()
     }
 
     /// Takes the requests whose deadline has passed at `now`.

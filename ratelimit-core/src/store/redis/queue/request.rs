@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use smallvec::{SmallVec, smallvec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -77,6 +78,25 @@ pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Ve
         callers.entry(caller).or_default().push(request);
     }
     callers.into_values()
+}
+
+/// The requests in their order, in parts of one call each: a call decides about one window of a count.
+pub(super) fn by_window(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+    let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = smallvec![Vec::with_capacity(requests.len())];
+    let mut known = Vec::new();
+    for queued in requests {
+        let calendars = || queued.request.calendars();
+        if calendars().any(|(key, calendar)| known.iter().any(|&(other, of)| other == key && of != calendar))
+        {
+            known.clear();
+            parts.push(Vec::new());
+        }
+        known.extend(calendars());
+        if let Some(part) = parts.last_mut() {
+            part.push(queued);
+        }
+    }
+    parts.into_iter()
 }
 
 #[cfg(test)]

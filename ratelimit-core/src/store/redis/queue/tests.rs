@@ -1,0 +1,174 @@
+//! Tests of queues without a server.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot::Receiver;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+use super::in_flight::BatchInFlight;
+use super::request::tests::check;
+use super::*;
+use crate::clock::FakeClock;
+use crate::store::redis::breaker::Breaker;
+use crate::store::redis::denial_cache::DenialCache;
+use crate::store::redis::key::KeyFormat;
+use crate::store::redis::server_clock::ServerClock;
+use crate::store::redis::timeouts::tests::TIMEOUTS;
+
+type Replied = Result<Reply, CallError>;
+
+/// A queue of a store that is making its first connection. With `is_direct` the thread that asks sends.
+fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
+    let clock = Arc::new(FakeClock::default());
+    let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
+    let leases = Arc::new(Leases::new(Arc::clone(&clock) as _, 0, false, denials));
+    let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), Arc::clone(&leases.lanes));
+    Queue::start(Arc::new(Shared {
+        link: Arc::new(link),
+        runtime: runtime.clone(),
+        encoder: Arc::new(Encoder {
+            key_format: KeyFormat::new("rl", "").unwrap(),
+            now: Box::new(|| None),
+            server_clock: Arc::new(ServerClock::new()),
+        }),
+        leases,
+        slots: Arc::new(SlotTable::new(clock)),
+        is_direct,
+    }))
+}
+
+/// Queues a request that is made now, with this deadline.
+fn ask(queue: &Arc<Queue>, deadline: Duration) -> Receiver<Replied> {
+    let (request, reply) = check();
+    queue.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
+    reply
+}
+
+/// When the requests were made that wait, in their order.
+fn instants(queue: &Queue) -> Vec<Instant> {
+    let mut state = queue.state.lock();
+    let waiting = state.waiting.take_all();
+    let instants = waiting.iter().map(|request| request.deadline.since).collect();
+    for request in waiting {
+        state.waiting.push(request);
+    }
+    instants
+}
+
+async fn pass(time: Duration) {
+    sleep(time).await;
+    // The tasks that the time has woken.
+    for _ in 0..10 {
+        yield_now().await;
+    }
+}
+
+const MILLIS: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_a_connection_in_their_order_until_their_deadline_or_its_failure() {
+    let queue = connecting(&Handle::current(), true);
+    let (mut replies, mut made) = (Vec::new(), Vec::new());
+    // The second one has the shortest deadline.
+    for deadline in [100, 20, 100, 100] {
+        made.push(Instant::now());
+        replies.push(ask(&queue, deadline * MILLIS));
+        pass(MILLIS).await;
+    }
+    assert_eq!(instants(&queue), made, "none was sent, and each is in its place");
+    pass(25 * MILLIS).await;
+    assert!(matches!(replies.remove(1).try_recv(), Ok(Err(CallError::Timeout(_)))), "after its deadline");
+    made.remove(1);
+    assert_eq!(instants(&queue), made);
+    queue.shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
+    pass(MILLIS).await;
+    for mut reply in replies {
+        let error = reply.try_recv().unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Connection { .. }), "{error:?}");
+    }
+    assert!(instants(&queue).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_another_thread_sends_waits_for_no_timer() {
+    let queue = connecting(&Handle::current(), false);
+    // Timers end at whole milliseconds.
+    tokio::time::advance(MILLIS / 2).await;
+    let start = Instant::now();
+    let _reply = ask(&queue, 100 * MILLIS);
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    assert!(queue.state.lock().stage == dispatch::Stage::AwaitsConnection, "not sent");
+    assert_eq!(Instant::now(), start);
+}
+
+/// Notes the weight of the failures at the moment at which a task is woken.
+struct WeightWhenWoken {
+    link: Arc<Link>,
+    weight: AtomicU32,
+}
+
+impl Wake for WeightWhenWoken {
+    fn wake(self: Arc<Self>) {
+        self.weight.store(self.link.failures[0].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_counts_before_its_request_ends() {
+    let queue = connecting(&Handle::current(), true);
+    let Shared { link, encoder, leases, slots, .. } = &*queue.shared;
+    let (request, mut reply) = check();
+    let request = QueuedRequest { deadline: Deadline::after(link.deadline()), ..request };
+    let call = call::Call::new(vec![request], Some(0), link, encoder, leases, slots).unwrap();
+    call.progress.send_now(0);
+    queue.add(BatchInFlight::new([call], 1, Instant::now(), None, 0, None)).unwrap();
+    let woken = Arc::new(WeightWhenWoken { link: Arc::clone(link), weight: AtomicU32::new(0) });
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(pin!(&mut reply).poll(&mut Context::from_waker(&waker)).is_pending());
+    pass(link.deadline() + MILLIS).await;
+    assert!(matches!(reply.try_recv(), Ok(Err(CallError::Timeout(_)))));
+    assert_eq!(woken.weight.load(Ordering::Relaxed), link.breaker.timeout_weight());
+}
+
+#[test]
+fn a_queue_whose_thread_has_ended_keeps_nothing() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let queue = connecting(runtime.handle(), true);
+    let waiting = ask(&queue, 100 * MILLIS);
+    drop(runtime);
+    assert_closed(waiting);
+    assert_closed(ask(&queue, 100 * MILLIS));
+    // What a thread was sending meanwhile.
+    let (request, reply) = check();
+    let Shared { link, encoder, leases, slots, .. } = &*queue.shared;
+    let call = call::Call::new(vec![request], Some(0), link, encoder, leases, slots);
+    assert!(queue.add(BatchInFlight::new(call, 1, Instant::now(), None, 1, None)).is_none());
+    assert_closed(reply);
+    let (request, reply) = check();
+    queue.await_connection(vec![request]);
+    assert_closed(reply);
+}
+
+/// The request has no reply, and gets none.
+fn assert_closed(mut reply: Receiver<Replied>) {
+    assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+}
+
+#[test]
+fn slots_of_one_node_share_a_queue() {
+    let (one, other) = (0, 16_383);
+    assert_ne!(range_of_slot(one), range_of_slot(other));
+    assert_eq!(queue_of(one, Some(2)), queue_of(other, Some(2)));
+    assert_ne!(queue_of(one, Some(2)), queue_of(one, Some(3)));
+    assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
+    assert!(queue_of(one, Some(SLOT_RANGES)) < SLOT_RANGES);
+}
