@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Runs every check of this repository, or the steps that are named.
 #
-#   tests/run.sh                  format, dependencies, lints, features, documentation, msrv, tests
-#   tests/run.sh lints features   some of them
+#   tests/run.sh                  format, dependencies, lints, msrv, tests, and beside the tests features and documentation
+#   tests/run.sh lints features   some of them, one after the other
+#
+# Many tests wait for real faults and leave the processors idle. What compiles runs meanwhile, at the lowest priority, so that it delays
+# no test; its output comes at the end.
 #
 # Needs Rust; the tests install redis-server with the machine's package manager when it is missing, and fail without one.
 set -euo pipefail
@@ -66,13 +69,18 @@ lints() {
   cargo clippy --workspace --all-targets --all-features -- -D warnings
 }
 
-# Every feature by itself, and none; `lints` has all of them together.
+# Every feature by itself, and none; `lints` has all of them together. A feature of the facade that its code does not name only
+# passes on to one of the core, which has its own turn.
 features() {
   local crate feature
   for crate in ratelimit-core ratelimit-actix; do
     echo "$crate: no feature"
     cargo clippy -q -p "$crate" --no-default-features -- -D warnings
     for feature in $(sed -n '/^\[features\]/,/^\[dependencies\]/s/^\([a-z-]*\) = .*/\1/p' "$crate/Cargo.toml" | grep -vx default); do
+      if [ "$crate" = ratelimit-actix ] && ! grep -rqF "feature = \"$feature\"" "$crate/src"; then
+        echo "$crate: $feature is one of the core"
+        continue
+      fi
       echo "$crate: $feature"
       cargo clippy -q -p "$crate" --no-default-features --features "$feature" -- -D warnings
     done
@@ -81,7 +89,7 @@ features() {
 
 # As docs.rs builds it, with the guide; and the facade as everyone else does.
 documentation() {
-  cargo run -q --profile test -p guide -- pages
+  cargo run -q -p guide -- pages
   RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --workspace --no-deps --all-features
   RUSTDOCFLAGS="-D warnings" cargo doc -p ratelimit-actix --no-deps --all-features
 }
@@ -98,28 +106,69 @@ msrv() {
   echo "skipped: msrv needs Rust $oldest (rustup toolchain install $oldest)"
 }
 
+# The messages of the compiler, for a minute or more. It builds the facade once more, in a folder of its own.
+ui() {
+  "${cargo_test[@]}" --test ui -- "$ui_test"
+}
+
+# Starts steps at the lowest priority.
+start_beside() { # start_beside LOG STEP..
+  local log=$1
+  shift
+  # In a process group of their own, which has a priority, and can be ended as a whole.
+  set -m
+  run_steps "$@" </dev/null >"$log" 2>&1 &
+  beside=$!
+  set +m
+  renice -n 19 -g "$beside" >/dev/null
+  trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+}
+
 tests() {
   install_redis
   # Most tests wait rather than compute, so that twice as many at once as there are cores take less time in all.
   export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
   # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
-  REDIS_REQUIRED=1 UI_REQUIRED=1 cargo test --workspace --all-features --no-fail-fast
+  export REDIS_REQUIRED=1 UI_REQUIRED=1
+  local log failed=0
+  log=$(mktemp)
+  # Without the examples that have no tests: they are built as the programs of the tests as well.
+  "${cargo_test[@]}" --tests --no-run
+  start_beside "$log" ui ${beside_tests[@]+"${beside_tests[@]}"}
+  "${cargo_test[@]}" --tests -- --skip "$ui_test" || failed=1
+  "${cargo_test[@]}" --doc || failed=1
+  wait "$beside" || failed=1
+  trap - EXIT
+  cat "$log"
+  rm "$log"
+  [ "$failed" = 0 ]
 }
 
-steps=("$@")
-[ "$#" != 0 ] || steps=(format dependencies lints features documentation msrv tests)
+cargo_test=(cargo test --workspace --all-features --no-fail-fast)
+ui_test=mistakes_fail_as_expected_and_accepted_forms_compile
+
+run_steps() {
+  local step began
+  for step in "$@"; do
+    echo
+    echo "== $step"
+    began=$SECONDS
+    "$step"
+    echo "$step took $((SECONDS - began)) s"
+  done
+}
+
+steps=("$@") beside_tests=()
+if [ "$#" = 0 ]; then
+  steps=(format dependencies lints msrv tests)
+  beside_tests=(documentation features)
+fi
 for step in "${steps[@]}"; do
   case $step in
     format | dependencies | lints | features | documentation | msrv | tests) ;;
     *) echo "error: no step $step; there are format, dependencies, lints, features, documentation, msrv and tests" >&2; exit 1 ;;
   esac
 done
-for step in "${steps[@]}"; do
-  echo
-  echo "== $step"
-  began=$SECONDS
-  "$step"
-  echo "$step took $((SECONDS - began)) s"
-done
+run_steps "${steps[@]}"
 echo
 echo "all of it took $SECONDS s; target/ has $(du -sh "${CARGO_TARGET_DIR:-target}" 2>/dev/null | cut -f1)"
