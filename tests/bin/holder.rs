@@ -1,4 +1,4 @@
-//! One of several processes that hold slots of the same callers; started by `outages/slots.rs`.
+//! One of several processes that hold slots of the same callers; started by `outages/slots/`.
 //!
 //! Arguments: URL of the server, name of its file, callers, limit, tasks, and the longest stream in milliseconds. Says `ready`, and
 //! takes and frees slots until it is told to stop. Each begin and end is written to the file at once: the begin when the slot is

@@ -1,16 +1,15 @@
 //! Slots of concurrency limits: what several processes share, what is stored, and when slots are free again.
 
+mod model;
+mod script;
+
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use proptest::prelude::*;
-use proptest::sample::Index;
-use proptest::test_runner::{Config, TestRunner};
-use ratelimit_core::clock::FakeClock;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{
-    Algorithm, Check, Decision, GroupOutcome, Mode, OnError, Policy, RateLimiter, SettleError, Slots,
-    StoreError,
+    Algorithm, Check, Decision, Mode, OnError, Policy, RateLimiter, SettleError, Slots, StoreError,
 };
 use redis::AsyncCommands;
 use tests::clock_at_start;
@@ -20,12 +19,6 @@ use super::only_key;
 
 static TWO: Policy =
     Policy::builder("slots").algorithm(Algorithm::Concurrency).max(2).on_error(OnError::Deny).build();
-static BUCKET: Policy = Policy::builder("bucket")
-    .algorithm(Algorithm::TokenBucket)
-    .max(5)
-    .window(Duration::from_secs(1))
-    .on_error(OnError::Deny)
-    .build();
 
 /// The entries that are stored for a caller: until when each counts, and how many slots it stands for.
 fn entries(stored: &[u8]) -> Vec<(u64, u64)> {
@@ -171,30 +164,56 @@ async fn a_process_that_is_gone_holds_its_slots_for_ten_seconds() {
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
 }
 
+/// Waits until the only key holds these entries.
+async fn until_stored(server: &Server, expected: &[(u64, u64)]) {
+    let key = only_key(server).await;
+    let mut stored = Vec::new();
+    for _ in 0..5_000 {
+        stored = entries(&server.raw().await.get::<_, Vec<u8>>(&key).await.unwrap());
+        if stored == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(stored, expected);
+}
+
 #[tokio::test]
 async fn what_runs_is_renewed_every_three_seconds() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let limiter = server.limiter_at(&clock);
     let slot = limiter.acquire(&TWO, "a").await.unwrap().unwrap();
-    let key = only_key(&server).await;
-    let stored =
-        async || -> Vec<(u64, u64)> { entries(&server.raw().await.get::<_, Vec<u8>>(&key).await.unwrap()) };
-    let first = stored().await[0].0;
-    assert_eq!(first, tests::START + 10_000_000);
+    let first = [(tests::START + 10_000_000, 1)];
+    until_stored(&server, &first).await;
     clock.advance(Duration::from_micros(2_999_999));
     tokio::time::sleep(Duration::from_millis(1_200)).await;
-    assert_eq!(stored().await, [(first, 1)], "too early");
+    let stored: Vec<u8> = server.raw().await.get(only_key(&server).await).await.unwrap();
+    assert_eq!(entries(&stored), first, "too early");
     clock.advance(Duration::from_micros(1));
-    let renewed = first + 3_000_000;
-    for _ in 0..5_000 {
-        if stored().await == [(renewed, 1)] {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!(stored().await, [(renewed, 1)]);
+    until_stored(&server, &[(tests::START + 13_000_000, 1)]).await;
     drop(slot);
+}
+
+/// The server stores nothing of a peek, so a peek renews nothing, and stands for no renewal.
+#[tokio::test]
+async fn what_processes_only_peek_at_is_renewed_all_the_same() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let [one, other] = [(); 2].map(|()| server.limiter_at(&clock));
+    let stream = one.acquire(&TWO, "a").await.unwrap().unwrap();
+    for second in 1..=14 {
+        clock.advance(Duration::from_secs(1));
+        for limiter in [&one, &other] {
+            assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 1, "after {second} s");
+        }
+        if second % 3 == 0 {
+            until_stored(&server, &[(tests::START + (second + 10) * 1_000_000, 1)]).await;
+        }
+    }
+    drop(stream);
+    until_held(&server, "*", 0).await;
+    assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
 }
 
 /// The clock of the server goes back: dead slots end within 10 s of then.
@@ -234,6 +253,8 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
         assert!(matches!(error, StoreError::CorruptState { .. }), "{bad:?}: {error}");
         let lives: i64 = server.raw().await.pttl(&key).await.unwrap();
         assert!((1..=11_000).contains(&lives), "{bad:?}: {lives}");
+        let kept: Vec<u8> = server.raw().await.get(&key).await.unwrap();
+        assert_eq!(kept, bad, "left as it is");
         assert!(limiter.acquire(&TWO, "b").await.unwrap().is_ok());
     }
     let _: () = server.raw().await.del(&key).await.unwrap();
@@ -287,233 +308,40 @@ async fn slots_stand_beside_a_limit_with_a_lease() {
     until_held(&server, "rl1:wide:n:*", 0).await;
 }
 
-#[derive(Clone, Debug)]
-enum Event {
-    /// Requests of a process that come at once: of slots, and of slots and a bucket.
-    Ask(usize, Vec<(u64, bool)>),
-    Peek(usize, bool),
-    /// A request ends.
-    End(Index),
-    /// Milliseconds.
-    Wait(u64),
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let request = (prop_oneof![1 => Just(0u64), 6 => Just(1), 2 => Just(2), 1 => Just(9)], any::<bool>());
-    prop_oneof![
-        4 => (0usize..3, prop::collection::vec(request, 1..4)).prop_map(|(process, requests)| Event::Ask(process, requests)),
-        1 => (0usize..3, any::<bool>()).prop_map(|(process, with_bucket)| Event::Peek(process, with_bucket)),
-        4 => any::<Index>().prop_map(Event::End),
-        2 => (0u64..200).prop_map(Event::Wait),
-    ]
-}
-
-/// I7, and script against model: three processes decide about slots and buckets, alone and in batches, what the specification
-/// decides in one count, and the server counts as held what runs.
+/// The gauge of the metrics is what requests of this process hold, in memory as in Redis.
 #[test]
-fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
-    let Some(server) = server() else { return };
-    let clock = FakeClock::default();
-    let processes = [(); 3].map(|()| server.uncached_limiter_at(&clock));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // A call whose script the server does not know would come behind the next one, and one that waits for the connection as well.
-    runtime.block_on(async {
-        let group = [Check::new(&TWO, "first"), Check::new(&BUCKET, "first")];
-        for process in &processes {
-            let _ = process.peek_all(&group).await.unwrap();
-        }
-        assert!(processes[0].check_all(&group).await.unwrap().is_allowed());
-        assert!(processes[0].check_all(&group[..1]).await.unwrap().is_allowed());
-    });
-    let number = std::cell::Cell::new(0);
-    let cases = tests::strategies::cases("SLOTS_CASES", 60);
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let events = (1u64..5, prop::collection::vec(event(), 1..25));
-    let run = runner.run(&events, |(max, events)| {
-        number.set(number.get() + 1);
-        clock.set(ratelimit_core::Timestamp::from_micros(tests::START));
-        runtime.block_on(compare(&server, &processes, &clock, max, &events, number.get()));
-        Ok(())
-    });
-    run.unwrap();
-    println!("{cases} cases");
-}
-
-async fn compare(
-    server: &Server,
-    processes: &[RateLimiter; 3],
-    clock: &FakeClock,
-    max: u64,
-    events: &[Event],
-    number: u64,
-) {
-    let reference = RateLimiter::new(Reference::new(clock));
-    let slots =
-        Policy::builder("slots").algorithm(Algorithm::Concurrency).max(max).on_error(OnError::Deny).build();
-    let slots = slots.with_key(format!("slots-{number}")).unwrap();
-    let caller = format!("caller {number}");
-    let group = |cost: u64, with_bucket: bool| -> Vec<Check<'_>> {
-        let checks = [Check::new(&slots, &caller).with_cost(cost), Check::new(&BUCKET, &caller)];
-        checks[..=usize::from(with_bucket)].to_vec()
-    };
-    let mut held: Vec<(GroupOutcome, GroupOutcome)> = Vec::new();
-    let pattern = format!("rl1:slots-{number}:*");
-    for event in events {
-        match event {
-            Event::Ask(process, requests) => {
-                let groups: Vec<_> = requests.iter().map(|&(cost, bucket)| group(cost, bucket)).collect();
-                let asked = groups.iter().map(|group| processes[*process].check_all(group));
-                let outcomes = futures_util::future::join_all(asked).await;
-                for (group, outcome) in groups.iter().zip(outcomes) {
-                    let expected = reference.check_all(group).await.unwrap();
-                    let outcome = outcome.unwrap();
-                    assert_eq!(outcome, expected, "{group:?}");
-                    held.push((outcome, expected));
-                }
-            }
-            Event::Peek(process, bucket) => {
-                let group = group(1, *bucket);
-                let expected = reference.peek_all(&group).await.unwrap();
-                assert_eq!(processes[*process].peek_all(&group).await.unwrap(), expected);
-            }
-            Event::End(which) if !held.is_empty() => drop(held.swap_remove(which.index(held.len()))),
-            Event::End(_) => {}
-            Event::Wait(millis) => clock.advance(Duration::from_millis(*millis)),
-        }
-        let runs = max - reference.peek(&slots, &caller).await.unwrap().remaining();
-        until_held(server, &pattern, runs).await;
-    }
-}
-
-/// One message to the script: what it tells, and what it asks for. A cost of `None` is a peek.
-#[derive(Clone, Debug)]
-struct Message {
-    process: usize,
-    granted: u64,
-    freed: u64,
-    costs: Vec<Option<u64>>,
-    /// By how much the clock moves before, in microseconds.
-    step: i64,
-}
-
-fn message() -> impl Strategy<Value = Message> {
-    let cost = prop_oneof![1 => Just(None), 2 => Just(Some(0)), 4 => Just(Some(1)), 1 => Just(Some(3))];
-    let step = prop_oneof![
-        4 => 0i64..1_000_000,
-        2 => 0i64..6_000_000,
-        1 => Just(10_000_000),
-        1 => Just(9_999_999),
-        1 => -20_000_000i64..0,
-    ];
-    (0usize..4, 0u64..6, 0u64..6, prop::collection::vec(cost, 1..3), step).prop_map(
-        |(process, granted, freed, costs, step)| Message {
-            process,
-            granted,
-            freed: freed.min(granted),
-            costs,
-            step,
-        },
-    )
-}
-
-/// The name by which the script of slots alone is called.
-async fn script_of_slots(server: &Server) -> String {
-    let mut monitor = tests::redis::Console::at(&server.url());
-    monitor.must("MONITOR");
-    drop(server.limiter().acquire(&TWO, "a").await.unwrap().unwrap());
-    loop {
-        let line = monitor.read();
-        if let Some((_, call)) = line.split_once("\"EVALSHA\" \"")
-            && call.contains(":n:{")
-        {
-            return call.split('"').next().unwrap().to_owned();
-        }
-    }
-}
-
-fn doubles(numbers: &[f64]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
-}
-
-/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process, also of a denied
-/// message, and drops and cuts what the rule drops and cuts.
-#[test]
-fn the_script_keeps_what_each_process_told_as_the_rule_says() {
-    const HOLD: i64 = 10_000_000;
+fn the_gauge_rises_and_falls_with_the_slots_that_this_process_holds() {
     let Some(server) = server() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let sha = runtime.block_on(script_of_slots(&server));
-    let connection = std::cell::RefCell::new(runtime.block_on(server.raw()));
-    let number = std::cell::Cell::new(0);
-    let cases = tests::strategies::cases("SLOTS_CASES", 300);
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let messages = (1u64..6, prop::collection::vec(message(), 1..25));
-    let run = runner.run(&messages, |(max, messages)| {
-        number.set(number.get() + 1);
-        let key = format!("script {}", number.get());
-        let mut now = i64::try_from(tests::START).unwrap();
-        // For each process until when it counts, and what it told.
-        let mut told: [Option<(i64, u64, u64)>; 4] = [None; 4];
-        let mut before: Option<Vec<u8>> = None;
-        for Message { process, granted, freed, costs, step } in messages {
-            now += step;
-            let mut expected = String::new();
-            for cost in &costs {
-                let mut live = told;
-                let own = live[process].take();
-                for entry in &mut live {
-                    *entry = entry
-                        .filter(|entry| entry.0 > now)
-                        .map(|(till, granted, freed)| (till.min(now + HOLD), granted, freed));
-                }
-                let mut granted = own.map_or(granted, |own| own.1.max(granted));
-                let freed = own.map_or(freed, |own| own.2.max(freed));
-                let held: u64 = live.iter().flatten().map(|entry| entry.1 - entry.2).sum();
-                let fits = held + granted - freed + cost.unwrap_or(1) <= max;
-                expected.push(if fits { '1' } else { '0' });
-                if cost.is_some() {
-                    granted += if fits { cost.unwrap() } else { 0 };
-                    live[process] = (granted > freed).then_some((now + HOLD, granted, freed));
-                    told = live;
-                }
-            }
-            #[allow(clippy::cast_precision_loss, reason = "small numbers")]
-            let arguments = [
-                doubles(&[now as f64, 1.0, 5.0, max as f64, HOLD as f64, 1.0, 1.0, -1.0]),
-                costs
-                    .iter()
-                    .flat_map(|cost| {
-                        doubles(&[
-                            if cost.is_some() { 1.0 } else { -1.0 },
-                            1.0,
-                            1.0,
-                            cost.unwrap_or(1) as f64,
-                        ])
-                    })
-                    .collect(),
-                doubles(&[0.0]),
-                doubles(&[1_000.0 + process as f64, granted as f64, freed as f64]),
-            ];
-            let mut call = redis::cmd("EVALSHA");
-            call.arg(&sha).arg(1).arg(&key).arg(&arguments[..]);
-            let mut connection = connection.borrow_mut();
-            let reply: Vec<u8> = runtime.block_on(call.query_async(&mut *connection)).unwrap();
-            let (found, verdicts) = reply[8..].split_at(reply.len() - 8 - costs.len());
-            prop_assert_eq!(std::str::from_utf8(verdicts).unwrap(), expected);
-            prop_assert_eq!(found, before.as_deref().unwrap_or(b"."), "the state that was found");
-            before = runtime.block_on(connection.get(&key)).unwrap();
-            let mut found = before.as_deref().map_or(Vec::new(), entries);
-            let mut kept: Vec<(u64, u64)> = told
-                .iter()
-                .flatten()
-                .map(|(till, granted, freed)| (u64::try_from(*till).unwrap(), granted - freed))
-                .collect();
-            found.sort_unstable();
-            kept.sort_unstable();
-            prop_assert_eq!(found, kept);
-        }
-        Ok(())
-    });
-    run.unwrap();
-    println!("{cases} cases");
+    for in_redis in [true, false] {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        let gauge = || {
+            let text = handle.render();
+            let line =
+                text.lines().find_map(|line| line.strip_prefix("ratelimit_slots_held{policy=\"slots\"} "));
+            line.map(|value| value.parse::<f64>().unwrap().to_string())
+        };
+        metrics::with_local_recorder(&recorder, || {
+            runtime.block_on(async {
+                let [limiter, other] =
+                    [(); 2].map(|()| if in_redis { server.limiter() } else { RateLimiter::in_memory() });
+                let held = limiter.acquire(&TWO, "a").await.unwrap().unwrap();
+                assert_eq!(gauge().as_deref(), Some("1"));
+                let group = [Check::new(&TWO, "b").with_cost(2)];
+                let both = limiter.check_all(&group).await.unwrap();
+                assert_eq!(gauge().as_deref(), Some("3"));
+                // Neither a denial, nor a peek, nor a check of one limit holds a slot.
+                assert!(limiter.check_all(&group).await.unwrap().is_busy());
+                assert!(limiter.peek(&TWO, "a").await.unwrap().is_allowed());
+                assert!(limiter.check(&TWO, "a").await.unwrap().is_allowed());
+                assert_eq!(gauge().as_deref(), Some("3"));
+                drop(other.acquire(&TWO, "a").await.unwrap());
+                drop(both);
+                assert_eq!(gauge().as_deref(), Some("1"));
+                drop(held);
+                assert_eq!(gauge().as_deref(), Some("0"));
+            });
+        });
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -112,8 +113,11 @@ fn read(file: &Path) -> Vec<Mark> {
     fs::read(file).unwrap().chunks_exact(16).map(Mark::decode).collect()
 }
 
-/// The most requests of one caller that ran at a time.
-pub fn most_at_a_time(mut marks: Vec<Mark>) -> i64 {
+/// The most requests of one caller that ran at a time, within a span of time.
+pub fn most_at_a_time(marks: &[Mark], within: Range<u64>) -> i64 {
+    // What began before runs at the start.
+    let marks = marks.iter().filter(|mark| mark.at < within.end);
+    let mut marks: Vec<Mark> = marks.map(|mark| Mark { at: mark.at.max(within.start), ..*mark }).collect();
     // Of one instant, the ends come first.
     marks.sort_unstable_by_key(|mark| (mark.caller, mark.at, mark.begins));
     let (mut most, mut running, mut caller) = (0, 0, None);

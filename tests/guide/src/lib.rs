@@ -11,6 +11,7 @@ mod accuracy;
 mod calendar;
 mod canvas;
 mod capacity;
+mod course;
 pub mod html;
 mod lease;
 pub mod links;
@@ -77,12 +78,10 @@ pub fn generated() -> BTreeMap<String, String> {
     }
     picture("algorithms", overview::draw(&runs));
     picture("calendar", calendar::draw());
-    let lease = lease::slices(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv"));
-    picture("lease", lease::draw(&lease));
+    picture("lease", lease::draw(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv")));
     let waiting = waiting::all();
     picture("waiting", waiting::draw(&waiting));
-    let crash = slots::instants(&read("ratelimit-core/src/store/redis/slots/tests/picture.csv"));
-    picture("slots", slots::draw(&crash));
+    picture("slots", slots::draw(&read("tests/outages/slots/crash.csv")));
     let page = read("docs/accuracy.md");
     for (name, table) in ["ordinary", "heavy"].into_iter().zip(accuracy::tables(&page)) {
         picture(&format!("accuracy-{name}"), accuracy::draw(&table));

@@ -2,5 +2,4 @@
 
 mod events;
 mod exploration;
-mod picture;
 mod processes;

@@ -17,7 +17,7 @@ use crate::slots::Slots;
 use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::protocol::{LimitArg, PolicyArg};
 
-pub(super) const SECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000;
 const HOLD: u64 = 10 * SECOND;
 
 #[derive(Clone, Debug)]
@@ -38,40 +38,40 @@ enum Event {
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
-    pub(super) process: usize,
+struct Message {
+    process: usize,
     asked: u64,
     told: Told,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reply {
+struct Reply {
     process: usize,
     asked: u64,
     granted: u64,
     granted_there: u64,
 }
 
-pub(super) struct World {
+struct World {
     max: u64,
-    pub(super) now: u64,
+    now: u64,
     clock: FakeClock,
     key: StateKey,
     policy: PolicyArg,
     tables: Vec<Arc<SlotTable>>,
     /// Messages that each process has queued.
     queued: Vec<Arc<Mutex<Vec<LimitArg>>>>,
-    pub(super) entries: Entries,
-    pub(super) messages: Vec<Message>,
+    entries: Entries,
+    messages: Vec<Message>,
     replies: Vec<Reply>,
     /// Slots that requests hold: the process, their number, and the guard.
-    pub(super) held: Vec<(usize, u64, Slots)>,
+    held: Vec<(usize, u64, Slots)>,
     /// How many more may run because of entries that vanished.
     credit: u64,
 }
 
 impl World {
-    pub(super) fn new(max: u64, processes: usize) -> Self {
+    fn new(max: u64, processes: usize) -> Self {
         let clock = FakeClock::default();
         let policy = Policy::concurrency("k", 1);
         let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
@@ -101,13 +101,13 @@ impl World {
         }
     }
 
-    pub(super) fn ask(&mut self, process: usize, asked: u64) {
+    fn ask(&mut self, process: usize, asked: u64) {
         let told = self.tables[process].ask(&self.key, self.policy, asked, true);
         self.messages.push(Message { process, asked, told });
     }
 
     /// Queued messages that only tell become calls.
-    pub(super) fn call(&mut self) {
+    fn call(&mut self) {
         for process in 0..self.tables.len() {
             let messages = std::mem::take(&mut *self.queued[process].lock());
             for message in messages {
@@ -118,13 +118,13 @@ impl World {
         }
     }
 
-    pub(super) fn arrive(&mut self, message: Message) -> Reply {
+    fn arrive(&mut self, message: Message) -> Reply {
         let (fits, own) = self.entries.step(message.told, message.asked, self.max, self.now);
         let granted = if fits { message.asked } else { 0 };
         Reply { process: message.process, asked: message.asked, granted, granted_there: own.granted }
     }
 
-    pub(super) fn hear(&mut self, reply: Reply) {
+    fn hear(&mut self, reply: Reply) {
         let table = &self.tables[reply.process];
         table.answer(&self.key, reply.asked, reply.granted, Some(reply.granted_there));
         if reply.granted > 0 {
@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Time passes: entries end without messages, and every process looks.
-    pub(super) fn wait(&mut self, time: u64) {
+    fn wait(&mut self, time: u64) {
         self.now += time;
         self.clock.set(Timestamp::from_micros(self.now));
         for table in &self.tables {
