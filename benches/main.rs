@@ -18,11 +18,14 @@ use benches::machine;
 use benches::progress::Progress;
 use benches::report::Report;
 use benches::sections::{
-    Bench, actix, cluster, growth, handlers, heap, in_memory, latency, lease, log, micro, network, overload,
-    processes, redis_memory, server_cost, slots, throughput,
+    Bench, actix, cluster, compile, growth, handlers, heap, in_memory, latency, lease, log, micro, network,
+    overload, processes, redis_memory, server_cost, slots, throughput,
 };
 use benches::server::{self, Server};
 use benches::settings::Settings;
+
+/// Sections that the quick form leaves out, unless they are asked for.
+const SLOW: [&str; 1] = ["compile"];
 
 type Section<'a> = (&'static str, Box<dyn Fn(&mut Report) + 'a>);
 
@@ -44,7 +47,8 @@ fn main() -> ExitCode {
         instructions: env!("CARGO_BIN_EXE_instructions"),
         web: env!("CARGO_BIN_EXE_web"),
     };
-    let bench = Bench { settings, runtime, programs };
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let bench = Bench { settings, runtime, programs, scratch };
     let servers: Vec<Server> = if server::is_installed() { vec![Server::start(&[])] } else { Vec::new() };
     let machine = machine::describe(servers.first());
     let mut report = Report::default();
@@ -59,7 +63,9 @@ fn main() -> ExitCode {
         assert!(names.contains(&&**only), "there is no section {only}, only {names:?}");
     }
     let mut failed = Vec::new();
-    let selected = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let selected = |name: &str| {
+        only.as_ref().map_or_else(|| settings.is_thorough || !SLOW.contains(&name), |only| only == name)
+    };
     let progress = Progress::new(names.iter().filter(|name| selected(name)).count());
     for (name, run) in sections {
         if selected(name) {
@@ -114,5 +120,6 @@ fn sections<'a>(bench: &'a Bench<'a>, servers: &'a [Server]) -> Vec<Section<'a>>
     sections.push(("heap", Box::new(|report| heap::run(bench, report))));
     sections.push(("growth-memory", Box::new(|report| growth::in_memory(bench, report))));
     sections.push(("micro", Box::new(|report| micro::run(bench, report))));
+    sections.push(("compile", Box::new(|report| compile::run(bench, report))));
     sections
 }

@@ -38,6 +38,7 @@ pub mod rounds;
 pub mod scheduling;
 pub mod sections;
 pub mod server;
+pub mod service;
 pub mod settings;
 pub mod spread;
 pub mod table;

@@ -2,6 +2,7 @@
 
 pub mod actix;
 pub mod cluster;
+pub mod compile;
 pub mod growth;
 pub mod handlers;
 pub mod heap;
@@ -17,6 +18,8 @@ pub mod redis_memory;
 pub mod server_cost;
 pub mod slots;
 pub mod throughput;
+
+use std::path::Path;
 
 use tokio::runtime::Runtime;
 
@@ -39,6 +42,8 @@ pub struct Bench<'a> {
     pub runtime: Runtime,
     /// The programs beside this one.
     pub programs: Programs<'a>,
+    /// A folder that stays, for what need not be made again in the next run.
+    pub scratch: &'a Path,
 }
 
 /// Something that decides, put under a load for each measurement.

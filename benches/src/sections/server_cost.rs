@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_actix::{Policy, RateLimiter, RedisStore};
+use ratelimit_actix::{Algorithm, Outcome, Policy, RateLimiter, RedisStore};
 use redis::aio::MultiplexedConnection;
 
 use super::{Bench, compare};
@@ -35,6 +35,10 @@ const SHORT_WINDOW: Duration = Duration::from_millis(100);
 
 /// A window that does not end while it is measured.
 const LONG_WINDOW: Duration = Duration::from_secs(3600);
+
+/// Kinds of limits, what each is compared with, and the goal.
+const KINDS: [(&str, &str, f64); 2] =
+    [("calendar month", "fixed window", 1.02), ("wait", "token bucket", 1.1)];
 
 /// What becomes of a check of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +95,10 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         })
         .collect();
     for (case, size) in Case::ALL.into_iter().flat_map(|case| SIZES.map(|size| (case, size))) {
-        let calls = calls(bench, servers, &case.policy(), size);
+        let policy = case.policy();
+        let calls = calls(bench, servers, size, &async |limiter: &RateLimiter, caller| {
+            limiter.check(&policy, caller).await.unwrap()
+        });
         let wire = bench.runtime.block_on(servers[0].connect());
         let commands = move || {
             let commands: Vec<_> = calls.iter().map(Call::command).collect();
@@ -113,6 +120,32 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         short(1e9 / cost(SIZES[0])),
         short(1e9 / cost(SIZES[2])),
     ));
+    kinds(bench, servers, report);
+}
+
+/// What a calendar window costs beside another fixed window, and a wait whose turn is now beside a check.
+fn kinds(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    report.text("One check a call, of limits that decide in nearly the same way:");
+    let bucket = || ours::builder().algorithm(Algorithm::TokenBucket).build();
+    let kinds = ours::algorithms().into_iter().map(|(name, policy)| (name, policy, false));
+    let kinds = kinds.chain([("wait", bucket(), true)]);
+    let kinds = kinds.filter(|(name, ..)| KINDS.iter().any(|(one, other, _)| [one, other].contains(&name)));
+    let variants = kinds.map(|(name, policy, waits)| {
+        let calls = calls(bench, servers, 1, &async |limiter: &RateLimiter, caller| {
+            if waits {
+                limiter.wait(&policy, caller, 1, Duration::ZERO).await.unwrap()
+            } else {
+                limiter.check(&policy, caller).await.unwrap()
+            }
+        });
+        replay(bench, servers, name, 1, move || calls.iter().map(Call::command).collect())
+    });
+    let measured = take_turns(bench.settings.goal_rounds, variants.collect());
+    report.table(&compare(&measured, KINDS[0].1, "ns"));
+    for (name, base, goal) in KINDS {
+        let ratio = Spread::ratio(&find(&measured, name).rounds, &find(&measured, base).rounds);
+        report.goal(Goal::at_most(Row::CostOfOne, name, goal, &format!(" × {base}"), ratio));
+    }
 }
 
 fn name(case: Case, size: u64) -> String {
@@ -156,7 +189,12 @@ fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cm
 }
 
 /// Calls about `size` callers each, [`CHECKS`] in all if that many are made, no caller in two of them.
-fn calls(bench: &Bench<'_>, servers: &[Server], policy: &Policy, size: u64) -> Vec<Call> {
+fn calls(
+    bench: &Bench<'_>,
+    servers: &[Server],
+    size: u64,
+    decide: &impl AsyncFn(&RateLimiter, Caller) -> Outcome,
+) -> Vec<Call> {
     let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
     let limiter = ours::ready(RateLimiter::new(store.build().unwrap()));
     let next = AtomicU64::new(0);
@@ -168,7 +206,7 @@ fn calls(bench: &Bench<'_>, servers: &[Server], policy: &Policy, size: u64) -> V
             let checks = (0..tasks).map(|_| async {
                 for _ in 0..50 {
                     let caller = Caller::new(0, next.fetch_add(1, Ordering::Relaxed));
-                    let outcome = limiter.check(policy, caller).await.unwrap();
+                    let outcome = decide(&limiter, caller).await;
                     assert!(!outcome.is_degraded(), "decided without Redis");
                 }
             });
