@@ -7,4 +7,4 @@ mod networks;
 pub use self::forwarded::ForwardedHeader;
 pub(crate) use self::forwarded::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP, is_token};
 pub(crate) use self::ipv6_prefix::Ipv6Prefix;
-pub(crate) use self::networks::{NetworkError, Networks};
+pub(crate) use self::networks::{NetworkError, NetworkList, Networks};

@@ -13,7 +13,9 @@ use actix_web::http::header::{HeaderName, RETRY_AFTER};
 use actix_web::{HttpRequest, web};
 
 pub use self::error::RateLimitConfigError;
-use crate::address::{FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, Networks, X_FORWARDED_FOR};
+use crate::address::{
+    FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, NetworkList, Networks, X_FORWARDED_FOR,
+};
 use crate::response::{
     BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, ResponseStyle, StyleSettings, field_names,
 };
@@ -198,14 +200,14 @@ impl RateLimitConfigBuilder {
     /// Takes the client's address from `header` if, and only if, the peer is in one of `networks`. Read from the right, the client
     /// is the first address outside these networks.
     ///
-    /// A network is CIDR (`10.0.0.0/8`) or a single address. List your own proxies and nothing else: a listed host can choose an
-    /// address with every request. The default is an empty list, which trusts no peer.
-    pub fn trusted_proxies(
+    /// A network is CIDR (`10.0.0.0/8`) or a single address; several are an array or another iterator. List your own proxies and
+    /// nothing else: a listed host can choose an address with every request. The default is an empty list, which trusts no peer.
+    pub fn trusted_proxies<Form>(
         mut self,
-        networks: impl IntoIterator<Item = impl Into<String>>,
+        networks: impl NetworkList<Form>,
         header: ForwardedHeader,
     ) -> Self {
-        self.proxies = networks.into_iter().map(Into::into).collect();
+        self.proxies = networks.into_texts();
         self.forwarded = header;
         self
     }
@@ -215,7 +217,8 @@ impl RateLimitConfigBuilder {
     ///
     /// The address is that of [`client_ip`](crate::client_ip): the peer, or the client that a
     /// [trusted proxy](Self::trusted_proxies) names. A header field of any other peer exempts nothing, and neither does an IPv4
-    /// address inside one of NAT64 or 6to4. A network is CIDR (`10.0.0.0/8`) or a single address. The default is an empty list.
+    /// address inside one of NAT64 or 6to4. A network is CIDR (`10.0.0.0/8`) or a single address; several are an array or another
+    /// iterator. The default is an empty list.
     ///
     /// **Warning:** a request that a trusted proxy passes on without naming its client has the address of the proxy. Do not
     /// exempt the address of a proxy that may do so.
@@ -227,14 +230,14 @@ impl RateLimitConfigBuilder {
     ///
     /// # fn main() -> Result<(), ratelimit_actix::RateLimitConfigError> {
     /// let config = RateLimitConfig::builder()
-    ///     .trusted_proxies(["192.0.2.10"], ForwardedHeader::XForwardedFor)
+    ///     .trusted_proxies("192.0.2.10", ForwardedHeader::XForwardedFor)
     ///     .exempt(["10.0.0.0/8", "2001:db8:7::/48"])
     ///     .build()?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn exempt(mut self, networks: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.exempt = networks.into_iter().map(Into::into).collect();
+    pub fn exempt<Form>(mut self, networks: impl NetworkList<Form>) -> Self {
+        self.exempt = networks.into_texts();
         self
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bounds;
 pub(crate) mod by;
+pub(crate) mod computed;
 pub(crate) mod default_key;
 pub(crate) mod dynamic;
 pub(crate) mod limit;
@@ -10,5 +11,6 @@ pub(crate) mod request;
 pub(crate) mod request_fn;
 pub(crate) mod shared_counts;
 pub(crate) mod sole_limiter;
+pub(crate) mod source_text;
 #[cfg(feature = "calendar")]
 mod zones;

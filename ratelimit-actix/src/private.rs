@@ -15,11 +15,13 @@ pub use crate::handler::bounds::{
     Answer, BodylessExtractor, Extractor, assert_bodyless_extractor, assert_extractor,
 };
 pub use crate::handler::by::By;
+pub use crate::handler::computed::Computed;
 pub use crate::handler::default_key::DefaultKey;
 pub use crate::handler::dynamic::{DynamicLimits, join};
 pub use crate::handler::limit::HandlerLimit;
-pub use crate::handler::registry::{Declaration, SourceText};
+pub use crate::handler::registry::{Declaration, Declared};
 pub use crate::handler::request::{AdmittedRequest, admit};
 pub use crate::handler::request_fn::RequestFn;
+pub use crate::handler::source_text::SourceText;
 pub use crate::overrides::plan::{IntoPlan, Plan};
 pub use crate::quotas::Count;

@@ -27,15 +27,16 @@ repeat
   elseif starts_again then
     start, count = from or now - now % window, 0
   end
+  -- A count that began by other zone data or another anchor gets the TTL of this window, also by a denial: it denies until then.
+  local begun_before = from and start < from
   fits = count + cost <= max
   if fits then
     count = count + cost
-    -- A window that began by other zone data or another anchor gets the TTL of this one.
-    if not starts_again and not (from and start < from) then
+    if not starts_again and not begun_before then
       bytes = pack('<I5', count)
       break
     end
-  elseif not went_back then
+  elseif not went_back and not begun_before then
     break
   end
   bytes, ttl = pack('<c1I7I5', 'f', start, count), (from or start) + window - now

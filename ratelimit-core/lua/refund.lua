@@ -2,10 +2,11 @@
 -- KEYS    one for each charge
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
 --         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instants at which it was
---         charged and from which it no longer counts, in microseconds. The cost is negative for a turn that is given up: it is
---         refunded if it is the last one, so that its bucket is full when it no longer counts
+--         charged and from which it no longer counts, in microseconds. The cost is negative for a charge of a token bucket that
+--         is refunded only where no later turn moves: if the bucket is not in debt, so that all turns are due, or if the
+--         charge is the last one, so that the bucket is full when it no longer counts
 -- Reply   1
--- Twin    src/algorithm/state.rs, State::refund
+-- Twin    src/algorithm/state.rs, State::refund_charge
 for key = 1, #KEYS do
   local place, at, valid_until = 9 + 56 * (key - 1), nil, nil
   algorithm, max, window, shape, cost, at, valid_until = decode('<ddddddd', ARGV[1], place)
@@ -26,12 +27,14 @@ for key = 1, #KEYS do
     if type(value) == 'string' then
       -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
-      local is_last = true
-      if cost < 0 and fits ~= nil then
+      local is_in_debt = fits == false and #value == 20
+      local moves_turns = is_in_debt and cost < 0
+      if moves_turns and max <= window then -- otherwise several charges may end in one microsecond
         local micros, fraction = decode('<I7I5', ttl and bytes or value, 2)
-        cost, is_last = -cost, micros + (fraction > 0 and 1 or 0) == valid_until
+        moves_turns = micros + (fraction > 0 and 1 or 0) ~= valid_until
       end
-      if is_last and (fits or (fits == false and #value == 20)) then
+      cost = math.abs(cost)
+      if not moves_turns and (fits or is_in_debt) then
         local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
         ttl = lives or ttl
         if state and ttl then

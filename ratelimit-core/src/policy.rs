@@ -362,6 +362,15 @@ impl Policy {
         Self { max, burst, block_us: 0, ..self.clone() }
     }
 
+    /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it finds what was counted under
+    /// any other anchor.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_earliest_window(&self, at: Timestamp) -> Self {
+        let calendar = self.calendar.map(|calendar| calendar.with_earliest_window(at.as_micros()));
+        Self { calendar, ..self.clone() }
+    }
+
     /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full
     /// burst. A product, because a division would take as long as the decision.
     fn room_for_turns(&self) -> u128 {

@@ -102,8 +102,8 @@ impl<'a> Charge<'a> {
         self
     }
 
-    /// Marks the charge as that of a turn.
-    const fn as_turn_if(mut self, turn: bool) -> Self {
+    /// Marks the charge as that of a turn: a refund moves no turn behind it.
+    pub(crate) const fn as_turn_if(mut self, turn: bool) -> Self {
         self.turn = turn;
         self
     }
@@ -132,8 +132,9 @@ impl<'a> Charge<'a> {
         self.until
     }
 
-    /// Whether it is the turn of a [wait](crate::RateLimiter::wait) that was given up. It is refunded only if it is the last one of its
-    /// bucket, which is full at [`until`](Self::until) then; otherwise two later turns would be due at one instant.
+    /// Whether it is the turn of a [wait](crate::RateLimiter::wait) that was given up. While turns of its bucket are not due, it is
+    /// refunded only if it is the last one, so that the bucket is full at [`until`](Self::until); otherwise two later turns would be due
+    /// at one instant. [`State::refund_charge`](crate::store::toolkit::State::refund_charge) decides that.
     pub const fn is_turn(&self) -> bool {
         self.turn
     }

@@ -24,6 +24,11 @@ pub(crate) const DEFAULT_MAX: u64 = 100;
 /// Default window, in microseconds.
 pub(crate) const DEFAULT_MICROS: u64 = 60_000_000;
 
+/// Whether this can be a key or a name.
+pub(crate) fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len()) && text.chars().all(is_name_char)
+}
+
 /// Whether a key or a name may have this character.
 pub(crate) fn is_name_char(c: char) -> bool {
     c.is_ascii_graphic() && !matches!(c, '{' | '}' | '"' | '\\')

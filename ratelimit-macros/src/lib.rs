@@ -41,7 +41,7 @@ use proc_macro::TokenStream;
 /// | `max` | units per window, 0 to 10^12: an integer, or a const expression of at least 1; or [chosen per request](#values-chosen-per-request) | `100` |
 /// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days; with the feature `calendar` also `"day"`, `"week"`, `"month"` and `"year"`, [windows of a calendar](#windows-of-a-calendar) | `"60s"` |
 /// | `zone` | the time zone of a calendar window: an IANA name such as `"Europe/Berlin"` | `"UTC"` |
-/// | `anchor` | the day on which a calendar window begins: `"monday"` to `"sunday"` for a week, `1` to `31` for a month, `"04-01"` for a year | `"monday"`, `1`, `"01-01"` |
+/// | `anchor` | the day on which a calendar window begins: `"monday"` to `"sunday"` for a week, `1` to `31` for a month, `"04-01"` for a year; or [chosen per request](#values-chosen-per-request) | `"monday"`, `1`, `"01-01"` |
 /// | `key` | the name of the count: 1 to 128 characters of printable ASCII without blanks, quotes and backslashes. Handlers with the same key share the count of each caller. [Placeholders](#placeholders) in braces name the caller | module path and function name, with the type's in an impl block |
 /// | `by` | [the caller](#callers) | `ip` |
 /// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` counts all such requests as one caller | `"reject"` |
@@ -113,12 +113,17 @@ use proc_macro::TokenStream;
 ///
 /// # Values chosen per request
 ///
-/// `max`, `cost` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that do not read the body, or
-/// `with(path)` for a function of the same form. Both may be async. `max` and `cost` return `u64`, `skip` returns `bool`.
+/// `max`, `cost`, `anchor` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that do not read the body,
+/// or `with(path)` for a function of the same form. Both may be async. `max` and `cost` return `u64`, `skip` returns `bool`, and
+/// `anchor` the day on which a window begins: a `u8` for a month, a `ratelimit_actix::core::policy::Weekday` for a week, and for a year
+/// month and day, `(u8, u8)`.
 ///
 /// - `skip` runs first. A skipped limit chooses no other value and is not checked.
 /// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never rounded. The count
 ///   stays the same when `max` changes, except that a token bucket has a separate bucket for each `max`.
+/// - Another `anchor` keeps the count until its next edge, if the new window begins less than half a window after the old one, and
+///   begins a new count otherwise. A day that does not exist logs an error once, and the nearest one is used: the 1st for a day 0,
+///   the 31st for a day 32, 29 February for the 30th. Such a limit has no `lease`.
 /// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12 also logs an
 ///   error.
 ///

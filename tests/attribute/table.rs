@@ -154,7 +154,17 @@ fn zone(stage: &Stage) {
 
 fn anchor(stage: &Stage) {
     // Saturday, 3 October 2026.
-    for (path, days) in [("/anchor/week", 1), ("/anchor/year", 7), ("/anchor/month", 12)] {
+    for (path, days) in [
+        ("/anchor/week", 1),
+        ("/anchor/year", 7),
+        ("/anchor/month", 12),
+        ("/anchor/closure/4", 1),
+        ("/anchor/closure/15", 12),
+        ("/anchor/with/4", 1),
+        ("/anchor/with/15", 12),
+        ("/anchor/weekday", 1),
+        ("/anchor/date", 7),
+    ] {
         assert_eq!(stage.statuses(path, 1), [200], "{path}");
         let wait = (days * 86_400).to_string();
         assert_eq!(stage.get(path).header("retry-after"), Some(&*wait), "{path}");

@@ -10,10 +10,10 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{Check, OwnedReservation, Policy};
+use ratelimit_core::{Check, OnError, OwnedReservation, Policy};
 use serde::Deserialize;
 use tests::strategies;
-use tests::timed::Timed;
+use tests::timed::{Timed, reference};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +62,8 @@ fn cases() -> Vec<Case> {
 }
 
 fn policy(calendar: Calendar, max: u64) -> Policy {
-    Policy::builder("calendar").calendar(calendar).max(max).build()
+    // A request that the store did not decide is an error, not one that this process admitted.
+    Policy::builder("calendar").calendar(calendar).max(max).on_error(OnError::Deny).build()
 }
 
 const DAY: u64 = 86_400_000_000;
@@ -153,6 +154,65 @@ tests::on_both_stores! {
         assert_eq!(store.check(&near, "near").remaining(), 4);
     }
 
+    fn accounts_with_days_of_their_own_are_counted_in_one_call_and_apart(store: &Timed) {
+        // 31 callers with a day each: wherever the clock stands, all are decided together, over every edge of a leap year's spring.
+        let policies: Vec<Policy> = (1..=31).map(|day| policy(Calendar::month(day).in_zone("Europe/Berlin"), 2)).collect();
+        let callers: Vec<String> = (1..=31).map(|day| format!("account/{day}")).collect();
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let mut models = [Model::default(); 31];
+        for step in 0..70u64 {
+            let now = micros("2028-01-20T11:00:00Z") + step * DAY + (step % 3) * 5 * 3_600_000_000;
+            store.set(now);
+            let mut group = Vec::new();
+            for ((policy, caller), (day, model)) in policies.iter().zip(&callers).zip((1..).zip(&mut models)) {
+                model.bring(now, window(day, &zone, now));
+                if model.count < 2 {
+                    model.count += 1;
+                    group.push(Check::new(policy, caller));
+                } else {
+                    let end = window(day, &zone, now).1;
+                    let wait = store.check(policy, caller).retry_after();
+                    assert_eq!(wait, Some(Duration::from_micros(end - now)), "{caller} {now}");
+                }
+            }
+            if !group.is_empty() {
+                assert!(store.check_all(&group).is_allowed(), "{now}");
+            }
+        }
+    }
+
+    fn requests_of_one_account_with_two_days_share_their_count(store: &Timed) {
+        let [early, late] = [10, 15].map(|day| policy(Calendar::month(day), 4));
+        let both = [Check::new(&early, "a"), Check::new(&late, "b")];
+        store.set(micros("2026-02-09T23:59:59Z"));
+        assert!(store.check_all(&both).is_allowed());
+        assert_eq!(store.check(&late, "a").remaining(), 2);
+        assert_eq!(store.check(&early, "b").remaining(), 2);
+        assert_eq!(store.check(&late, "b").remaining(), 1);
+        // The edge of one of the two days: it ends the count of "a" for that day, and not that of "b" for the other one.
+        store.set(micros("2026-02-10T00:00:00Z"));
+        assert_eq!(store.check(&late, "b").remaining(), 0);
+        assert_eq!(store.check(&early, "a").remaining(), 3);
+        assert_eq!(store.check(&late, "a").remaining(), 2);
+        assert_eq!(store.check(&late, "a").reset_after(), Duration::from_secs(5 * 86_400));
+    }
+
+    fn a_refund_under_a_changed_anchor_is_of_the_window_of_its_charge(store: &Timed) {
+        let [old, new] = [1, 20].map(|day| policy(Calendar::month(day), 5));
+        let charged = |policy: &Policy, at| {
+            store.set(micros(at));
+            let group = [Check::new(policy, "a").with_cost(2)];
+            store.check_all(&group).reservation(&group).unwrap().into_owned()
+        };
+        let before = charged(&old, "2026-01-05T00:00:00Z");
+        let after = charged(&new, "2026-01-25T00:00:00Z");
+        assert_eq!(store.peek(&new, "a").remaining(), 3, "a new count");
+        store.refund(before.as_reservation());
+        assert_eq!(store.peek(&new, "a").remaining(), 3, "not of the later window");
+        store.refund(after.as_reservation());
+        assert_eq!(store.peek(&new, "a").remaining(), 5);
+    }
+
     fn a_clock_that_goes_back_over_an_edge_keeps_the_count(store: &Timed) {
         let policy = policy(Calendar::month(1), 3);
         store.set(micros("2026-03-01T00:00:01Z"));
@@ -198,6 +258,47 @@ tests::on_both_stores! {
         }
         // Until the day ends at 05:00 UTC; the month at 15:00 UTC of the 30th.
         assert_eq!(admitted, [0, 1, 17, 18, 41, 42]);
+    }
+
+    fn of_limits_of_a_group_over_one_count_the_first_tells_the_window(store: &Timed) {
+        let policies = ["Europe/Berlin", "Europe/London"].map(|zone| policy(Calendar::day().in_zone(zone), 4));
+        let [berlin, london] = &policies;
+        // Berlin's day has begun, London's begins in half an hour.
+        let now = micros("2026-01-10T23:30:00Z");
+        let [half_an_hour, rest_of_day] = [1_800, 86_400 - 1_800].map(Duration::from_secs);
+        for (caller, [first, second], wait) in [("a", [berlin, london], rest_of_day), ("b", [london, berlin], half_an_hour)] {
+            store.set(now);
+            let group = [first, second].map(|policy| Check::new(policy, caller));
+            for remaining in [2, 0] {
+                let outcome = store.check_all(&group);
+                assert!(outcome.is_allowed() && !outcome.is_degraded());
+                let told = outcome.outcomes().iter().map(|limit| (limit.remaining(), limit.reset_after()));
+                assert!(told.eq([(remaining, wait); 2]), "{caller}: {outcome:?}");
+            }
+            let denied = store.check_all(&group);
+            assert!(!denied.is_allowed() && denied.retry_after() == Some(wait), "{caller}: {denied:?}");
+            store.set(now + u64::try_from(wait.as_micros()).unwrap());
+            assert!(store.check_all(&group).is_allowed(), "{caller}: at the edge");
+        }
+    }
+
+    fn requests_of_one_batch_with_other_windows_are_decided_one_after_the_other(store: &Timed) {
+        let policies = ["Europe/Berlin", "Europe/London"].map(|zone| policy(Calendar::day().in_zone(zone), 4));
+        let reference = reference();
+        for (caller, order) in [("a", [0, 1, 0, 1, 1, 0]), ("b", [1, 0, 0, 1, 0, 1]), ("c", [1, 1, 0, 0, 0, 0])] {
+            for time in ["2026-01-10T23:30:00Z", "2026-01-11T00:30:00Z"] {
+                store.set(micros(time));
+                reference.set(micros(time));
+                // Tells this process the server's time: a call with windows of another time is sent again, behind the others.
+                let _ = store.check_all(&[Check::new(&policies[0], "first")]);
+                let asked = order.map(|place| store.limiter.check(&policies[place], caller));
+                let outcomes = store.run(futures_util::future::join_all(asked));
+                for (place, outcome) in order.into_iter().zip(outcomes) {
+                    let expected = reference.run(reference.limiter.check(&policies[place], caller)).unwrap();
+                    assert_eq!(outcome.unwrap(), expected, "{caller} at {time}");
+                }
+            }
+        }
     }
 
     fn random_requests_of_one_zone_are_decided_by_the_rule(store: &Timed) {

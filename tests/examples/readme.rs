@@ -20,6 +20,7 @@ const API_KEYS: &str = env!("CARGO_BIN_EXE_demo-api-keys");
 const SCOPE: &str = env!("CARGO_BIN_EXE_demo-scope");
 const LOGIN: &str = env!("CARGO_BIN_EXE_demo-login");
 const TOKENS: &str = env!("CARGO_BIN_EXE_demo-tokens");
+const BILLING: &str = env!("CARGO_BIN_EXE_demo-billing");
 const OPENAPI: &str = env!("CARGO_BIN_EXE_demo-openapi");
 
 /// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
@@ -114,7 +115,7 @@ fn tokens_settles_a_stream_that_is_cut_to_what_was_sent() {
 
 #[test]
 fn an_invalid_or_taken_port_gives_a_clear_error() {
-    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, OPENAPI, METRICS] {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, BILLING, OPENAPI, METRICS] {
         for port in ["65536", "-1", "", "http"] {
             let said = Demo::refusal(example, &[("PORT", port)]);
             assert_eq!(said, "error: PORT must be a number from 0 to 65535\n");
@@ -122,7 +123,7 @@ fn an_invalid_or_taken_port_gives_a_clear_error() {
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, OPENAPI, METRICS] {
+    for example in [BEHIND_PROXY, HEADERS, API_KEYS, SCOPE, LOGIN, TOKENS, BILLING, OPENAPI, METRICS] {
         let said = Demo::refusal(example, &[("PORT", &address.port().to_string())]);
         assert!(said.starts_with(&format!("error: cannot listen on {address}: ")), "{said}");
     }
@@ -191,6 +192,7 @@ impl Section {
             "scope" => SCOPE,
             "login" => LOGIN,
             "tokens" => TOKENS,
+            "billing" => BILLING,
             "behind_proxy" => BEHIND_PROXY,
             "openapi" => OPENAPI,
             "metrics" => METRICS,

@@ -1,6 +1,7 @@
 //! Limits of one handler with one count that the compiler does not compare: `check_declared_limits` finds them.
 
 use actix_web::HttpRequest;
+use ratelimit_actix::core::policy::Calendar;
 use ratelimit_actix::core::{Algorithm, Mode, Policy, PolicyBuilder};
 use ratelimit_actix::{DeclaredLimit, check_declared_limits, concurrency_limit, rate_limit};
 
@@ -10,11 +11,16 @@ static FEW: Policy = SEARCH.max(10).build();
 static MANY: Policy = SEARCH.max(HUNDRED).build();
 static SHADOW: Policy = Policy::builder("twice-shadow").mode(Mode::Shadow).build();
 static THREE: Policy = Policy::concurrency("twice-slots", 3);
+const BUDGET: PolicyBuilder = Policy::builder("twice-budget");
+static BERLIN: Policy = BUDGET.calendar(Calendar::month(1).in_zone("Europe/Berlin")).build();
+static TOKYO: Policy = BUDGET.calendar(Calendar::month(15).in_zone("Asia/Tokyo")).build();
 static BUCKET: Policy = SEARCH.algorithm(Algorithm::TokenBucket).build();
 
 /// Handlers whose limits share a count.
 mod together {
-    use super::{BUCKET, FEW, FEW as SAME, HUNDRED, MANY, SHADOW, THREE, concurrency_limit, rate_limit};
+    use super::{
+        BERLIN, BUCKET, FEW, FEW as SAME, HUNDRED, MANY, SHADOW, THREE, TOKYO, concurrency_limit, rate_limit,
+    };
 
     #[rate_limit(policy = FEW)]
     #[rate_limit(policy = MANY, cost = 2)]
@@ -44,6 +50,12 @@ mod together {
     #[rate_limit(policy = SHADOW)]
     #[rate_limit(key = "twice-shadow", mode = "shadow")]
     pub(super) async fn two_shadow_limits() -> &'static str {
+        "ok"
+    }
+
+    #[rate_limit(policy = BERLIN)]
+    #[rate_limit(policy = TOKYO)]
+    pub(super) async fn two_calendars() -> &'static str {
         "ok"
     }
 
@@ -94,7 +106,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
     let _ = (together::two_policies, together::two_paths_to_one_policy, together::policy_and_arguments);
     let _ = (together::constant_and_number, together::two_shadow_limits, apart::other_counts);
     let _ = (apart::other_requests, apart::buckets_of_computed_size, apart::the_count_of_other_handlers);
-    let _ = (together::two_slots, apart::a_slot_and_a_rate);
+    let _ = (together::two_calendars, together::two_slots, apart::a_slot_and_a_rate);
     let error = check_declared_limits().unwrap_err();
     let own = |limit: &DeclaredLimit| limit.module().starts_with(module_path!());
     let found: Vec<(&str, &str, &str)> = error
@@ -111,6 +123,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
             ("policy_and_arguments", "policy_and_arguments", "twice-search"),
             ("constant_and_number", "constant_and_number", "twice-bucket"),
             ("two_shadow_limits", "two_shadow_limits", "twice-shadow"),
+            ("two_calendars", "two_calendars", "twice-budget"),
             ("two_slots", "two_slots", "twice-slots"),
         ]
     );

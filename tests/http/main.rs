@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
 mod admin;
+mod anchors;
 mod blocks;
 mod callers;
 mod charged_twice;

@@ -87,7 +87,7 @@ impl Load {
 }
 
 /// Waits for `promoted` on a thread of its own, and returns when it came true.
-async fn wait_until(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
+pub(super) async fn wait_until(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         // A deadline for the servers, which vote anew when a busy machine makes them late.

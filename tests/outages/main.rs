@@ -9,3 +9,4 @@ mod slots;
 mod soak;
 mod supervisor;
 mod topology;
+mod turns;

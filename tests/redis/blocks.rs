@@ -144,7 +144,7 @@ async fn requests_of_one_batch_are_denied_from_the_one_that_begins_the_block() {
         let _ = limiter.peek(&policy, "a").await.unwrap();
         let before = script_calls(&server).await;
         let outcomes = server.join_in_batches((0..40).map(|_| limiter.check(&policy, "a"))).await;
-        // The pause may look like a distant server, to which up to 16 calls go at once.
+        // The pause may look like a distant server, to which up to 32 calls go at once.
         assert!(script_calls(&server).await - before < 40, "{algorithm}: a call for each request");
         let passed: Vec<bool> =
             outcomes.iter().map(|outcome| outcome.as_ref().unwrap().is_allowed()).collect();

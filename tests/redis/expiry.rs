@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy};
+use ratelimit_core::clock::FakeClock;
+use ratelimit_core::policy::Calendar;
+use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, Timestamp};
 use redis::AsyncCommands;
 use tests::algorithms::shapes;
 use tests::clock_at_start;
@@ -107,6 +109,34 @@ async fn every_key_expires_by_the_clock_of_the_server() {
             let longest = is_of_use_for(&policy, &outcome);
             expect_lives(&server, longest, &outcome, since, &format!("{policy:?}, cost {cost}")).await;
         }
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_denial_under_a_later_anchor_keeps_the_key_until_its_window_ends() {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let Some(server) = server() else { return };
+    let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
+    let limiter = server.limiter_at(&clock);
+    let [early, late] = [15, 20].map(|day| {
+        Policy::builder("k").calendar(Calendar::month(day)).max(3).on_error(OnError::Deny).build()
+    });
+    let other = Policy::builder("other").max(3).window(DAY).on_error(OnError::Deny).build();
+    for (case, checks) in [
+        ("alone", &[Check::new(&late, "alone")][..]),
+        ("in a call", &[Check::new(&late, "in a call"), Check::new(&late, "in a call")]),
+        ("in a group", &[Check::new(&late, "in a group"), Check::new(&other, "in a group")]),
+    ] {
+        clock.set(Timestamp::from_micros(1_768_867_200_000_000));
+        assert_eq!(limiter.check_n(&early, case, 3).await.unwrap().remaining(), 0);
+        clock.advance(DAY);
+        let since = Instant::now();
+        let denied = limiter.check_all(checks).await.unwrap();
+        assert!(!denied.is_allowed(), "{case}");
+        let spent = &denied.outcomes()[0];
+        assert_eq!(spent.reset_after(), DAY * 30, "{case}: until 20 February, and not until 15 February");
+        expect_lives(&server, spent.reset_after(), spent, since, case).await;
         let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
     }
 }

@@ -17,6 +17,36 @@ pub(crate) enum NetworkError {
     CoversEveryAddress,
 }
 
+/// A network as text, or several in an array, a `Vec` or another iterator. `Form` keeps the two apart and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` names no networks",
+    label = "expected a network such as `\"10.0.0.0/8\"`, or several in an array"
+)]
+pub trait NetworkList<Form> {
+    /// The texts.
+    fn into_texts(self) -> Vec<String>;
+}
+
+/// The form of a single network.
+#[derive(Debug)]
+pub struct OneNetwork;
+
+impl<N: Into<String>> NetworkList<OneNetwork> for N {
+    fn into_texts(self) -> Vec<String> {
+        vec![self.into()]
+    }
+}
+
+/// The form of several networks.
+#[derive(Debug)]
+pub struct SeveralNetworks;
+
+impl<I: IntoIterator<Item: Into<String>>> NetworkList<SeveralNetworks> for I {
+    fn into_texts(self) -> Vec<String> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
 impl Networks {
     /// Parses networks such as `10.0.0.0/8`, and single addresses. Bits after the prefix are ignored.
     pub(crate) fn parse<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Self, NetworkError> {

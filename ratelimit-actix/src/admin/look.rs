@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
+use crate::handler::computed::Computed;
 use crate::handler::registry::declared_limits;
 
 /// Largest number of rows that are shown for one caller.
@@ -97,10 +98,11 @@ pub(super) struct CountedView {
     pub(super) remaining: Option<u64>,
     /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
     pub(super) passes: Option<bool>,
-    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` of the request, or needs a slot.
+    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` or the `anchor` of the request, or needs
+    /// a slot.
     pub(super) retry_after_us: Option<u64>,
-    /// Time until the full quota is back.
-    pub(super) reset_after_us: u64,
+    /// Time until the full quota is back. `None` if it depends on the `anchor` of the request.
+    pub(super) reset_after_us: Option<u64>,
     /// Whether this process answered, during an outage of the store.
     pub(super) is_degraded: bool,
 }
@@ -214,15 +216,20 @@ impl Subject {
         }
         let mut counts = Vec::with_capacity(shown.len());
         for count in shown {
-            let numbers = Numbers::of(&count.in_force, count.is_computed, limiter.is_shadow());
+            let numbers = Numbers::of(&count.in_force, count.computed, limiter.is_shadow());
             let counted = if count.in_force.is_off() {
                 None
             } else {
                 let policy = count.in_force.policy();
                 // Without a `max` the largest one, so that a peek counts exactly.
                 let policy = if numbers.max.is_some() { policy.clone() } else { policy.largest() };
-                let outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
-                Some(CountedView::new(&outcome, &numbers))
+                let mut outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
+                if count.computed.anchor {
+                    // Without an `anchor` the window that began first, so that a peek finds the count of every other one.
+                    let policy = policy.with_earliest_window(outcome.at());
+                    outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
+                }
+                Some(CountedView::new(&outcome, &numbers, count.computed))
             };
             let now = NumbersFrom::Now(count.in_force.origin());
             let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
@@ -264,14 +271,14 @@ impl Subject {
         let (mut is_known, mut counted) = (false, Vec::new());
         for reading in &self.readings {
             let partition = &reading.partition;
-            let policies = distinct(&counts_of_name(limiter, partition, &self.limit));
+            let counts = counts_of_name(limiter, partition, &self.limit);
+            let has_own_anchors = counts.iter().any(|count| count.computed.anchor);
+            let policies = distinct(&counts);
             let checks: Vec<Check<'_>> =
                 policies.iter().map(|policy| Check::new(policy, partition).with_cost(0)).collect();
             let mut was_counted = false;
             for group in checks.chunks(MAX_GROUP) {
-                // Without an answer of the store something may be counted. A corrupt state has none until it is reset.
-                let before = limiter.peek_all(group).await;
-                was_counted |= !before.is_ok_and(|before| is_free(&before));
+                was_counted |= !is_free(limiter, group, has_own_anchors).await;
                 limiter.reset_all(group).await.map_err(LookError::Reset)?;
             }
             is_known |= !checks.is_empty();
@@ -309,19 +316,35 @@ impl Reading {
 
 /// Whether anything is counted. Slots are counted without a time at which they end.
 fn is_counted(counts: &[CountView]) -> bool {
-    let is_counted = |counted: &CountedView| counted.reset_after_us > 0 || counted.units > Some(0);
+    let is_counted = |counted: &CountedView| counted.reset_after_us > Some(0) || counted.units > Some(0);
     counts.iter().filter_map(|count| count.counted.as_ref()).any(is_counted)
 }
 
-/// Whether the store has told that nothing is counted.
-fn is_free(group: &GroupOutcome) -> bool {
+/// Whether the store tells that nothing is counted. Without an answer something may be. A corrupt state has none until it is reset.
+async fn is_free(limiter: &RateLimiter, group: &[Check<'_>], has_own_anchors: bool) -> bool {
+    match limiter.peek_all(group).await {
+        Ok(outcome) if has_own_anchors && is_whole(&outcome) => {
+            // From the declared day nothing may be counted that is counted from another one.
+            let earliest = |check: &Check<'_>| check.policy().with_earliest_window(outcome.at());
+            let policies: Vec<_> = group.iter().map(earliest).collect();
+            let checks = policies.iter().zip(group);
+            let group: Vec<_> =
+                checks.map(|(policy, check)| Check::new(policy, check.partition()).with_cost(0)).collect();
+            limiter.peek_all(&group).await.is_ok_and(|outcome| is_whole(&outcome))
+        }
+        outcome => outcome.is_ok_and(|outcome| is_whole(&outcome)),
+    }
+}
+
+/// Whether an answer of the store tells that nothing is counted.
+fn is_whole(group: &GroupOutcome) -> bool {
     let is_whole =
         |outcome: &Outcome| outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit();
     !group.is_degraded() && group.outcomes().iter().all(is_whole)
 }
 
 impl CountedView {
-    fn new(outcome: &Outcome, numbers: &Numbers) -> Self {
+    fn new(outcome: &Outcome, numbers: &Numbers, computed: Computed) -> Self {
         let has_max = numbers.max.is_some();
         let fits = outcome.is_allowed() && !outcome.would_deny();
         // Without a `max` the peek was made by the largest one, which only a block exceeds.
@@ -331,9 +354,9 @@ impl CountedView {
             limit: has_max.then(|| outcome.limit()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,
-            retry_after_us: (passes == Some(false) && numbers.window_us.is_some())
+            retry_after_us: (passes == Some(false) && numbers.window_us.is_some() && !computed.anchor)
                 .then(|| micros(outcome.available_after())),
-            reset_after_us: micros(outcome.reset_after()),
+            reset_after_us: (!computed.anchor).then(|| micros(outcome.reset_after())),
             is_degraded: outcome.is_degraded(),
         }
     }

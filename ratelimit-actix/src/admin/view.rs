@@ -10,7 +10,7 @@ use ratelimit_core::{Mode, Policy, RateLimiter};
 use serde::Serialize;
 
 use crate::caller::notation::notation;
-use crate::caller::reset::has_max;
+use crate::handler::computed::Computed;
 use crate::handler::registry::{DeclaredLimit, declared_limits};
 use crate::overrides::LimitRows;
 
@@ -135,13 +135,12 @@ pub(super) struct StoreView {
 pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView> {
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
     for declared in declared_limits() {
-        let is_computed = declared.max().is_none();
-        let numbers = LimitNumbers::new(declared.policy(), is_computed, limiter, show_callers);
+        let numbers = LimitNumbers::new(declared.policy(), declared.computed(), limiter, show_callers);
         let numbers = LimitNumbers { source: "attribute", place: Some(Place::of(&declared)), ..numbers };
         view_of(&mut views, declared.name()).numbers.push(numbers);
     }
     for policy in limiter.given_policies() {
-        let numbers = LimitNumbers::new(&policy, false, limiter, show_callers);
+        let numbers = LimitNumbers::new(&policy, Computed::NONE, limiter, show_callers);
         view_of(&mut views, policy.name()).numbers.push(numbers);
     }
     for stats in limiter.stats().limits() {
@@ -151,7 +150,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
-            let numbers = |policy| LimitNumbers::new(policy, false, limiter, show_callers);
+            let numbers = |policy| LimitNumbers::new(policy, Computed::NONE, limiter, show_callers);
             view.numbers = stats.policies().iter().map(numbers).collect();
         }
     }
@@ -172,8 +171,8 @@ impl LimitView {
 
 impl LimitNumbers {
     /// The numbers of a limit without an attribute.
-    fn new(policy: &Policy, is_computed: bool, limiter: &RateLimiter, show_callers: bool) -> Self {
-        let numbers = |row: &InForce<'_>| Numbers::of(row, is_computed, limiter.is_shadow());
+    fn new(policy: &Policy, computed: Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
+        let numbers = |row: &InForce<'_>| Numbers::of(row, computed, limiter.is_shadow());
         let in_force = numbers(&limiter.in_force(policy));
         let program = (!in_force.overridden.is_empty()).then(|| numbers(&policy.into()));
         let overrides = limiter.overrides_guard();
@@ -206,9 +205,9 @@ impl Place {
 
 impl Numbers {
     /// The numbers of a row. A limiter in shadow mode enforces none.
-    pub(super) fn of(in_force: &InForce<'_>, is_computed: bool, is_shadow: bool) -> Self {
+    pub(super) fn of(in_force: &InForce<'_>, computed: Computed, is_shadow: bool) -> Self {
         let policy = in_force.policy();
-        let has_max = has_max(in_force, is_computed);
+        let has_max = computed.has_max(in_force);
         let mode = match (in_force.is_off(), is_shadow) {
             (true, _) => "off",
             (false, true) => Mode::Shadow.as_str(),
@@ -218,7 +217,7 @@ impl Numbers {
         Self {
             max: has_max.then(|| policy.max()),
             window_us: (!policy.is_concurrency()).then(|| micros(policy.window())),
-            calendar: policy.calendar().map(ToString::to_string),
+            calendar: computed.calendar_of(policy),
             burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
             block_us: policy.block().map(micros),
             algorithm: policy.algorithm().as_str(),

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 
 use ratelimit_core::__private_0_1::{LimitRows, in_both_modes};
-use ratelimit_core::overrides::{Field, InForce, Origin};
+use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
 use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
+use crate::handler::computed::Computed;
 use crate::handler::registry::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::handler::registry::declared_limits;
@@ -52,7 +53,7 @@ impl DeclaredLimit {
         limiter: &RateLimiter,
         caller: impl IntoCaller,
     ) -> Result<(), StoreError> {
-        reset(limiter, self.policy(), self.max().is_none(), caller).await
+        reset(limiter, self.policy(), self.computed(), caller).await
     }
 }
 
@@ -66,19 +67,19 @@ pub async fn reset_caller(
     policy: &Policy,
     caller: impl IntoCaller,
 ) -> Result<(), StoreError> {
-    reset(limiter, policy, false, caller).await
+    reset(limiter, policy, Computed::NONE, caller).await
 }
 
 async fn reset(
     limiter: &RateLimiter,
     policy: &Policy,
-    is_computed: bool,
+    computed: Computed,
     caller: impl IntoCaller,
 ) -> Result<(), StoreError> {
     let caller = caller.into_caller();
     let Some(partition) = caller.partition() else { return Ok(()) };
     let mut counts = Counts { limiter, partition, found: Vec::new() };
-    counts.add_limit(policy, is_computed);
+    counts.add_limit(policy, computed);
     #[cfg(feature = "admin")]
     counts.add_decided(policy.name(), |decided| {
         decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
@@ -97,8 +98,8 @@ pub(crate) struct CallerCount {
     pub(crate) in_force: InForce<'static>,
     /// The plan for whose requests the numbers are.
     pub(crate) plan: Option<String>,
-    /// Whether the program computes `max` for each request.
-    pub(crate) is_computed: bool,
+    /// What the program computes for each request.
+    pub(crate) computed: Computed,
     /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time, or overrides had them.
     pub(crate) is_undeclared: bool,
     /// Whether it may decide about the caller now. Otherwise it may have done so before other overrides were in force.
@@ -109,20 +110,15 @@ impl CallerCount {
     /// The count by numbers that are in force.
     fn of(in_force: InForce<'_>) -> Self {
         let in_force = in_force.into_owned();
-        Self { in_force, plan: None, is_computed: false, is_undeclared: false, may_decide: true }
+        Self { in_force, plan: None, computed: Computed::NONE, is_undeclared: false, may_decide: true }
     }
 
     /// Whether both have the same numbers, wherever they come from.
     #[cfg(feature = "admin")]
     pub(crate) fn has_numbers_of(&self, other: &Self) -> bool {
-        let numbers = |count: &Self| (has_max(&count.in_force, count.is_computed), count.in_force.is_off());
+        let numbers = |count: &Self| (count.computed.has_max(&count.in_force), count.in_force.is_off());
         self.in_force.policy() == other.in_force.policy() && numbers(self) == numbers(other)
     }
-}
-
-/// Whether `max` means something. `is_computed` says that the program computes it for each request.
-pub(crate) fn has_max(in_force: &InForce<'_>, is_computed: bool) -> bool {
-    !is_computed || in_force.origin_of(Field::Max) != Origin::Program
 }
 
 /// The policies of counts in both modes, since overrides may have changed the mode since the caller was counted; one of those that
@@ -138,10 +134,10 @@ pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
 pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<CallerCount> {
     let mut counts = Counts { limiter, partition, found: Vec::new() };
     for limit in declared_limits().iter().filter(|limit| limit.name() == name) {
-        counts.add_limit(limit.policy(), limit.max().is_none());
+        counts.add_limit(limit.policy(), limit.computed());
     }
     for policy in limiter.given_policies().iter().filter(|policy| policy.name() == name) {
-        counts.add_limit(policy, false);
+        counts.add_limit(policy, Computed::NONE);
     }
     counts.add_decided(name, |_| true);
     counts.found
@@ -156,24 +152,24 @@ struct Counts<'a> {
 
 impl Counts<'_> {
     /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may have been in force before.
-    fn add_limit(&mut self, policy: &Policy, is_computed: bool) {
+    fn add_limit(&mut self, policy: &Policy, computed: Computed) {
         let now = self.limiter.in_force_for(policy, None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;
-        self.add(CallerCount { is_computed, ..CallerCount::of(now) });
+        self.add(CallerCount { computed, ..CallerCount::of(now) });
         let overrides = self.limiter.overrides_guard();
         for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
             let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
-            self.add(CallerCount { plan, is_computed, may_decide, ..CallerCount::of(row.in_force()) });
+            self.add(CallerCount { plan, computed, may_decide, ..CallerCount::of(row.in_force()) });
         }
         for earlier in [self.limiter.in_force(policy), policy.into()] {
-            self.add(CallerCount { is_computed, may_decide: false, ..CallerCount::of(earlier) });
+            self.add(CallerCount { computed, may_decide: false, ..CallerCount::of(earlier) });
         }
     }
 
     fn add(&mut self, count: CallerCount) {
         // Where counts depend on `max`, only earlier decisions tell it.
         let depends_on_max = count.in_force.policy().algorithm().has_burst();
-        if !depends_on_max || has_max(&count.in_force, count.is_computed) {
+        if !depends_on_max || count.computed.has_max(&count.in_force) {
             self.found.push(count);
         }
     }

@@ -35,6 +35,14 @@ fn invalid_settings_are_rejected() {
 }
 
 #[test]
+fn one_network_needs_no_array() {
+    let debug = |builder: RateLimitConfigBuilder| format!("{:?}", builder.build().unwrap());
+    let one = RateLimitConfig::builder().trusted_proxies("10.0.0.0/8", ForwardedHeader::XForwardedFor);
+    let several = RateLimitConfig::builder().trusted_proxies(["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    assert_eq!(debug(one.exempt("10.0.0.1".to_owned())), debug(several.exempt(vec!["10.0.0.1"])));
+}
+
+#[test]
 fn the_defaults_are_valid() {
     let built = RateLimitConfig::builder().build().unwrap();
     assert_eq!(format!("{built:?}"), format!("{:?}", RateLimitConfig::default()));

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+#[cfg(feature = "calendar")]
+use ratelimit_core::policy::Calendar;
 use smallvec::SmallVec;
 
 use super::by::By;
+use super::computed::ComputedNumbers;
 use super::limit::HandlerLimit;
 use super::request::{AdmittedRequest, admit_by};
 use super::request_fn::{self, RequestFn};
@@ -35,7 +38,7 @@ struct DynamicLimit {
     limit: &'static HandlerLimit,
     skipped: bool,
     caller: Option<Caller>,
-    max: Option<u64>,
+    numbers: ComputedNumbers,
     cost: u64,
     plan: Plan,
 }
@@ -55,7 +58,7 @@ impl DynamicLimits {
             limit,
             skipped: skipped || is_off(limit),
             caller: None,
-            max: None,
+            numbers: ComputedNumbers::default(),
             cost: limit.fixed_cost(),
             plan: Plan::default(),
         };
@@ -117,7 +120,13 @@ impl DynamicLimits {
 
     /// Sets the value of `max`.
     pub fn max(&mut self, position: usize, max: u64) {
-        self.limits[position].max = Some(max);
+        self.limits[position].numbers.max = Some(max);
+    }
+
+    /// Sets the calendar from the value of `anchor`.
+    #[cfg(feature = "calendar")]
+    pub fn calendar(&mut self, position: usize, calendar: Calendar) {
+        self.limits[position].numbers.calendar = Some(calendar);
     }
 
     /// Sets the value of `cost`.
@@ -168,14 +177,19 @@ impl LimitSource for DynamicLimit {
     }
 
     fn adjust(&self, applied: &mut AppliedLimit, row: Option<&EffectiveRow>, req: &HttpRequest) -> bool {
-        let Some(max) = self.max.filter(|_| !row.is_some_and(EffectiveRow::sets_max)) else { return true };
-        if let Some(policy) = self.limit.policy_with_max(max, row) {
+        let ComputedNumbers { max, calendar } = self.numbers;
+        let numbers =
+            ComputedNumbers { max: max.filter(|_| !row.is_some_and(EffectiveRow::sets_max)), calendar };
+        if numbers.max.is_none() && calendar.is_none() {
+            return true;
+        }
+        if let Some(policy) = self.limit.policy_with(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
         let is_shadow = row.map_or(self.limit.is_shadow(), EffectiveRow::is_shadow) || is_in_shadow(req);
-        if is_shadow && let Some(policy) = self.limit.smallest_policy(row) {
+        if is_shadow && let Some(policy) = self.limit.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             applied.cost = HandlerLimit::NEVER;
         }

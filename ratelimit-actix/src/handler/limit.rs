@@ -4,11 +4,15 @@ use std::sync::Once;
 
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::help;
+#[cfg(feature = "calendar")]
+use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Mode, Policy, PolicyBuilder, RateLimiter};
 
 use super::by::By;
+use super::computed::{Computed, ComputedNumbers};
 use super::sole_limiter::SoleLimiter;
+use super::source_text::SourceText;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::overrides::EffectiveRow;
@@ -18,14 +22,20 @@ use crate::quotas::{Count, NamedPolicy, Partition};
 #[derive(Debug)]
 pub struct HandlerLimit {
     policy: NamedPolicy,
-    /// The policy without its `max`, if `max` is computed for each request.
+    /// The policy without what is computed for each request, if anything is.
     template: Option<PolicyBuilder>,
+    computed: Computed,
     by: By,
     cost: u64,
     on_missing: OnMissing,
     count: Count,
+    /// What only the source says.
+    text: SourceText,
     /// Logs an invalid `max` once.
     invalid_max: Once,
+    /// Logs a day on which no window can begin once.
+    #[cfg(feature = "calendar")]
+    invalid_anchor: Once,
     /// Logs an invalid cost once.
     invalid_cost: Once,
     /// Which limiters decided about the handler; of its first limit only.
@@ -68,23 +78,29 @@ impl HandlerLimit {
         Self {
             policy,
             template: None,
+            computed: Computed::NONE,
             by: By::Ip,
             cost: 1,
             on_missing: OnMissing::Reject,
             count: Count::All,
+            text: SourceText::DEFAULT,
             invalid_max: Once::new(),
+            #[cfg(feature = "calendar")]
+            invalid_anchor: Once::new(),
             invalid_cost: Once::new(),
             limiter: SoleLimiter::new(),
         }
     }
 
-    /// A limit whose `max` is computed for each request.
-    pub const fn with_dynamic_max(template: PolicyBuilder) -> Self {
-        // Units of a lease are charged under one `max`.
+    /// A limit of which some numbers are computed for each request.
+    pub const fn with_computed(template: PolicyBuilder, computed: Computed) -> Self {
+        // Units of a lease are charged under one `max`, and end with one window.
         let template = template.without_lease();
         // Checks everything else at compile time: the largest `max` gives the largest products.
-        let mut limit = Self::new(template.max(MAX_UNITS).build());
+        let largest = if computed.max { template.max(MAX_UNITS) } else { template };
+        let mut limit = Self::new(largest.build());
         limit.template = Some(template);
+        limit.computed = computed;
         limit
     }
 
@@ -141,6 +157,13 @@ impl HandlerLimit {
         self
     }
 
+    /// Sets what only the source says.
+    #[must_use]
+    pub const fn with_text(mut self, text: SourceText) -> Self {
+        self.text = text;
+        self
+    }
+
     /// Notes that a limiter decides about a handler with these limits.
     #[inline]
     pub(super) fn note_limiter(limits: &[Self], limiter: &RateLimiter) {
@@ -153,14 +176,18 @@ impl HandlerLimit {
         &self.policy
     }
 
-    /// The policy. Its `max` means nothing if [`has_dynamic_max`](Self::has_dynamic_max).
+    pub(super) const fn text(&self) -> &SourceText {
+        &self.text
+    }
+
+    /// The policy. What of it is [computed](Self::computed) means nothing.
     pub(crate) const fn policy(&self) -> &Policy {
         self.policy.policy()
     }
 
-    /// Whether `max` is computed for each request.
-    pub(crate) const fn has_dynamic_max(&self) -> bool {
-        self.template.is_some()
+    /// What is computed for each request.
+    pub(crate) const fn computed(&self) -> Computed {
+        self.computed
     }
 
     /// Whether the limit only reports what it would deny.
@@ -199,20 +226,20 @@ impl HandlerLimit {
         self.on_missing.resolve(found.unwrap_or_else(|| self.by.caller(req, config)))
     }
 
-    /// The policy with the `max` of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
+    /// The policy with the numbers of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
     /// of its bounds, which is logged once.
-    pub(super) fn policy_with_max(&self, max: u64, row: Option<&EffectiveRow>) -> Option<Policy> {
-        if max == 0 {
+    pub(super) fn policy_with(&self, numbers: ComputedNumbers, row: Option<&EffectiveRow>) -> Option<Policy> {
+        if numbers.max == Some(0) {
             return None;
         }
-        let policy = self.template?.max(max).try_build();
+        let policy = self.template_with(numbers)?.try_build();
         let policy =
             policy.and_then(|policy| row.map_or_else(|| Ok(policy.clone()), |row| row.apply(&policy)));
         if let Err(error) = &policy {
             self.invalid_max.call_once(|| {
                 tracing::error!(
                     policy = self.policy().name(),
-                    max,
+                    max = numbers.max,
                     %error,
                     help = help("computed-max"),
                     "the `max` that was computed for a request is out of its bounds; such requests are denied"
@@ -223,10 +250,43 @@ impl HandlerLimit {
     }
 
     /// A policy under which a cost of [`NEVER`](Self::NEVER) stands for a `max` that admits no request.
-    pub(super) fn smallest_policy(&self, row: Option<&EffectiveRow>) -> Option<Policy> {
-        let policy = self.template?.max(1).try_build().ok()?;
+    pub(super) fn smallest_policy(
+        &self,
+        numbers: ComputedNumbers,
+        row: Option<&EffectiveRow>,
+    ) -> Option<Policy> {
+        let smallest = ComputedNumbers { max: Some(1), ..numbers };
+        let policy = self.template_with(smallest)?.try_build().ok()?;
         // A shadow limit may be one by overrides.
         Some(row.and_then(|row| row.apply(&policy).ok()).unwrap_or(policy))
+    }
+
+    fn template_with(&self, ComputedNumbers { max, calendar }: ComputedNumbers) -> Option<PolicyBuilder> {
+        let template = self.template?;
+        let template = max.map_or(template, |max| template.max(max));
+        #[cfg(feature = "calendar")]
+        let template = calendar.map_or(template, |calendar| template.calendar(self.clamped(calendar)));
+        #[cfg(not(feature = "calendar"))]
+        let None = calendar;
+        Some(template)
+    }
+
+    /// The calendar from the nearest day on which its windows can begin. Another day than the computed one is logged once.
+    #[cfg(feature = "calendar")]
+    fn clamped(&self, calendar: Calendar) -> Calendar {
+        let clamped = calendar.clamped();
+        if clamped != calendar {
+            self.invalid_anchor.call_once(|| {
+                tracing::error!(
+                    policy = self.policy().name(),
+                    computed = %calendar,
+                    used = %clamped,
+                    help = help("computed-anchor"),
+                    "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
+                );
+            });
+        }
+        clamped
     }
 
     /// A cost that no limit admits.

@@ -8,11 +8,13 @@ use std::time::Duration;
 use ratelimit_core::OnError;
 use ratelimit_core::{Algorithm, Mode, Policy};
 
+use super::computed::Computed;
 use super::limit::HandlerLimit;
+use super::source_text::SourceText;
 
-/// The limits of one handler, as the attribute registers them.
+/// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a slice in the list.
 #[derive(Debug)]
-pub struct Declaration {
+pub struct Declaration<L: ?Sized = [HandlerLimit]> {
     /// The name of the handler, with the type for an associated function.
     pub handler: &'static str,
     /// The module of the handler.
@@ -22,34 +24,20 @@ pub struct Declaration {
     /// The line of the name.
     pub line: u32,
     /// The limits.
-    pub limits: &'static [HandlerLimit],
-    /// What only the source of each limit says.
-    pub texts: &'static [SourceText],
+    pub limits: L,
 }
 
-/// What only the source of a limit says.
+/// An entry of the list that the linker makes. The entry is small, because the macro that submits it expands it several times.
 #[derive(Debug)]
-pub struct SourceText {
-    /// What tells callers apart.
-    pub by: &'static str,
-    /// Which responses count.
-    pub count: &'static str,
-    /// Whether the cost is computed for each request.
-    pub has_dynamic_cost: bool,
-    /// Whether `skip` is set.
-    pub skips: bool,
-    /// Whether `plan` is set.
-    pub has_plan: bool,
-}
+pub struct Declared(pub &'static Declaration);
 
-inventory::collect!(Declaration);
+inventory::collect!(Declared);
 
 /// One `#[rate_limit]` or `#[concurrency_limit]` of the program. `Display` writes it on one line.
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
     limit: &'static HandlerLimit,
-    text: &'static SourceText,
 }
 
 impl DeclaredLimit {
@@ -92,7 +80,7 @@ impl DeclaredLimit {
 
     /// Units per window, or requests at a time. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
-        if self.limit.has_dynamic_max() { None } else { Some(self.limit.policy().max()) }
+        if self.limit.computed().max { None } else { Some(self.limit.policy().max()) }
     }
 
     /// The length of the window, from 1 ms to 366 days; for a [calendar window](Self::calendar) that of the longest. A concurrency limit
@@ -101,10 +89,16 @@ impl DeclaredLimit {
         self.limit.policy().window()
     }
 
-    /// Days, weeks, months or years that are the windows. `None` for windows of one length.
+    /// Days, weeks, months or years that are the windows; from the first day if [each request tells](Self::has_computed_anchor) the
+    /// day. `None` for windows of one length.
     #[cfg(feature = "calendar")]
     pub const fn calendar(&self) -> Option<&ratelimit_core::policy::Calendar> {
         self.limit.policy().calendar()
+    }
+
+    /// Whether `anchor`, the day on which windows of a calendar begin, is computed for each request.
+    pub const fn has_computed_anchor(&self) -> bool {
+        self.limit.computed().anchor
     }
 
     /// The algorithm that counts units.
@@ -124,22 +118,22 @@ impl DeclaredLimit {
 
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.text.has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
+        if self.limit.text().has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
     }
 
     /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
     pub const fn by(&self) -> &'static str {
-        self.text.by
+        self.limit.text().by
     }
 
     /// Which responses count, as in the source: `all`, `failures`, `successes`, or the code of a closure.
     pub const fn count(&self) -> &'static str {
-        self.text.count
+        self.limit.text().count
     }
 
     /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
-        self.text.skips
+        self.limit.text().skips
     }
 
     /// The name that clients see.
@@ -169,17 +163,22 @@ impl DeclaredLimit {
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
     #[cfg(feature = "utoipa")]
     pub(crate) fn may_lack_caller(&self) -> bool {
-        self.limit.rejects_missing() && (self.text.by.contains('|') || self.limit.may_lack_caller())
+        self.limit.rejects_missing() && (self.by().contains('|') || self.limit.may_lack_caller())
     }
 
     /// Whether the limit has `plan`, so that overrides may have rows for plans.
     pub const fn has_plan(&self) -> bool {
-        self.text.has_plan
+        self.limit.text().has_plan
     }
 
     /// Whether both limits are of one handler.
     pub(super) fn is_of_handler_of(&self, other: &Self) -> bool {
         ptr::eq(self.declaration, other.declaration)
+    }
+
+    /// What is computed for each request.
+    pub(crate) const fn computed(&self) -> Computed {
+        self.limit.computed()
     }
 
     pub(super) const fn limit(&self) -> &'static HandlerLimit {
@@ -193,16 +192,16 @@ impl DeclaredLimit {
 
 impl fmt::Display for DeclaredLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { declaration, text, .. } = self;
+        let declaration = self.declaration;
         write!(f, "{}::{}: ", declaration.module, declaration.handler)?;
         match self.max() {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        match self.policy().calendar() {
-            _ if self.is_concurrency() => write!(f, " at a time by {}", text.by)?,
-            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", text.by, self.algorithm())?,
-            None => write!(f, " per {:?} by {}, {:?}", self.window(), text.by, self.algorithm())?,
+        match self.computed().calendar_of(self.policy()) {
+            _ if self.is_concurrency() => write!(f, " at a time by {}", self.by())?,
+            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", self.by(), self.algorithm())?,
+            None => write!(f, " per {:?} by {}, {:?}", self.window(), self.by(), self.algorithm())?,
         }
         if self.name() != self.key() {
             write!(f, ", name {}", self.name())?;
@@ -219,10 +218,10 @@ impl fmt::Display for DeclaredLimit {
         if self.mode() != Mode::Enforce {
             write!(f, ", {}", self.mode())?;
         }
-        if text.count != "all" {
-            write!(f, ", counts {}", text.count)?;
+        if self.count() != SourceText::DEFAULT.count {
+            write!(f, ", counts {}", self.count())?;
         }
-        if text.skips {
+        if self.skips() {
             f.write_str(", with exceptions")?;
         }
         write!(f, " ({}:{})", declaration.file, declaration.line)
@@ -254,10 +253,9 @@ impl fmt::Display for DeclaredLimit {
 /// assert_eq!((found.key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
 /// ```
 pub fn declared_limits() -> Vec<DeclaredLimit> {
-    let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declaration>()
-        .flat_map(|declaration| {
-            let each = declaration.limits.iter().zip(declaration.texts);
-            each.map(move |(limit, text)| DeclaredLimit { declaration, limit, text })
+    let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declared>()
+        .flat_map(|&Declared(declaration)| {
+            declaration.limits.iter().map(move |limit| DeclaredLimit { declaration, limit })
         })
         .collect();
     limits.sort_by_key(|limit| (limit.module(), limit.file(), limit.line(), limit.handler()));

@@ -105,19 +105,28 @@ impl LimitSource for &'static HandlerLimit {
     }
 }
 
-impl AdmittedRequest {
-    /// Runs the extractors of the handler together, as Actix does.
+impl HandlerAdmission {
+    /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does both, because each
+    /// `await` in an expansion is code of its own in every handler.
     ///
     /// # Errors
     ///
-    /// The response of the extractor that failed, with the quotas: the request was charged.
-    pub async fn extract<T: FromRequest>(&mut self) -> Result<T, HttpResponse> {
-        match T::from_request(&self.req, &mut self.payload).await {
-            Ok(arguments) => Ok(arguments),
-            Err(error) => Err(self.hold(self.with_quotas(HttpResponse::from_error(error)))),
+    /// The response to a rejected request; or that of the extractor that failed, with the quotas: the request was charged, which is
+    /// refunded if the response does not count.
+    pub async fn extract<T: FromRequest>(self) -> Result<(AdmittedRequest, T), HttpResponse> {
+        let mut admitted = self.await?;
+        match T::from_request(&admitted.req, &mut admitted.payload).await {
+            Ok(arguments) => Ok((admitted, arguments)),
+            Err(error) => {
+                let response = admitted.hold(admitted.with_quotas(HttpResponse::from_error(error)));
+                // Boxed, because it is rare and its future is large.
+                Err(Box::pin(admitted.finish(response)).await)
+            }
         }
     }
+}
 
+impl AdmittedRequest {
     /// Turns the value that the handler returned, also an error, into its response, and adds the quotas.
     pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
         self.hold(self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body())
@@ -137,8 +146,7 @@ impl AdmittedRequest {
 
     /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
     ///
-    /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond), or with the one with which
-    /// [`extract`](Self::extract) failed.
+    /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond).
     pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
         if has_uncounted(&self.req, response.status())
             && let Some(quotas) = Quotas::of(&self.req)

@@ -161,7 +161,7 @@ fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
 
 fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
     let (one, other) = (one.limit(), other.limit());
-    if one.has_dynamic_max() || other.has_dynamic_max() {
+    if one.computed().max || other.computed().max {
         // Only the count of a token bucket depends on `max`, and `max` can become any number.
         let parts = |limit: &HandlerLimit| {
             let policy = limit.policy();

@@ -169,9 +169,9 @@ fn numbers(limit: &DeclaredLimit) -> Value {
         "algorithm": limit.algorithm().as_str(),
     });
     let mut set = |name: &str, value: Value| numbers[name] = value;
-    match limit.policy().calendar() {
+    match limit.computed().calendar_of(limit.policy()) {
         _ if limit.is_concurrency() => {}
-        Some(calendar) => set("calendar", calendar.to_string().into()),
+        Some(calendar) => set("calendar", calendar.into()),
         None => set("window", seconds(limit.window())),
     }
     if let Some(max) = limit.max() {

@@ -88,6 +88,21 @@ mod handlers {
         "ok"
     }
 
+    #[cfg(feature = "calendar")]
+    pub(super) mod billed {
+        use actix_web::HttpRequest;
+
+        use crate::rate_limit;
+
+        #[utoipa::path(get, path = "/translate", responses((status = 200, description = "Fine.")))]
+        #[rate_limit(max = 10, window = "month", zone = "Europe/Berlin", anchor = |_: &HttpRequest| 15, name = "budget", crate = crate::openapi::tests::facade)]
+        #[rate_limit(max = 3, window = "day", name = "daily", crate = crate::openapi::tests::facade)]
+        #[actix_web::get("/translate")]
+        pub(in crate::openapi::tests) async fn translate() -> &'static str {
+            "ok"
+        }
+    }
+
     pub(super) mod free_twin {
         #[utoipa::path(get, path = "/free-plain", responses((status = 200, description = "Fine.")))]
         #[actix_web::get("/free-plain")]
@@ -164,6 +179,24 @@ fn the_numbers_are_those_of_the_attribute() {
         {"name": "chosen", "algorithm": "sliding_window_counter", "window": 3600, "subWindows": 6},
     ]);
     assert_eq!(numbers("/tenants", "post"), tenants);
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn windows_of_a_calendar_are_a_phrase() {
+    #[derive(OpenApi)]
+    #[openapi(paths(handlers::billed::translate))]
+    struct Billed;
+
+    let mut document = Billed::openapi();
+    RateLimitResponses::default().apply(&mut document).unwrap();
+    let document = serde_json::to_value(document).unwrap();
+    let told = "calendar month in Europe/Berlin from a day that each request tells";
+    let expected = json!([
+        {"name": "budget", "algorithm": "fixed_window", "max": 10, "calendar": told},
+        {"name": "daily", "algorithm": "fixed_window", "max": 3, "calendar": "calendar day in UTC"},
+    ]);
+    assert_eq!(document["paths"]["/translate"]["get"]["x-ratelimit"], expected);
 }
 
 #[test]

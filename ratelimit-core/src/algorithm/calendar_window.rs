@@ -15,8 +15,7 @@
 //! Twin: `lua/fixed_window.lua`, where `from` is the first instant of the window.
 
 use super::compact::{U24, U40, U56};
-#[cfg(feature = "redis")]
-use super::fixed_window;
+use super::fixed_window::Count;
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
@@ -26,10 +25,8 @@ use crate::policy::{Policy, WindowSpan};
 pub(super) struct State {
     /// The window of the decision, or of the charge that is refunded.
     pub(super) window: WindowSpan,
-    /// First instant of the counted window.
-    pub(super) start: u64,
-    /// Units admitted since `start`.
-    pub(super) count: u64,
+    /// Of the present window, or of an earlier one.
+    pub(super) count: Count,
 }
 
 const MINUTE: u64 = 60_000_000;
@@ -43,48 +40,49 @@ impl State {
         (forget_at, count, minutes): (U56, U40, U24),
     ) -> Option<Self> {
         let start = u64::from(forget_at).saturating_sub(u64::from(minutes) * MINUTE);
-        Some(Self { window: policy.calendar_window(now)?, start, count: count.into() })
+        Self::of(policy, now, Count { start, units: count.into() })
     }
 
-    /// The state at `now` that Redis holds as that of a fixed window. `None` if the policy has no calendar.
-    #[cfg(feature = "redis")]
-    pub(super) fn of(policy: &Policy, now: u64, found: &fixed_window::State) -> Option<Self> {
-        Some(Self { window: policy.calendar_window(now)?, start: found.start, count: found.count })
+    /// The state at `now` with this count. `None` if the policy has no calendar.
+    #[inline]
+    pub(super) fn of(policy: &Policy, now: u64, count: Count) -> Option<Self> {
+        Some(Self { window: policy.calendar_window(now)?, count })
     }
 
     /// The end, the count, and the minutes from the start to the end, rounded down.
     #[inline]
     pub(super) fn packed(&self) -> (U56, U40, U24) {
         let end = self.resets_at();
-        (end.into(), self.count.into(), (end.saturating_sub(self.start) / MINUTE).into())
+        (end.into(), self.count.units.into(), (end.saturating_sub(self.count.start) / MINUTE).into())
     }
 }
 
 impl Step for State {
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
-        let Self { window, start, count } = *self;
+        let Self { window, count: Count { start, units } } = *self;
         if now < window.from {
             return false;
         }
-        let went_back = count > 0 && now < start;
+        let went_back = self.count.is_ahead_of(now);
         if went_back {
-            self.start = window.from;
-        } else if count == 0 || start + window.length() / 2 < window.from {
-            (self.start, self.count) = (window.from, 0);
+            self.count.start = window.from;
+        } else if units == 0 || start + window.length() / 2 < window.from {
+            self.count = Count { start: window.from, units: 0 };
         }
-        went_back
+        // A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
+        went_back || self.count.start < window.from
     }
 
     fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
-        policy.max().checked_sub(self.count)
+        self.count.available(policy)
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.count += cost;
+        self.count.units += cost;
     }
 
     fn resets_at(&self) -> u64 {
-        if self.count == 0 { 0 } else { self.window.before }
+        self.count.resets_at(self.window.before)
     }
 
     #[cfg(feature = "redis")]
@@ -97,8 +95,8 @@ impl Step for State {
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.start <= at {
-            self.count = self.count.saturating_sub(cost);
+        if self.count.start <= at {
+            self.count.refund(cost);
         }
     }
 }

@@ -143,9 +143,9 @@ impl Unpacked {
             });
         }
         Some(match policy.algorithm() {
-            Algorithm::FixedWindow if policy.calendar().is_some() => {
-                Self::CalendarWindow(calendar_window::State::of(policy, now, &whole(policy, bytes)?)?)
-            }
+            Algorithm::FixedWindow if policy.calendar().is_some() => Self::CalendarWindow(
+                calendar_window::State::of(policy, now, whole::<fixed_window::State>(policy, bytes)?.count)?,
+            ),
             Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Self::TwoWindows(whole(policy, bytes)?)

@@ -24,51 +24,77 @@ use super::use_by::UseBy;
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
+/// The count of a window, of a fixed length or of a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) window: u64,
+pub(super) struct Count {
     /// First instant of the counted window.
     pub(super) start: u64,
     /// Units admitted since `start`.
-    pub(super) count: u64,
+    pub(super) units: u64,
+}
+
+impl Count {
+    /// Whether units are counted in a window that has not begun.
+    pub(super) const fn is_ahead_of(self, now: u64) -> bool {
+        self.units > 0 && now < self.start
+    }
+
+    pub(super) fn available(self, policy: &Policy) -> Option<u64> {
+        policy.max().checked_sub(self.units)
+    }
+
+    /// The end of the counted window; 0 when nothing is counted.
+    pub(super) const fn resets_at(self, end: u64) -> u64 {
+        if self.units == 0 { 0 } else { end }
+    }
+
+    pub(super) fn refund(&mut self, cost: u64) {
+        self.units = self.units.saturating_sub(cost);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) window: u64,
+    pub(super) count: Count,
 }
 
 impl Step for State {
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
-        let went_back = self.count > 0 && now < self.start;
+        let Count { start, units } = self.count;
+        let went_back = self.count.is_ahead_of(now);
         if went_back {
-            self.start = now;
-        } else if self.count == 0 || now - self.start >= self.window {
-            self.start = now - now % self.window;
-            self.count = 0;
+            self.count.start = now;
+        } else if units == 0 || now - start >= self.window {
+            self.count = Count { start: now - now % self.window, units: 0 };
         }
         went_back
     }
 
     fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
-        policy.max().checked_sub(self.count)
+        self.count.available(policy)
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.count += cost;
+        self.count.units += cost;
     }
 
     fn resets_at(&self) -> u64 {
-        if self.count == 0 { 0 } else { self.start + self.window }
+        self.count.resets_at(self.count.start + self.window)
     }
 
     #[cfg(feature = "redis")]
     fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Before(self.start + self.window))
+        Some(UseBy::Before(self.count.start + self.window))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        (cost <= policy.max()).then(|| self.start + self.window - now)
+        (cost <= policy.max()).then(|| self.count.start + self.window - now)
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.start <= at && at - self.start < self.window {
-            self.count = self.count.saturating_sub(cost);
+        if self.count.start <= at && at - self.count.start < self.window {
+            self.count.refund(cost);
         }
     }
 }
@@ -82,6 +108,7 @@ impl Encoded for State {
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { window: policy.window_us(), start: reader.micros()?, count: reader.units()? })
+        let count = Count { start: reader.micros()?, units: reader.units()? };
+        Some(Self { window: policy.window_us(), count })
     }
 }

@@ -84,7 +84,8 @@ struct Group<'a> {
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,
-    /// Policy of the first member; those of the others differ at most in `max` and block.
+    /// Policy of the first member; those of the others differ at most in `max` and block, and in zone and anchor of a calendar. The
+    /// window is that of the first.
     policy: &'a Policy,
     unpacked: Unpacked,
     /// Number of members that share it.

@@ -171,11 +171,16 @@ impl State {
         still_counts
     }
 
-    /// [Refunds](Self::refund) a charge; that of a [turn](Charge::is_turn) only if no later turn was taken from the bucket.
+    /// [Refunds](Self::refund) a charge; that of a [turn](Charge::is_turn) only if no later turn moves.
     pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
-        let check = charge.check();
-        let is_last = !charge.is_turn() || self.expires_at() == charge.until();
-        is_last && self.refund(check.policy(), now, charge.at(), charge.until(), check.cost())
+        let (check, until) = (charge.check(), charge.until());
+        let moves_turns = match &self.0 {
+            Packed::InDebt(bucket) if charge.is_turn() => {
+                bucket.has_turns_behind(check.policy(), now.as_micros(), until.as_micros())
+            }
+            _ => false,
+        };
+        !moves_turns && self.refund(check.policy(), now, charge.at(), until, check.cost())
     }
 
     /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in
@@ -185,9 +190,10 @@ impl State {
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {
             Packed::FixedWindow { forget_at, count } => {
-                let (window, count) = (policy.window_us(), *count);
+                let (window, units) = (policy.window_us(), *count);
                 let start = u64::from(*forget_at).saturating_sub(window);
-                (Unpacked::FixedWindow(fixed_window::State { window, start, count }), false)
+                let count = fixed_window::Count { start, units };
+                (Unpacked::FixedWindow(fixed_window::State { window, count }), false)
             }
             Packed::CalendarWindow { forget_at, count, minutes } => {
                 match calendar_window::State::unpack(policy, now, (*forget_at, *count, *minutes)) {
@@ -248,7 +254,7 @@ impl State {
 impl From<fixed_window::State> for Packed {
     #[inline]
     fn from(state: fixed_window::State) -> Self {
-        Self::FixedWindow { forget_at: state.resets_at().into(), count: state.count }
+        Self::FixedWindow { forget_at: state.resets_at().into(), count: state.count.units }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 pub(super) trait Step {
     /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is charged.
     ///
-    /// That is so if the clock went back, or if advancing again would cost as much again.
+    /// That is so if the clock went back, if the state counts for longer than it did, or if advancing again would cost as much again.
     fn advance(&mut self, policy: &Policy, now: u64) -> bool;
 
     /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was

@@ -85,6 +85,17 @@ impl State {
     }
 }
 
+impl State {
+    /// Whether turns that are not due may have been taken behind a charge that ends at `until`. While there are such turns, the bucket
+    /// is in debt; the last charge ends when the bucket is full.
+    pub(super) fn has_turns_behind(mut self, policy: &Policy, now: u64, until: u64) -> bool {
+        self.advance(policy, now);
+        // Several charges of less than a microsecond may end in the same one.
+        let is_last = policy.max() <= policy.window_us() && self.resets_at() == until;
+        self.indebted_at != NO_DEBT && !is_last
+    }
+}
+
 impl Step for State {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());

@@ -32,8 +32,9 @@ impl RateLimiter {
     ///   [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not wait.
     /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.
     /// * **What must not move.** A turn that was taken stays when it is. So a charge of the same bucket is not
-    ///   [refunded](Self::refund) by this limiter from the first wait on, and none should be by other processes. A
-    ///   [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which begins a new count.
+    ///   [refunded](Self::refund) by this limiter from the first wait on, and none should be by other processes. A denied group of
+    ///   several callers in a Redis cluster gives back what its first callers were charged, whichever process it is of, only where no
+    ///   turn moves. A [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which begins a new count.
     ///
     /// # Errors
     ///
@@ -171,11 +172,10 @@ impl Turn<'_> {
 }
 
 impl Drop for Turn<'_> {
-    /// Begins to give the turn back. The store does so if it is the last one, which the end of the charge tells if a unit takes a
-    /// microsecond or more.
+    /// Begins to give the turn back. The store does so if no later one moves.
     fn drop(&mut self) {
-        let (Self { limiter, check, outcome }, policy) = (&*self, self.check.policy());
-        if outcome.is_overflowed() || policy.max() > policy.window_us() {
+        let Self { limiter, check, outcome } = &*self;
+        if outcome.is_overflowed() {
             return;
         }
         let charge = Reservation::single(Charge::turn(*check, outcome));

@@ -176,21 +176,50 @@ impl Calendar {
         self.zone
     }
 
+    /// The same from the nearest day on which its windows can begin: the 1st for a day 0, the 31st for a day 32, and 29 February for
+    /// the 30th.
+    ///
+    /// For days that come from elsewhere, such as the billing days of accounts: a wrong one moves the edge of the windows, and does not
+    /// lock an account out. A policy is not built with such a day.
+    ///
+    /// # Examples
+    ///
+    /// A budget from the billing day of an account. An account has one count, whatever its day. A changed day keeps the count until the
+    /// next edge, if the new window begins less than half a window after the old one, and begins a new count otherwise.
+    ///
+    /// ```
+    /// use ratelimit_core::policy::Calendar;
+    /// use ratelimit_core::{Policy, PolicyBuilder};
+    ///
+    /// const BUDGET: PolicyBuilder = Policy::builder("budget").max(10_000);
+    ///
+    /// fn budget_of(billing_day: u8) -> Policy {
+    ///     BUDGET.calendar(Calendar::month(billing_day).in_zone("Europe/Berlin").clamped()).build()
+    /// }
+    ///
+    /// assert_eq!(budget_of(0), budget_of(1));
+    /// assert_eq!(budget_of(32).calendar().unwrap().to_string(), "calendar month in Europe/Berlin from the 31st");
+    /// ```
+    #[must_use]
+    pub const fn clamped(mut self) -> Self {
+        match self.unit {
+            CalendarUnit::Day | CalendarUnit::Week => return self,
+            CalendarUnit::Month => self.first = nearest(self.first, 31),
+            CalendarUnit::Year => {
+                self.first = nearest(self.first, 12);
+                self.second = nearest(self.second, days_of(self.first));
+            }
+        }
+        self.in_zone(self.zone)
+    }
+
     /// Whether the days on which windows begin are days.
     pub(crate) const fn has_anchor(&self) -> bool {
         let Self { unit, first, second, .. } = *self;
         match unit {
             CalendarUnit::Day | CalendarUnit::Week => true,
             CalendarUnit::Month => first >= 1 && first <= 31,
-            CalendarUnit::Year => {
-                let days = match first {
-                    2 => 29,
-                    4 | 6 | 9 | 11 => 30,
-                    1..=12 => 31,
-                    _ => 0,
-                };
-                second >= 1 && second <= days
-            }
+            CalendarUnit::Year => second >= 1 && second <= days_of(first),
         }
     }
 
@@ -231,6 +260,25 @@ impl Calendar {
     #[inline]
     pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
         self.known().window_at(now)
+    }
+}
+
+/// The days of a month counted from 1, in a year that has a 29 February; 0 for no month.
+const fn days_of(month: u8) -> u8 {
+    match month {
+        2 => 29,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
+}
+
+/// The nearest number from 1 to `most`.
+const fn nearest(number: u8, most: u8) -> u8 {
+    match number {
+        0 => 1,
+        number if number > most => most,
+        number => number,
     }
 }
 

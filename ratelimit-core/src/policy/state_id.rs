@@ -18,7 +18,7 @@ pub(super) const fn state_id(policy: &Policy) -> u64 {
     hash = fnv1a(hash, &window_us.to_le_bytes());
     hash = fnv1a(hash, &sub_windows.to_le_bytes());
     if let Some(calendar) = &policy.calendar {
-        // Without zone and anchor: a change of these keeps the count.
+        // Without zone and anchor: a change of these keeps the count. In a group the first limit tells the window.
         hash = fnv1a(hash, &[calendar.letter()]);
     }
     if algorithm.has_burst() {

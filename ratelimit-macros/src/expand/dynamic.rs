@@ -1,15 +1,16 @@
 //! Writes out the values that are chosen per request, limit by limit, before the limits are checked.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::quote_spanned;
 
 use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::by::By;
+use crate::parse::calendar::{LimitWindow, Unit};
 use crate::parse::request_fn::{Closure, RequestFn};
 use crate::span::located_at_start;
-use crate::validate::spec::{HandlerSpec, LimitSpec};
+use crate::validate::spec::{HandlerSpec, LimitSpec, PolicySpec};
 
 /// The per-request values of all limits, if there are any, and the call that checks the limits.
 pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
@@ -24,7 +25,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
             #private::admit(
                 __rate_limit_request,
                 __rate_limit_payload,
-                &__RATE_LIMIT_LIMITS,
+                &__RATE_LIMIT.limits,
             )
         };
         return (None, decision);
@@ -33,7 +34,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
         let mut __rate_limit_group = #private::DynamicLimits::new(
             __rate_limit_request,
             __rate_limit_payload,
-            &__RATE_LIMIT_LIMITS,
+            &__RATE_LIMIT.limits,
         );
         #(#values)*
     };
@@ -45,7 +46,7 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) ->
     let mut values = Vec::new();
     let failed = |span| failed(position, span);
     if let Some(skip) = &limit.skip {
-        let value = value(facade, skip, &quote!(bool), failed);
+        let value = value(facade, skip, primitive("bool"), failed);
         values.push(assignment(position, "skip", skip.can_fail(), &value));
     }
     if !limit.by.is_immediate() {
@@ -54,9 +55,13 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) ->
     if let Some(plan) = &limit.plan {
         values.push(assignment(position, "plan", plan.can_fail(), &self::plan(facade, plan, failed)));
     }
+    if let Some((policy, anchor)) = limit.dynamic_anchor() {
+        let value = calendar(facade, policy, anchor, failed);
+        values.push(assignment(position, "calendar", anchor.can_fail(), &value));
+    }
     for (setter, function) in [("max", limit.dynamic_max()), ("cost", limit.dynamic_cost())] {
         if let Some(function) = function {
-            let value = value(facade, function, &quote!(u64), failed);
+            let value = value(facade, function, primitive("u64"), failed);
             values.push(assignment(position, setter, function.can_fail(), &value));
         }
     }
@@ -95,29 +100,76 @@ fn failed(position: usize, span: Span) -> TokenStream {
     }
 }
 
-/// A number or a boolean. Primitive types are named by path, because a type of the user may have the same name.
+/// A primitive type. It is named by path, because a type of the user may have the same name.
+fn primitive(name: &str) -> impl Fn(Span) -> TokenStream {
+    move |span| {
+        let name = Ident::new(name, span);
+        quote_spanned!(span=> ::core::primitive::#name)
+    }
+}
+
+/// A value of the type `returned`.
 fn value(
     facade: Facade<'_>,
     function: &RequestFn,
-    primitive: &TokenStream,
+    returned: impl Fn(Span) -> TokenStream,
     failed: impl Fn(Span) -> TokenStream,
 ) -> TokenStream {
     match function {
         RequestFn::Closure(closure) => {
             let span = located_at_start(&closure.body);
-            let returned = quote_spanned!(span=> ::core::primitive::#primitive);
-            closure_fn::call(facade, closure, closure_fn::function(closure, &returned), &failed(span))
+            closure_fn::call(facade, closure, closure_fn::function(closure, &returned(span)), &failed(span))
         }
         // Spanned at the user's path: an unsuitable function is reported there.
         RequestFn::Function { path, .. } => {
             let span = located_at_start(path);
-            let failed = failed(span);
+            let (returned, failed) = (returned(span), failed(span));
             quote_spanned! {span=>
-                match __rate_limit_group.call::<::core::primitive::#primitive, _, _>(#path).await {
+                match __rate_limit_group.call::<#returned, _, _>(#path).await {
                     ::core::result::Result::Ok(__rate_limit_value) => __rate_limit_value,
                     #failed
                 }
             }
+        }
+    }
+}
+
+/// The calendar from the day that the user's code returns. Without a kind of calendar window the attribute is rejected before.
+fn calendar(
+    facade: Facade<'_>,
+    policy: &PolicySpec,
+    anchor: &RequestFn,
+    failed: impl Fn(Span) -> TokenStream,
+) -> TokenStream {
+    let span = match anchor {
+        RequestFn::Closure(closure) => located_at_start(&closure.body),
+        RequestFn::Function { path, .. } => located_at_start(path),
+    };
+    let day_of_request = |returned: &dyn Fn(Span) -> TokenStream| value(facade, anchor, returned, &failed);
+    let day = primitive("u8");
+    let calendar = |days| limits::calendar_of(facade, &days, span, policy);
+    match &policy.window {
+        Some(LimitWindow::Calendar(Unit::Week, _)) => {
+            let value = day_of_request(&|span| {
+                let private = facade.private(span);
+                quote_spanned!(span=> #private::Weekday)
+            });
+            calendar(quote_spanned!(span=> week(#value)))
+        }
+        Some(LimitWindow::Calendar(Unit::Year, _)) => {
+            let value = day_of_request(&|span| {
+                let day = day(span);
+                quote_spanned!(span=> (#day, #day))
+            });
+            let year = calendar(quote_spanned!(span=> year(__rate_limit_month, __rate_limit_day)));
+            quote_spanned! {span=> {
+                let (__rate_limit_month, __rate_limit_day) = #value;
+                #year
+            }}
+        }
+        _ => {
+            let value = day_of_request(&day);
+            calendar(quote_spanned!(span=> month(#value)))
         }
     }
 }

@@ -1,34 +1,27 @@
 //! Writes out the constant part of the limits.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ExprPath;
 
+use crate::bounds::is_name;
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
-use crate::parse::calendar::{AnchorDay, LimitWindow, Unit, WEEKDAYS};
+use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
 use crate::parse::choice::{Count, Mode, OnError, OnMissing};
 use crate::parse::name::Name;
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::window::Window;
+use crate::source_text;
 use crate::span::{located, located_at_start};
-use crate::validate::spec::{HandlerSpec, LimitSpec, PolicyKey, PolicySource, PolicySpec};
+use crate::validate::spec::{LimitSpec, PolicyKey, PolicySource, PolicySpec};
 
-/// The `static` with the limits of the group.
-pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
-    let site = Span::mixed_site();
-    let facade = Facade::of(spec);
-    let private = facade.private(site);
-    let limits = spec.limits.iter().map(|limit| one_limit(facade, limit));
-    let count = Literal::usize_unsuffixed(spec.limits.len());
-    quote_spanned!(site=> static __RATE_LIMIT_LIMITS: [#private::HandlerLimit; #count] = [#(#limits),*];)
-}
-
-fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
+/// One limit of a handler.
+pub(crate) fn expand(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     let start = match &limit.policy {
         PolicySource::Arguments(policy) => own_policy(facade, limit.kind, policy),
         PolicySource::Path(path) => shared_policy(facade, limit.kind, path),
@@ -42,7 +35,38 @@ fn one_limit(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
     let on_missing = on_missing(facade, limit.on_missing);
     let cost = setter("cost", constant(limit.cost.as_ref()));
     let count = count(facade, &limit.count);
-    quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count)
+    let text = text(facade, limit);
+    quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
+}
+
+/// What only the source says, unless it is the default.
+fn text(facade: Facade<'_>, limit: &LimitSpec) -> Option<TokenStream> {
+    let site = Span::mixed_site();
+    let private = facade.private(site);
+    let (by, count) = (limit.by.text(), count_text(&limit.count));
+    let fields = [
+        (!matches!(limit.by, By::Ip)).then(|| quote!(by: #by)),
+        (!matches!(limit.count, Count::All)).then(|| quote!(count: #count)),
+        limit.dynamic_cost().map(|_| quote!(has_dynamic_cost: true)),
+        limit.skip.as_ref().map(|_| quote!(skips: true)),
+        limit.plan.as_ref().map(|_| quote!(has_plan: true)),
+    ];
+    let fields: Vec<TokenStream> = fields.into_iter().flatten().collect();
+    (!fields.is_empty()).then(|| {
+        quote_spanned! {site=>
+            .with_text(#private::SourceText { #(#fields,)* ..#private::SourceText::DEFAULT })
+        }
+    })
+}
+
+fn count_text(count: &Count) -> String {
+    match count {
+        Count::All => "all".to_owned(),
+        Count::Failures => "failures".to_owned(),
+        Count::Successes => "successes".to_owned(),
+        Count::Closure(when) => source_text::of(when),
+        Count::Function(when) => format!("with({})", source_text::of(when)),
+    }
 }
 
 /// A limit whose policy is at `path`. Spanned there: a value of another type is reported there.
@@ -64,7 +88,7 @@ fn own_policy(facade: Facade<'_>, kind: Kind, policy: &PolicySpec) -> TokenStrea
             let site = Span::mixed_site();
             let private = facade.private(site);
             quote_spanned! {site=>
-                const { &#private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)) }.as_str()
+                #private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)).as_str()
             }
         }
     };
@@ -88,8 +112,11 @@ fn own_policy(facade: Facade<'_>, kind: Kind, policy: &PolicySpec) -> TokenStrea
         PolicyKey::Default(function) if policy.name.is_none() => {
             let site = Span::mixed_site();
             let private = facade.private(site);
-            Some(quote_spanned! {site=>
-                .with_public_name(const { &#private::DefaultKey::new(#function) }.as_str())
+            // Nearly every name is a key as it is: what the compiler need not compute.
+            Some(if is_name(function) {
+                quote_spanned!(site=> .with_public_name(#function))
+            } else {
+                quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#function).as_str()))
             })
         }
         _ => None,
@@ -109,10 +136,11 @@ fn own_policy(facade: Facade<'_>, kind: Kind, policy: &PolicySpec) -> TokenStrea
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
     };
-    let limit = if policy.dynamic_max().is_some() {
-        quote_spanned!(span=> #private::HandlerLimit::with_dynamic_max(#rule))
-    } else {
-        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
+    let limit = match (policy.dynamic_max().is_some(), policy.dynamic_anchor().is_some()) {
+        (false, false) => quote_spanned!(span=> #private::HandlerLimit::new(#rule.build())),
+        (max, anchor) => quote_spanned! {span=>
+            #private::HandlerLimit::with_computed(#rule, #private::Computed { max: #max, anchor: #anchor })
+        },
     };
     quote_spanned!(Span::mixed_site()=> #limit #shown)
 }
@@ -157,11 +185,11 @@ fn duration(name: &str, window: &Window) -> TokenStream {
     quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
 }
 
-/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`.
+/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
 fn calendar(facade: Facade<'_>, unit: Unit, span: Span, policy: &PolicySpec) -> TokenStream {
     let span = located(span);
     let private = facade.private(span);
-    let days = match (unit, policy.anchor.as_ref().map(|anchor| anchor.day)) {
+    let days = match (unit, policy.anchor.as_ref().and_then(Anchor::fixed)) {
         (Unit::Day, _) => quote_spanned!(span=> day()),
         (Unit::Week, day) => {
             let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
@@ -178,12 +206,24 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, policy: &PolicySpec) -> 
             quote_spanned!(span=> year(#month, #day))
         }
     };
+    let calendar = calendar_of(facade, &days, span, policy);
+    quote_spanned!(span=> .calendar(#calendar))
+}
+
+/// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
+pub(crate) fn calendar_of(
+    facade: Facade<'_>,
+    days: &TokenStream,
+    span: Span,
+    policy: &PolicySpec,
+) -> TokenStream {
+    let private = facade.private(span);
     let zone = policy.zone.as_ref().map(|zone| {
         let mut name = Literal::string(&zone.text);
         name.set_span(located(zone.span));
         quote_spanned!(span=> .in_zone(#name))
     });
-    quote_spanned!(span=> .calendar(#private::Calendar::#days #zone))
+    quote_spanned!(span=> #private::Calendar::#days #zone)
 }
 
 /// `.setter(Type::Variant)`.

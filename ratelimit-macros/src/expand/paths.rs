@@ -11,11 +11,12 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 23] = [
+pub(crate) const NAMES: [&str; 25] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
     "HandlerLimit",
+    "Computed",
     "Policy",
     "Algorithm",
     "Calendar",
@@ -28,6 +29,7 @@ pub(crate) const NAMES: [&str; 23] = [
     "IntoCaller",
     "DefaultKey",
     "Declaration",
+    "Declared",
     "SourceText",
     "inventory",
     "DynamicLimits",

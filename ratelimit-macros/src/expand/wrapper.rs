@@ -10,7 +10,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
 use crate::expand::paths::Facade;
-use crate::expand::{declaration, dynamic, limits};
+use crate::expand::{declaration, dynamic};
 use crate::parse::choice::Count;
 use crate::span::{located, located_at_start};
 use crate::validate::extractors::{Extractor, conditions, is_same};
@@ -29,7 +29,6 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         Form::Nested => (None, Some(function)),
         Form::Beside { .. } => (Some(function), None),
     };
-    let limits = limits::expand(spec);
     let declaration = declaration::expand(spec);
     let steps = steps(spec);
     let import = spec.other_kind.as_ref().map(import);
@@ -42,7 +41,6 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         ) -> #private::HttpResponse #conditions {
             #nested
             #import
-            #limits
             #declaration
             #steps
         }
@@ -106,23 +104,18 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
         .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
         .collect();
     let counted = spec.limits.iter().any(|limit| !matches!(limit.count, Count::All));
-    let extraction = extraction(&spec.handler, extractors, &names, counted);
-    let mutable = (!extractors.is_empty()).then(|| quote!(mut));
     let respond = respond(&spec.handler, &names, counted);
     let (values, decision) = dynamic::expand(spec);
+    let extraction = extraction(&spec.handler, extractors, &names, &decision);
     quote_spanned! {site=>
         #(#checks)*
         #values
-        let #mutable __rate_limit_pass = match #decision.await {
-            ::core::result::Result::Ok(__rate_limit_pass) => __rate_limit_pass,
-            ::core::result::Result::Err(__rate_limit_denied) => return __rate_limit_denied,
-        };
         #extraction
         #respond
     }
 }
 
-/// Extracts the arguments.
+/// Awaits the decision, and extracts the arguments of an admitted request.
 ///
 /// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second error of
 /// rustc, about the tuple, then points at no other argument.
@@ -130,24 +123,22 @@ fn extraction(
     handler: &Handler,
     extractors: &[&Extractor],
     names: &[Ident],
-    counted: bool,
-) -> Option<TokenStream> {
-    if extractors.is_empty() {
-        return None;
-    }
+    decision: &TokenStream,
+) -> TokenStream {
     let span = located(handler.signature.ident.span());
-    let types = extractors.iter().map(|extractor| &extractor.ty);
-    let failed = if counted {
-        quote_spanned!(span=> __rate_limit_pass.finish(__rate_limit_response).await)
+    let (pass, extract) = if extractors.is_empty() {
+        (quote_spanned!(span=> __rate_limit_pass), None)
     } else {
-        quote_spanned!(span=> __rate_limit_response)
+        let types = extractors.iter().map(|extractor| &extractor.ty);
+        let pass = quote_spanned!(span=> (__rate_limit_pass, (#(#names,)*)));
+        (pass, Some(quote_spanned!(span=> .extract::<(#(#types,)*)>())))
     };
-    Some(quote_spanned! {span=>
-        let (#(#names,)*) = match __rate_limit_pass.extract::<(#(#types,)*)>().await {
-            ::core::result::Result::Ok(__rate_limit_arguments) => __rate_limit_arguments,
-            ::core::result::Result::Err(__rate_limit_response) => return #failed,
+    quote_spanned! {span=>
+        let #pass = match #decision #extract.await {
+            ::core::result::Result::Ok(__rate_limit_admitted) => __rate_limit_admitted,
+            ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
         };
-    })
+    }
 }
 
 /// Calls the user's function and responds.

@@ -5,7 +5,10 @@ use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, expect_str, literal, ungrouped};
+use crate::parse::path::is_constant;
+use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::window::{Time, Window};
+use crate::source_text;
 use crate::suggest::{list, nearest};
 
 /// The window of a limit.
@@ -44,10 +47,28 @@ static UNITS: [(Unit, &str, u64, &[&str]); 4] = [
 /// Hours by which a local day can be longer than 24, as in the core.
 const MOST_HOURS_MORE: u64 = 3;
 
-/// The day on which windows begin.
-pub(crate) struct Anchor {
-    pub(crate) day: AnchorDay,
-    pub(crate) span: Span,
+/// The day on which windows begin: constant, or chosen per request.
+pub(crate) enum Anchor {
+    Fixed(AnchorDay, Span),
+    PerRequest(RequestFn),
+}
+
+impl Anchor {
+    /// The constant day.
+    pub(crate) fn fixed(&self) -> Option<AnchorDay> {
+        match self {
+            Self::Fixed(day, _) => Some(*day),
+            Self::PerRequest(_) => None,
+        }
+    }
+
+    /// The code that chooses the day per request.
+    pub(crate) fn per_request(&self) -> Option<&RequestFn> {
+        match self {
+            Self::Fixed(..) => None,
+            Self::PerRequest(function) => Some(function),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,20 +201,23 @@ pub(crate) fn zone(
     Err(diagnostics.error(value, fault))
 }
 
-/// Reads the day on which windows begin.
+/// Reads the day on which windows begin, or code that chooses it per request.
 pub(crate) fn anchor(name: &str, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
     let value = ungrouped(value);
+    if let Some(function) = request_fn::read(name, &value, diagnostics) {
+        return function.map(Anchor::PerRequest);
+    }
     let fault = match literal(&value) {
         Some(Lit::Int(integer)) => match integer.base10_parse::<u8>() {
             Ok(day @ 1..=31) if integer.suffix().is_empty() => {
-                return Ok(Anchor { day: AnchorDay::Month(day), span: integer.span() });
+                return Ok(Anchor::Fixed(AnchorDay::Month(day), integer.span()));
             }
             _ => format!(
                 "`{name}` of a month must be from 1 to 31, found {integer}; write for example `{name} = 15`"
             ),
         },
         Some(Lit::Str(text)) => match day_of(&text.value()) {
-            Ok(day) => return Ok(Anchor { day, span: text.span() }),
+            Ok(day) => return Ok(Anchor::Fixed(day, text.span())),
             Err(meant) => {
                 let meant =
                     meant.map_or_else(String::new, |meant| format!("; did you mean `{name} = {meant}`?"));
@@ -205,7 +229,20 @@ pub(crate) fn anchor(name: &str, value: Expr, diagnostics: &mut Diagnostics) -> 
                 )
             }
         },
-        _ => format!("`{name}` takes a day such as `15`, \"sunday\" or \"04-01\", not {}", describe(&value)),
+        _ => {
+            let found = match &value {
+                Expr::Path(path) if is_constant(path) => format!(
+                    "; `{}` is named like a constant, and a constant day is written as a literal, such as `{name} = 15`",
+                    source_text::of(path)
+                ),
+                Expr::Path(path) => format!("; did you mean `{name} = with({})`?", source_text::of(path)),
+                other => format!(", not {}", describe(other)),
+            };
+            format!(
+                "`{name}` takes a day such as `15`, \"sunday\" or \"04-01\", a closure such as `|user: web::ReqData<User>| ..`, or \
+                 `with(function)`{found}"
+            )
+        }
     };
     Err(diagnostics.error(value, fault))
 }

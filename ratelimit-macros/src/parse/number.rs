@@ -9,7 +9,9 @@ use syn::{Expr, Lit, UnOp};
 use crate::bounds::UNITS;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, describe_literal, ungrouped};
+use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::source_text;
 
 /// A whole number: a literal, or an expression that the compiler evaluates.
 pub(crate) enum Number {
@@ -106,8 +108,19 @@ pub(crate) fn units(
     diagnostics: &mut Diagnostics,
 ) -> Result<Units, Reported> {
     let value = ungrouped(value);
-    match request_fn::read(name, &value, diagnostics) {
-        Some(function) => function.map(Units::PerRequest),
-        None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+    if let Some(function) = request_fn::read(name, &value, diagnostics) {
+        return function.map(Units::PerRequest);
+    }
+    match &value {
+        // The compiler would expect a `u64`, and advise to call the function.
+        Expr::Path(path) if !is_constant(path) => {
+            let path = source_text::of(path);
+            let fault = format!(
+                "`{name}` takes an integer or a const expression, and `{path}` is named like a function; did you mean \
+                 `{name} = with({path})`? A const of this name is `{name} = {{ {path} }}`"
+            );
+            Err(diagnostics.error(value, fault))
+        }
+        _ => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn policy(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprP
 }
 
 /// Returns true if the last word of the path is written like the name of a constant.
-fn is_constant(path: &ExprPath) -> bool {
+pub(crate) fn is_constant(path: &ExprPath) -> bool {
     let last = path.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
     !last.contains(char::is_lowercase)
 }

@@ -56,7 +56,7 @@ fn a_module_limits_functions_with_a_route() {
             ("b", ".max(5u64)"),
             ("d", ".max(7u64)"),
             ("e", ".max(5u64)"),
-            ("f", "\"f#2\"))}.as_str()).max(9u64)"),
+            ("f", "\"f#2\")).as_str()).max(9u64)"),
             ("g", ".max(5u64)"),
         ],
     );
@@ -80,9 +80,9 @@ fn nested_blocks_inherit_limits() {
             ("a", ".max(5u64)"),
             ("b", ".max(5u64)"),
             ("d", ".max(6u64)"),
-            ("A::f", "\"A::f\"))}.as_str()).max(5u64)"),
-            ("B::g", "\"B::g\"))}.as_str()).max(5u64)"),
-            ("D<T,{1}>::j", "\"D<T,{1}>::j\"))}.as_str()).max(5u64)"),
+            ("A::f", "\"A::f\")).as_str()).max(5u64)"),
+            ("B::g", "\"B::g\")).as_str()).max(5u64)"),
+            ("D<T,{1}>::j", "\"D<T,{1}>::j\")).as_str()).max(5u64)"),
         ],
     );
 }
@@ -100,7 +100,7 @@ fn an_impl_block_limits_every_async_function_without_self() {
     check_limited(
         "max = 5",
         item,
-        &[("Api<T>::list", "\"Api<T>::list\"))}.as_str()).max(5u64)"), ("Api<T>::own", ".max(2u64)")],
+        &[("Api<T>::list", "\"Api<T>::list\")).as_str()).max(5u64)"), ("Api<T>::own", ".max(2u64)")],
     );
     let expanded = expand("max = 5", item).to_string().replace(' ', "");
     for part in [

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Expr, ExprArray, Item, ItemFn, ItemStatic, Stmt, Type};
+use syn::{Expr, ExprArray, Item, ItemFn, ItemStatic, Stmt};
 
 use super::{HANDLER, expand, tokens};
 use crate::attribute;
@@ -41,9 +41,10 @@ fn expansion(arguments: &str, item: &str) -> Expansion {
 impl Expansion {
     /// Each limit as text without blanks.
     fn limits(&self) -> Vec<String> {
-        let Expr::Array(ExprArray { elems, .. }) = &*self.limits.expr else { panic!("not an array") };
-        let Type::Array(declared) = &*self.limits.ty else { panic!("not an array") };
-        assert_eq!(declared.len.to_token_stream().to_string(), elems.len().to_string());
+        let Expr::Struct(declaration) = &*self.limits.expr else { panic!("not a struct") };
+        let limits = declaration.fields.iter().find(|field| text(&field.member) == "limits").unwrap();
+        let Expr::Array(ExprArray { elems, .. }) = &limits.expr else { panic!("not an array") };
+        assert_eq!(text(&self.limits.ty), format!("{P}::Declaration<[{P}::HandlerLimit;{}]>", elems.len()));
         elems.iter().map(text).collect()
     }
 }
@@ -88,14 +89,17 @@ fn the_body_is_copied_unchanged() {
 
 /// The key of a limit without `key`.
 fn default_key(name: &str) -> String {
-    format!(
-        "const{{&{P}::DefaultKey::new(::core::concat!(::core::module_path!(),\"::\",{name:?}))}}.as_str()"
-    )
+    format!("{P}::DefaultKey::new(::core::concat!(::core::module_path!(),\"::\",{name:?})).as_str()")
 }
 
 /// The name in responses of a limit without `key` and `name`.
 fn shown(name: &str) -> String {
-    format!(".with_public_name(const{{&{P}::DefaultKey::new({name:?})}}.as_str())")
+    format!(".with_public_name({name:?})")
+}
+
+/// What only the source of a limit says, where it has these `fields`.
+fn source(fields: &str) -> String {
+    format!(".with_text({P}::SourceText{{{fields},..{P}::SourceText::DEFAULT}})")
 }
 
 #[test]
@@ -123,7 +127,8 @@ fn every_argument_is_written_out() {
             "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
              .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
-             {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64)"
+             {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64){}",
+            source("by:\"a::b\"")
         )]
     );
     let limits =
@@ -132,11 +137,40 @@ fn every_argument_is_written_out() {
         limits,
         [format!(
             "{P}::HandlerLimit::new({P}::Policy::builder({})\
-             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global)",
+             .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global){}",
             default_key("user"),
-            shown("user")
+            shown("user"),
+            source("by:\"global\"")
         )]
     );
+}
+
+#[test]
+fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
+    let expanded =
+        |arguments: &str| expand(arguments, HANDLER).to_string().split_whitespace().collect::<String>();
+    let computed = |max, anchor| format!("{P}::Computed{{max:{max},anchor:{anchor}}})");
+    for (window, first, returned, calendar) in [
+        ("week", format!("week({P}::Weekday::Monday)"), format!("{P}::Weekday"), "week(match"),
+        ("month", "month(1u8)".to_owned(), "::core::primitive::u8".to_owned(), "month(match"),
+        (
+            "year",
+            "year(1u8,1u8)".to_owned(),
+            "(::core::primitive::u8,::core::primitive::u8)".to_owned(),
+            "year(__rate_limit_month,__rate_limit_day)",
+        ),
+    ] {
+        let text = expanded(&format!("window = \"{window}\", zone = \"Asia/Tokyo\", anchor = with(f)"));
+        let template = format!(".calendar({P}::Calendar::{first}.in_zone(\"Asia/Tokyo\"))");
+        assert!(text.contains(&template) && text.contains(&computed(false, true)), "{text}");
+        assert!(text.contains(&format!("__rate_limit_group.call::<{returned},_,_>(f).await")), "{text}");
+        assert!(text.contains(&format!("{P}::Calendar::{calendar}")), "{text}");
+        assert!(text.contains("__rate_limit_group.calendar(0,__rate_limit_value)"), "{text}");
+        assert_eq!(text.matches(".in_zone(\"Asia/Tokyo\")").count(), 2, "{text}");
+    }
+    let both = expanded("window = \"month\", anchor = with(f), max = with(g)");
+    assert!(both.contains(&computed(true, true)), "{both}");
+    assert!(expanded("max = with(g)").contains(&computed(true, false)));
 }
 
 #[test]
@@ -199,7 +233,8 @@ fn both_kinds_of_limits_are_one_group() {
         format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\").build())"),
         format!(
             "{P}::HandlerLimit::new({P}::Policy::builder(\"s\").max(3u64).algorithm({P}::Algorithm::Concurrency).build())\
-             .by({P}::By::Global)"
+             .by({P}::By::Global){}",
+            source("by:\"global\"")
         ),
         format!("{P}::HandlerLimit::shared_concurrency(const{{&STREAMS}})"),
     ];
@@ -291,12 +326,10 @@ fn arguments_are_checked_each_and_extracted_in_order() {
     for expected in [
         format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
         format!(
-            "letmut__rate_limit_pass=match{P}::admit(__rate_limit_request,__rate_limit_payload,\
-             &__RATE_LIMIT_LIMITS,).await"
+            "let(__rate_limit_pass,(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,))=\
+             match{P}::admit(__rate_limit_request,__rate_limit_payload,&__RATE_LIMIT.limits,)\
+             .extract::<(Path<u64>,Json<&'staticstr>,R,)>().await"
         ),
-        "let(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,)=\
-         match__rate_limit_pass.extract::<(Path<u64>,Json<&'staticstr>,R,)>().await"
-            .to_owned(),
         "__rate_limit_pass.respond(__rate_limit_function(__rate_limit_argument_0,__rate_limit_argument_1,\
          __rate_limit_argument_2).await)"
             .to_owned(),
@@ -369,7 +402,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         );
         collect(expand(&arguments, HANDLER), &mut names);
     }
-    collect(expand("window = \"week\"", HANDLER), &mut names);
+    collect(expand("window = \"week\", anchor = with(f)", HANDLER), &mut names);
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
 }
 
@@ -387,6 +420,26 @@ fn generated_names_have_the_prefix() {
         let name = binding.trim_start_matches("mut ").trim_start_matches("( ");
         assert!(name.starts_with("__rate_limit_") || name.starts_with("(__rate_limit_"), "{binding}");
     }
+}
+
+#[test]
+fn a_name_that_is_no_key_is_fitted_by_the_facade() {
+    let limits = expansion("", "async fn größe() {}").limits();
+    assert!(
+        limits[0].ends_with(&format!(".with_public_name({P}::DefaultKey::new(\"größe\").as_str())")),
+        "{}",
+        limits[0]
+    );
+}
+
+#[test]
+fn only_what_differs_is_said_of_the_source() {
+    let arguments = "count = \"failures\", cost = with(c), skip = with(s), plan = p";
+    let fields = "count:\"failures\",has_dynamic_cost:true,skips:true,has_plan:true";
+    assert!(expansion(arguments, HANDLER).limits()[0].ends_with(&source(fields)));
+    assert!(
+        !text(expand("on_missing = \"skip\", max = 1, on_error = \"deny\"", HANDLER)).contains("SourceText")
+    );
 }
 
 #[test]
@@ -415,7 +468,7 @@ fn every_mistake_is_its_own_compile_error() {
 #[test]
 fn a_shared_policy_is_referred_to() {
     let text = expand("policy = limits::SEARCH, by = global, cost = 2", HANDLER).to_string().replace(' ', "");
-    let limit = "HandlerLimit::shared(const{&limits::SEARCH}).by(::ratelimit_actix::__private_0_1::By::Global).cost(2u64)]";
-    assert!(text.contains(limit), "{text}");
+    let limit = "HandlerLimit::shared(const{&limits::SEARCH}).by(::ratelimit_actix::__private_0_1::By::Global).cost(2u64)";
+    assert!(text.contains(&format!("{limit}{}]", source("by:\"global\""))), "{text}");
     assert!(!text.contains("Policy::builder") && !text.contains("with_public_name"), "{text}");
 }

@@ -356,7 +356,7 @@ fn try_expand(arguments: &str, item: &str) -> bool {
     }
     let text = expand(arguments, item).to_string();
     let refused = text.contains("compile_error");
-    let limited = text.contains("__RATE_LIMIT_LIMITS");
+    let limited = text.contains("__RATE_LIMIT");
     assert!(refused != limited, "{arguments} on {item}: {text}");
     true
 }

@@ -65,6 +65,7 @@ fn constant_limits_need_no_per_request_values() {
         "max = with(f)",
         "cost = |r: &HttpRequest| 1",
         "skip = |r: &HttpRequest| true",
+        "window = \"month\", anchor = |r: &HttpRequest| 1",
     ] {
         let expanded = expand(chosen, HANDLER).to_string();
         assert!(

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::Args;
-use crate::parse::calendar::{LimitWindow, Unit, units};
+use crate::parse::calendar::{Anchor, LimitWindow, Unit, units};
 
 /// The kind of the calendar window, if the limit has one.
 pub(crate) fn unit(args: &Args) -> Option<Unit> {
@@ -34,14 +34,20 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
         let message = format!("`window = \"{name}\"` is counted by \"{FIXED_WINDOW}\"; remove `algorithm`");
         diagnostics.error(&algorithm.keyword, message);
     }
-    if let Some(Ok(anchor)) = args.anchor.as_ref().map(|anchor| &anchor.value)
-        && !unit.takes(anchor.day)
-    {
-        let message = match unit.anchor_example() {
-            Some(example) => format!("a {name} does not begin on such a day; write for example `{example}`"),
-            None => "a day begins with its first instant; remove `anchor`".to_owned(),
-        };
-        diagnostics.error_at(anchor.span, message);
+    if let Some(anchor) = &args.anchor {
+        let without = "a day begins with its first instant; remove `anchor`".to_owned();
+        match (&anchor.value, unit.anchor_example()) {
+            (Ok(Anchor::Fixed(day, span)), example) if !unit.takes(*day) => {
+                let example = example.map(|example| {
+                    format!("a {name} does not begin on such a day; write for example `{example}`")
+                });
+                diagnostics.error_at(*span, example.unwrap_or(without));
+            }
+            (Ok(Anchor::PerRequest(_)), None) => {
+                diagnostics.error(&anchor.keyword, without);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::Leasing;
 use crate::parse::args::Args;
+use crate::parse::calendar::Anchor;
 use crate::parse::choice::Count;
 use crate::parse::number::Units;
 
@@ -34,6 +35,13 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
             &lease.keyword,
             "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
              remove `lease`, or write a constant `max`",
+        );
+    }
+    if let Some(Ok(Anchor::PerRequest(_))) = args.anchor.as_ref().map(|argument| &argument.value) {
+        diagnostics.error(
+            &lease.keyword,
+            "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \
+             remove `lease`, or write a constant `anchor`",
         );
     }
 }

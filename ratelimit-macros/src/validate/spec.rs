@@ -77,6 +77,14 @@ impl LimitSpec {
         }
     }
 
+    /// The code that chooses `anchor` per request, with the policy in the arguments.
+    pub(crate) fn dynamic_anchor(&self) -> Option<(&PolicySpec, &RequestFn)> {
+        match &self.policy {
+            PolicySource::Arguments(policy) => Some((policy, policy.dynamic_anchor()?)),
+            PolicySource::Path(_) => None,
+        }
+    }
+
     /// The code that chooses `cost` per request.
     pub(crate) fn dynamic_cost(&self) -> Option<&RequestFn> {
         self.cost.as_ref().and_then(Units::per_request)
@@ -87,6 +95,11 @@ impl PolicySpec {
     /// The code that chooses `max` per request.
     pub(crate) fn dynamic_max(&self) -> Option<&RequestFn> {
         self.max.as_ref().and_then(Units::per_request)
+    }
+
+    /// The code that chooses `anchor` per request.
+    pub(crate) fn dynamic_anchor(&self) -> Option<&RequestFn> {
+        self.anchor.as_ref().and_then(Anchor::per_request)
     }
 }
 

@@ -4,6 +4,7 @@ use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::web::{self, Path, ServiceConfig};
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, Responder, error, get};
+use ratelimit_actix::core::policy::Weekday;
 use ratelimit_actix::{HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, rate_limit};
 
 /// A limit that is constant, but no literal.
@@ -18,6 +19,10 @@ fn number(req: &HttpRequest) -> u64 {
 
 async fn in_path(n: Path<u64>) -> u64 {
     std::future::ready(*n).await
+}
+
+fn day_in_path(day: Path<u8>) -> u8 {
+    day.into_inner()
 }
 
 fn caller(req: &HttpRequest) -> Option<&str> {
@@ -79,6 +84,10 @@ handlers! { plain:
     "/anchor/week" anchor_week (max = 1, window = "week", anchor = "sunday");
     "/anchor/month" anchor_month (max = 1, window = "month", anchor = 15);
     "/anchor/year" anchor_year (max = 1, window = "year", anchor = "10-10");
+    "/anchor/closure/{day}" anchor_closure (max = 1, window = "month", anchor = |day: Path<u8>| *day, by = path("day"));
+    "/anchor/with/{day}" anchor_with (max = 1, window = "month", anchor = with(day_in_path), by = path("day"));
+    "/anchor/weekday" anchor_weekday (max = 1, window = "week", anchor = |_: &HttpRequest| Weekday::Sunday);
+    "/anchor/date" anchor_date (max = 1, window = "year", anchor = async |_: HttpRequest| (10, 10));
     "/key/one" key_one (max = 1, key = "shared");
     "/key/other" key_other (max = 1, key = "shared");
     "/key/own" key_own (max = 1);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ratelimit_actix::{Overrides, RateLimiterBuilder, declared_limits};
+use ratelimit_actix::{Overrides, RateLimiterBuilder, Timestamp, declared_limits};
 use tests::redis;
 use tests::store::watched_builder;
 
@@ -30,6 +30,16 @@ async fn bucket() -> &'static str {
     "bucket"
 }
 
+#[rate_limit(max = 2, window = "month", anchor = |req: &HttpRequest| day(req), key = "!over-billed")]
+#[get("/billed")]
+async fn billed() -> &'static str {
+    "billed"
+}
+
+fn day(req: &HttpRequest) -> u8 {
+    req.headers().get("x-day").unwrap().to_str().unwrap().parse().unwrap()
+}
+
 static GIVEN: Policy = Policy::builder("!over-given").max(9).build();
 
 fn builder() -> RateLimiterBuilder {
@@ -45,7 +55,7 @@ macro_rules! app {
         actix_web::test::init_service(
             App::new()
                 .app_data(web::Data::new($limiter.clone()))
-                .service((plans, chosen, bucket, orders))
+                .service((plans, chosen, bucket, billed, orders))
                 .service(
                     web::scope("/_limits")
                         .service(admin($limiter.clone(), is_operator).show_callers($show_callers)),
@@ -285,6 +295,44 @@ async fn a_limit_whose_max_is_computed_is_counted_without_it() {
     }
     assert_eq!(statuses(&app, "/chosen", 4).await, [200, 200, 200, 429]);
     assert_eq!(statuses(&app, "/bucket", 4).await, [200, 200, 200, 429]);
+}
+
+#[actix_web::test]
+async fn a_limit_whose_anchor_is_computed_is_counted_from_any_day() {
+    let clock = clock_at_start();
+    clock.set(Timestamp::from_micros(1_699_963_200_000_000)); // 2023-11-14T12:00:00Z
+    let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock));
+    let app = app!(limiter, false);
+    let request = || answer::get("/billed").insert_header(("x-day", "15"));
+    for status in [200, 200] {
+        assert_eq!(send(&app, request()).await.status, status);
+    }
+    // The 14th of a month: from the first day nothing would be counted.
+    let looked = async || looked(&app, "!over-billed", "192.0.2.1").await.remove(0);
+    let count = looked().await;
+    assert_eq!(
+        (&count["counted"]["units"], &count["counted"]["remaining"]),
+        (&2.into(), &0.into()),
+        "{count}"
+    );
+    assert_eq!(
+        (&count["counted"]["passes"], &count["counted"]["retry_after_us"]),
+        (&false.into(), &Value::Null)
+    );
+    assert_eq!(count["counted"]["reset_after_us"], Value::Null);
+    assert_eq!(count["calendar"], "calendar month in UTC from a day that each request tells");
+    let form = [("limit", "!over-billed"), ("caller", "192.0.2.1")];
+    let page = post(&app, "/_limits/look", &form).await.body;
+    assert!(page.contains("at the next edge, which each request tells"), "{page}");
+    assert_eq!(send(&app, request()).await.status, 429);
+    let reset = async || -> (u16, Value) {
+        let answer = post(&app, "/_limits/reset.json", &form).await;
+        let view: Value = serde_json::from_str(&answer.body).unwrap();
+        (answer.status, view["was_counted"].clone())
+    };
+    assert_eq!(reset().await, (200, true.into()));
+    assert_eq!(reset().await, (200, false.into()), "nothing is left");
+    assert_eq!(send(&app, request()).await.status, 200);
 }
 
 #[actix_web::test]

@@ -161,7 +161,14 @@ fn counted(count: &CountedView, is_concurrency: bool) -> Markup {
                 (_, Some(micros)) => { "passes in " (wait(micros)) },
             }
         } }
-        @if !is_concurrency { div { dt { "Full quota" } dd { "in " (wait(count.reset_after_us)) } } }
+        @if !is_concurrency {
+            div { dt { "Full quota" } dd {
+                @match count.reset_after_us {
+                    Some(micros) => { "in " (wait(micros)) },
+                    None => { "at the next edge, which each request tells" },
+                }
+            } }
+        }
         @if count.is_degraded { div { dt { "Outage" } dd { "counted in this process only" } } }
     }
 }

@@ -35,6 +35,10 @@ impl Calendar {
         match *self {}
     }
 
+    pub(crate) fn with_earliest_window(&self, _now: u64) -> Self {
+        match *self {}
+    }
+
     pub(crate) fn window_at(&self, _now: u64) -> WindowSpan {
         match *self {}
     }

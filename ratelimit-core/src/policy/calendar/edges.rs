@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::{Calendar, CalendarUnit};
+use super::{Calendar, CalendarUnit, Weekday};
 use crate::policy::window_span::WindowSpan;
 
 const MICROS: u64 = 1_000_000;
@@ -30,6 +30,23 @@ impl Calendar {
         }
         let micros = |edge| u64::try_from(edge).unwrap_or(0).saturating_mul(MICROS);
         WindowSpan { from: micros(from), before: micros(before) }
+    }
+
+    /// The same with the anchor under which the window of an instant begins first: the day after the instant. Under any other anchor
+    /// the window begins later.
+    pub(crate) fn with_earliest_window(&self, now: u64) -> Self {
+        let at = i64::try_from(now / MICROS).unwrap_or(LAST_SECOND).min(LAST_SECOND);
+        let date = Timestamp::from_second(at).map(|at| self.known().zone().to_datetime(at).date());
+        let Some(next) = date.ok().and_then(|date| add_days(date, 1)) else { return *self };
+        let (month, day) = (next.month().unsigned_abs(), next.day().unsigned_abs());
+        let weekday = usize::from(next.weekday().to_monday_zero_offset().unsigned_abs());
+        let days = match (self.unit, Weekday::ALL.get(weekday)) {
+            (CalendarUnit::Week, Some(weekday)) => Self::week(*weekday),
+            (CalendarUnit::Month, _) => Self::month(day),
+            (CalendarUnit::Year, _) => Self::year(month, day),
+            _ => return *self,
+        };
+        days.in_zone(self.zone)
     }
 
     /// The first day of the window of a date, or of the `nth` after it.

@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 use super::{Calendar, zone};
 use crate::policy::window_span::WindowSpan;
 
-/// Calendars that are found without a lock: one for each remainder of a fingerprint.
-const PLACES: usize = 256;
+/// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor of a year in one zone,
+/// which requests may choose, has a place of its own.
+const PLACES: usize = 2048;
 
 static NEAREST: [OnceLock<&'static KnownCalendar>; PLACES] = [const { OnceLock::new() }; PLACES];
 
-/// All calendars, by their fingerprints. They stay: a program has few.
+/// All calendars, by their fingerprints. They stay: there are at most 405 for each zone.
 static ALL: LazyLock<Mutex<HashMap<u64, &'static KnownCalendar>>> = LazyLock::new(Mutex::default);
 
 /// A calendar with its zone.
@@ -66,6 +67,10 @@ impl KnownCalendar {
         known
     }
 
+    pub(super) const fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
     /// The window of an instant in microseconds.
     #[inline]
     pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
@@ -87,6 +92,6 @@ impl KnownCalendar {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "a remainder")]
-const fn place(id: u64) -> usize {
+pub(super) const fn place(id: u64) -> usize {
     (id % PLACES as u64) as usize
 }

@@ -1,5 +1,6 @@
 //! Calendars as text, their anchors, and windows of all zones without a gap. The worked vectors are in `tests/vectors/calendar.toml`.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -30,12 +31,22 @@ fn local_date(zone: &TimeZone, at: u64) -> civil::Date {
     zone.to_datetime(Timestamp::from_second(second).unwrap()).date()
 }
 
+/// The time from `start` to `end`, or what lies within `around` of a change of the zone's clock. Between two changes a zone has one
+/// offset, so each of its days and weeks is as long as the next.
+fn around_changes(zone: &TimeZone, (start, end): (u64, u64), around: u64) -> Vec<(u64, u64)> {
+    let second = |at: u64| Timestamp::from_second(i64::try_from(at / MICROS).unwrap()).unwrap();
+    let changes = zone.following(second(start)).map(|change| change.timestamp());
+    let instants =
+        changes.take_while(|at| *at < second(end)).map(|at| u64::try_from(at.as_microsecond()).unwrap());
+    [start, end].into_iter().chain(instants).map(|at| (at - around, at + around)).collect()
+}
+
 /// Windows of every zone and kind since 2008 follow each other, begin with a day, and are found from every instant in them. Months
-/// and years of all zones; days and weeks of some, unless `CALENDAR_ALL` is set: all take minutes.
+/// and years of all zones; days and weeks of some, and of the others all around changes of their clocks.
 #[test]
 fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
-    let all = std::env::var_os("CALENDAR_ALL").is_some();
-    let (start, end) = (micros("2008-01-01T00:00:00Z"), micros("2040-01-01T00:00:00Z"));
+    const DAY: u64 = 86_400 * MICROS;
+    let time = (micros("2008-01-01T00:00:00Z"), micros("2040-01-01T00:00:00Z"));
     let database = TimeZoneDatabase::bundled();
     let names: Vec<_> = database.available().collect();
     assert!(names.len() > 500, "{}", names.len());
@@ -43,33 +54,36 @@ fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
     for (number, name) in names.iter().enumerate() {
         let zone = database.get(name.as_str()).unwrap();
         for calendar in kinds() {
-            let is_short = matches!(calendar.unit(), CalendarUnit::Day | CalendarUnit::Week);
-            if !all && (is_short || calendar == Calendar::month(1)) && number % 64 != 21 {
-                continue;
-            }
-            let mut window = calendar.window_in(&zone, start);
-            while window.from < end {
-                let next = calendar.window_in(&zone, window.before);
-                let place = || format!("{name} {calendar} {}", window.before);
-                assert!(next.from == window.before && next.before > next.from, "{}", place());
-                // Somewhere inside, and at the last instant.
-                let inside = next.from + (next.from / 7) % next.length();
-                assert!(
-                    [inside, next.before - 1].iter().all(|at| calendar.window_in(&zone, *at) == next),
-                    "{}",
-                    place()
-                );
-                let day = local_date(&zone, next.from);
-                assert!(
-                    local_date(&zone, next.from - MICROS) < day,
-                    "{}: the first instant of a day",
-                    place()
-                );
-                assert_eq!(next.from % (60 * MICROS), 0, "{}: a state holds whole minutes", place());
-                let most = &mut longest[calendar.unit() as usize];
-                *most = next.length().max(*most);
-                windows += 1;
-                window = next;
+            let spans = match calendar.unit() {
+                CalendarUnit::Day if number % 64 != 21 => around_changes(&zone, time, 2 * DAY),
+                CalendarUnit::Week if number % 64 != 21 => around_changes(&zone, time, 8 * DAY),
+                _ => vec![time],
+            };
+            for (start, end) in spans {
+                let mut window = calendar.window_in(&zone, start);
+                while window.from < end {
+                    let next = calendar.window_in(&zone, window.before);
+                    let place = || format!("{name} {calendar} {}", window.before);
+                    assert!(next.from == window.before && next.before > next.from, "{}", place());
+                    // Somewhere inside, and at the last instant.
+                    let inside = next.from + (next.from / 7) % next.length();
+                    assert!(
+                        [inside, next.before - 1].iter().all(|at| calendar.window_in(&zone, *at) == next),
+                        "{}",
+                        place()
+                    );
+                    let day = local_date(&zone, next.from);
+                    assert!(
+                        local_date(&zone, next.from - MICROS) < day,
+                        "{}: the first instant of a day",
+                        place()
+                    );
+                    assert_eq!(next.from % (60 * MICROS), 0, "{}: a state holds whole minutes", place());
+                    let most = &mut longest[calendar.unit() as usize];
+                    *most = next.length().max(*most);
+                    windows += 1;
+                    window = next;
+                }
             }
         }
     }
@@ -175,6 +189,59 @@ fn an_anchor_is_a_day_that_the_window_can_have() {
     }
     for calendar in kinds() {
         assert_eq!(built(calendar).unwrap().calendar(), Some(&calendar));
+        assert_eq!(calendar.clamped(), calendar);
+    }
+}
+
+#[test]
+fn the_nearest_day_stands_for_one_that_the_window_cannot_have() {
+    let berlin = |calendar: Calendar| calendar.in_zone("Europe/Berlin");
+    for (found, nearest) in [
+        (Calendar::month(0), Calendar::month(1)),
+        (Calendar::month(32), Calendar::month(31)),
+        (Calendar::month(255), Calendar::month(31)),
+        (Calendar::year(2, 30), Calendar::year(2, 29)),
+        (Calendar::year(4, 31), Calendar::year(4, 30)),
+        (Calendar::year(0, 0), Calendar::year(1, 1)),
+        (Calendar::year(13, 200), Calendar::year(12, 31)),
+    ] {
+        assert_eq!(found.clamped(), nearest);
+        assert_eq!(berlin(found).clamped(), berlin(nearest));
+    }
+}
+
+#[test]
+fn no_window_of_an_instant_begins_before_the_earliest() {
+    for zone in ["UTC", "America/New_York"] {
+        for day in 0..800 {
+            let at = micros("2027-01-01T12:00:00Z") + day * 86_400 * MICROS;
+            let weeks = Weekday::ALL.iter().map(|day| Calendar::week(*day));
+            let months = (1..=31).map(Calendar::month);
+            let years =
+                (1..=12).flat_map(|month| (1..=31).map(move |day| Calendar::year(month, day).clamped()));
+            for calendar in weeks.chain(months).chain(years).map(|calendar| calendar.in_zone(zone)) {
+                let first = calendar.with_earliest_window(at);
+                assert_eq!(first.unit(), calendar.unit());
+                assert!(first.window_at(at).contains(at), "{first}");
+                assert!(first.window_at(at).from <= calendar.window_at(at).from, "{first} {calendar} {at}");
+            }
+        }
+    }
+    assert_eq!(Calendar::day().with_earliest_window(0), Calendar::day());
+}
+
+/// Every anchor that requests may tell has a place of its own.
+#[test]
+fn the_anchors_of_one_zone_are_found_without_a_lock() {
+    for zone in ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo"] {
+        let months: Vec<_> = (1..=31).map(Calendar::month).collect();
+        let years = (1..=12).flat_map(|month| (1..=31).map(move |day| Calendar::year(month, day)));
+        let years: Vec<_> = years.filter(Calendar::has_anchor).collect();
+        for (calendars, number) in [(months, 31), (years, 366)] {
+            let places: HashSet<_> =
+                calendars.iter().map(|calendar| known::place(calendar.in_zone(zone).id)).collect();
+            assert_eq!((calendars.len(), places.len()), (number, number), "{zone}");
+        }
     }
 }
 

@@ -200,3 +200,29 @@ fn debug_shows_neither_the_digest_key_nor_the_table() {
     assert_eq!(format!("{store:?}"), empty, "the table");
     assert_eq!(empty, "MemoryStore { max_per_shard: 70, .. }");
 }
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_spent_budget_that_a_later_anchor_denies_is_not_swept_before_its_window_ends() {
+    use crate::policy::Calendar;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    let [early, late] =
+        [15, 20].map(|day| Policy::builder("k").calendar(Calendar::month(day)).max(3).build());
+    for in_group in [false, true] {
+        let (store, clock) = store(1);
+        clock.set(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
+        assert_eq!(check_n(&store, &early, "a", 3).remaining(), 0);
+        clock.advance(DAY);
+        let group = [Check::new(&late, "a"), Check::new(&late, "a")];
+        let group = if in_group { &group[..] } else { &group[..1] };
+        let denied = store.decide_group(group, Operation::Check);
+        assert_eq!(denied.retry_after(), Some(DAY * 30), "until 20 February");
+        // After 15 February, where the window of the charge ended, another caller needs the room.
+        clock.advance(DAY * 26);
+        assert!(passes(&store, &early, "b"));
+        assert!(!passes(&store, &late, "a"), "in a group: {in_group}");
+        clock.advance(DAY * 4);
+        assert!(passes(&store, &late, "a"), "in a group: {in_group}");
+    }
+}

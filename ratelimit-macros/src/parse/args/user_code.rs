@@ -27,7 +27,7 @@ macro_rules! no_code {
     };
 }
 
-no_code!(&'static Algorithm, Anchor, Ident, Key, LimitWindow, Mode, Name, OnError, OnMissing, Window, Zone);
+no_code!(&'static Algorithm, Ident, Key, LimitWindow, Mode, Name, OnError, OnMissing, Window, Zone);
 
 impl UserCode for Number {
     fn add_code(&self, code: &mut Vec<TokenStream>) {
@@ -42,6 +42,14 @@ impl UserCode for Units {
         match self {
             Self::Fixed(number) => number.add_code(code),
             Self::PerRequest(function) => function.add_code(code),
+        }
+    }
+}
+
+impl UserCode for Anchor {
+    fn add_code(&self, code: &mut Vec<TokenStream>) {
+        if let Self::PerRequest(function) = self {
+            function.add_code(code);
         }
     }
 }

@@ -1,0 +1,22 @@
+//! What only the source of a limit says, for the list of all limits.
+
+/// What only the source of a limit says.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceText {
+    /// What tells callers apart.
+    pub by: &'static str,
+    /// Which responses count.
+    pub count: &'static str,
+    /// Whether the cost is computed for each request.
+    pub has_dynamic_cost: bool,
+    /// Whether `skip` is set.
+    pub skips: bool,
+    /// Whether `plan` is set.
+    pub has_plan: bool,
+}
+
+impl SourceText {
+    /// That of a limit without these arguments.
+    pub const DEFAULT: Self =
+        Self { by: "ip", count: "all", has_dynamic_cost: false, skips: false, has_plan: false };
+}
