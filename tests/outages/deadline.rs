@@ -9,17 +9,21 @@ use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Limit, Quotas, RateLimitMiddleware, rate_limit};
-use ratelimit_core::{Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
+use ratelimit_core::{
+    Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
+};
 use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn policy(key: String) -> Policy {
-    let policy = Policy::builder("p").max(1_000_000).on_error(OnError::Deny).build();
-    policy.with_key(key).unwrap()
+    // No window ends during a test: with one, units come back.
+    let builder = Policy::builder("p").max(1_000_000).window(YEAR).algorithm(Algorithm::FixedWindow);
+    builder.on_error(OnError::Deny).build().with_key(key).unwrap()
 }
 
 /// A limiter over a store that has answered.
