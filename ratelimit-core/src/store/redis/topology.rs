@@ -83,7 +83,8 @@ impl Topology {
         timeouts: Timeouts,
         tls_roots: &TlsRoots,
     ) -> Result<Self, RedisConfigError> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| invalid("there is no `://` behind a scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
             return Err(invalid(
