@@ -187,8 +187,8 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     link.generation.store(1, Ordering::Relaxed);
     link.state.send_replace(ConnectionState::Up { connection, generation: 1, suspect: false });
     for reply in replies {
-        let replied = timeout(PATIENCE, reply).await.expect("the connection's first call").unwrap();
-        assert!(matches!(replied, Err(CallError::Rejected(_))), "{replied:?}");
+        let result = timeout(PATIENCE, reply).await.expect("the connection's first call").unwrap();
+        assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
     }
     assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), keys);
     let (later, reply) = request("later");
