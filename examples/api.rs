@@ -257,10 +257,13 @@ fn shared(_: &str) -> Result<RateLimiterBuilder, Box<dyn Error>> {
 }
 
 fn algorithm() -> Result<fn() -> Route, Fault> {
-    let algorithm =
-        parsed("ALGORITHM", "the name of an algorithm")?.unwrap_or(Algorithm::SlidingWindowCounter);
-    public(algorithm)
-        .ok_or_else(|| Fault { what: format!("this service has no handler for {algorithm}"), source: None })
+    let served =
+        variable("ALGORITHM")?.map_or(Ok(Algorithm::SlidingWindowCounter), |name| name.parse()).map(public);
+    served.ok().flatten().ok_or_else(|| {
+        let served = Algorithm::ALL.iter().filter(|algorithm| public(**algorithm).is_some());
+        let names: Vec<&str> = served.map(|algorithm| algorithm.as_str()).collect();
+        Fault { what: format!("ALGORITHM must be one of {}", names.join(", ")), source: None }
+    })
 }
 
 fn admin_token() -> Result<Option<AdminToken>, Fault> {

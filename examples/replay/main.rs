@@ -20,6 +20,8 @@ mod pattern;
 mod picture;
 mod replay;
 mod report;
+#[path = "../../ratelimit-core/src/policy/suggest.rs"]
+mod suggest;
 mod tally;
 mod timeline;
 

@@ -15,10 +15,6 @@ repeat
     end
   end
   local from = shape ~= 1 and shape -- of a calendar window
-  if from and now < from then -- a refund, after the clock went back behind the window of the charge
-    fits = true
-    break
-  end
   local went_back = now < start and count > 0
   local starts_again = went_back or count == 0
     or from and start + window / 2 < from or not from and now - start >= window
@@ -45,7 +41,8 @@ until true
 maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
 refunds[1] = function(value, cost, at, _, _, window, shape)
   local _, start, count = decode('<BI7I5', value)
-  if start <= at and (shape ~= 1 or at - start < window) then
+  -- A count that started more than half a window later is another one, which a changed anchor began.
+  if start <= at and (shape == 1 and at - start < window or shape ~= 1 and start <= shape + window / 2) then
     count = math.max(count - cost, 0)
   end
   return pack('<c1I7I5', 'f', start, count)

@@ -27,6 +27,10 @@ for key = 1, #KEYS do
     if type(value) == 'string' then
       -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
+      if algorithm == 1 and shape ~= 1 then
+        -- The window of the charge may be one of another anchor: the count of a calendar and its TTL stay where they are.
+        ttl = nil
+      end
       local is_in_debt = fits == false and #value == 20
       local moves_turns = is_in_debt and cost < 0
       if moves_turns and max <= window then -- otherwise several charges may end in one microsecond

@@ -13,7 +13,7 @@ use tests::noise::Noise;
 use tests::outage::{LONGEST, millis};
 use tests::proxy::Proxy;
 use tests::redis::{Server, ask};
-use tests::sentinel::{Sentinels, master_port, sentinels};
+use tests::sentinel::{SERVICE, Sentinels, master_port, sentinels};
 use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -266,6 +266,44 @@ async fn a_hung_sentinel_does_not_delay_failover() {
     };
     lose_a_master("Sentinel, master killed and a sentinel hung", fail, |set_up| set_up.signal(0, "CONT"))
         .await;
+}
+
+/// What a sentinel says of its master, and of itself: whether it takes the master for down, and whether it is in its TILT mode.
+fn is_down_and_tilted(sentinel: u16) -> Option<(bool, bool)> {
+    // The flags are behind name, address, port and identity, each with its length.
+    let master = ask(sentinel, &format!("SENTINEL MASTER {SERVICE}"), 21)?;
+    let state = ask(sentinel, "INFO sentinel", 4)?;
+    Some((master[20].contains("s_down"), state[3] == "sentinel_tilt:1"))
+}
+
+/// Sentinels that were held up for two seconds judge no node for half a minute, and a master that they took for down stays so.
+#[tokio::test]
+async fn a_master_is_found_that_sentinels_in_tilt_take_for_down() {
+    let Some(set_up) = sentinels().await else { return };
+    let all = [0, 1, 2].map(|sentinel| set_up.watcher(sentinel));
+    let are_all = move |wanted: fn((bool, bool)) -> bool| {
+        all.iter().all(|sentinel| is_down_and_tilted(*sentinel).is_some_and(wanted))
+    };
+    // First the replica, so that there is none to take over.
+    set_up.replica.signal("STOP");
+    let replicas = format!("SENTINEL REPLICAS {SERVICE}");
+    let is_down = move |sentinel| {
+        ask(sentinel, &replicas, 22).is_some_and(|answer| answer.iter().any(|line| line.contains("s_down")))
+    };
+    wait_until(move || all.iter().all(|sentinel| is_down(*sentinel))).await;
+    set_up.master.signal("STOP");
+    wait_until(move || are_all(|(is_down, _)| is_down)).await;
+    (0..3).for_each(|sentinel| set_up.signal(sentinel, "STOP"));
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    (0..3).for_each(|sentinel| set_up.signal(sentinel, "CONT"));
+    set_up.master.signal("CONT");
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    let end = Instant::now() + 20 * SECOND;
+    while let Err(error) = limiter.peek(&DENY, "a").await {
+        assert!(Instant::now() < end, "never connected: {error:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(are_all(|said| said == (true, true)), "otherwise any store finds the master");
 }
 
 /// The proxy stands for a name whose address changes: the only one that the limiter knows.

@@ -222,8 +222,13 @@ async fn a_host_without_an_address_is_reported_by_the_connection() {
 #[test]
 fn an_invalid_url_is_reported_without_its_secrets() {
     for (url, expected) in [
-        ("", "no scheme"),
-        ("localhost:6379", "no scheme"),
+        ("", "there is no `://` behind a scheme; expected redis://[user:password@]host"),
+        ("localhost:6379", "there is no `://` behind a scheme; expected redis://[user:password@]host"),
+        ("redis:/localhost", "there is no `://` behind a scheme; expected redis://[user:password@]host"),
+        (
+            "rediss:s3cret@localhost",
+            "there is no `://` behind a scheme; expected redis://[user:password@]host",
+        ),
         ("http://localhost:6379", "unknown scheme"),
         ("redis://localhost:6379/#insecure", "a fragment (`#..`) has no meaning here"),
         ("rediss://localhost:6379/#insecure", "a fragment (`#..`) has no meaning here"),

@@ -7,10 +7,13 @@
 //! ```
 //!
 //! A count belongs to the present window if it started less than half a window before that, or later. So it begins again once per
-//! edge, also where processes whose zone data differ count together: the first process at its edge begins the window.
+//! edge, also where processes whose zone data differ count together: the first process at its edge begins the window. It ends with
+//! the last window in which it was used, also for a request whose window begins earlier by another anchor.
 //!
-//! If the clock goes back behind the start, the count moves to the present window. A refund has the window of its charge; if the clock
-//! went back behind that, the count stays where it is.
+//! If the clock goes back behind the start, the count moves to the present window.
+//!
+//! A refund has the window of its charge, and moves neither the start nor the end of the count. A count that started more than half a
+//! window later is another one, which a changed anchor began.
 //!
 //! Twin: `lua/fixed_window.lua`, where `from` is the first instant of the window.
 
@@ -27,6 +30,8 @@ pub(super) struct State {
     pub(super) window: WindowSpan,
     /// Of the present window, or of an earlier one.
     pub(super) count: Count,
+    /// The end of the count: that of the last window in which it was used, by any anchor.
+    pub(super) ends: u64,
 }
 
 const MINUTE: u64 = 60_000_000;
@@ -39,38 +44,41 @@ impl State {
         now: u64,
         (forget_at, count, minutes): (U56, U40, U24),
     ) -> Option<Self> {
-        let start = u64::from(forget_at).saturating_sub(u64::from(minutes) * MINUTE);
-        Self::of(policy, now, Count { start, units: count.into() })
+        let ends = u64::from(forget_at);
+        let count = Count { start: ends.saturating_sub(u64::from(minutes) * MINUTE), units: count.into() };
+        Some(Self { window: policy.calendar_window(now)?, count, ends })
     }
 
-    /// The state at `now` with this count. `None` if the policy has no calendar.
-    #[inline]
+    /// The state at `now` with this count, which has not ended. `None` if the policy has no calendar.
+    #[cfg(feature = "redis")]
     pub(super) fn of(policy: &Policy, now: u64, count: Count) -> Option<Self> {
-        Some(Self { window: policy.calendar_window(now)?, count })
+        let window = policy.calendar_window(now)?;
+        Some(Self { window, count, ends: window.before })
     }
 
     /// The end, the count, and the minutes from the start to the end, rounded down.
     #[inline]
     pub(super) fn packed(&self) -> (U56, U40, U24) {
-        let end = self.resets_at();
+        let end = self.count.resets_at(self.ends);
         (end.into(), self.count.units.into(), (end.saturating_sub(self.count.start) / MINUTE).into())
     }
 }
 
 impl Step for State {
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
-        let Self { window, count: Count { start, units } } = *self;
-        if now < window.from {
-            return false;
-        }
+        let Self { window, count: Count { start, units }, ends } = *self;
         let went_back = self.count.is_ahead_of(now);
         if went_back {
             self.count.start = window.from;
-        } else if units == 0 || start + window.length() / 2 < window.from {
+            self.ends = window.before;
+        } else if units == 0 || ends <= now || start + window.length() / 2 < window.from {
             self.count = Count { start: window.from, units: 0 };
+            self.ends = window.before;
+        } else {
+            // A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
+            self.ends = ends.max(window.before);
         }
-        // A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
-        went_back || self.count.start < window.from
+        went_back || units > 0 && self.ends > ends
     }
 
     fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
@@ -95,7 +103,8 @@ impl Step for State {
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.count.start <= at {
+        let Count { start, .. } = self.count;
+        if start <= at && start <= self.window.from + self.window.length() / 2 {
             self.count.refund(cost);
         }
     }

@@ -161,10 +161,13 @@ impl State {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
             let now = now.as_micros();
-            let seen = if policy.calendar().is_some() { at.as_micros() } else { now };
-            let (unpacked, _) = self.unpack(policy, seen);
+            // The window of the charge may be one of another anchor: the count of a calendar stays where it is.
+            let has_calendar = policy.calendar().is_some();
+            let (unpacked, _) = self.unpack(policy, if has_calendar { at.as_micros() } else { now });
             each!(unpacked, step => {
-                step.advance(policy, now);
+                if !has_calendar {
+                    step.advance(policy, now);
+                }
                 step.refund(policy, now, at.as_micros(), until.as_micros(), cost);
             }, () => self.pack(unpacked));
         }

@@ -336,6 +336,25 @@ async fn a_limit_whose_anchor_is_computed_is_counted_from_any_day() {
 }
 
 #[actix_web::test]
+async fn a_window_that_has_ended_is_not_shown_under_another_day() {
+    let clock = clock_at_start();
+    clock.set(Timestamp::from_micros(1_700_481_600_000_000)); // 2023-11-20T12:00:00Z
+    let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
+    let app = app!(limiter, false);
+    let request = || answer::get("/billed").insert_header(("x-day", "20"));
+    assert_eq!(send(&app, request()).await.status, 200);
+    let units =
+        async || looked(&app, "!over-billed", "192.0.2.1").await.remove(0)["counted"]["units"].clone();
+    clock.advance(Duration::from_secs(29 * 86_400));
+    assert_eq!(units().await, 1, "19 December");
+    clock.advance(Duration::from_secs(86_400));
+    assert_eq!(units().await, 0, "20 December");
+    let form = [("limit", "!over-billed"), ("caller", "192.0.2.1")];
+    let reset: Value = serde_json::from_str(&post(&app, "/_limits/reset.json", &form).await.body).unwrap();
+    assert_eq!(reset["was_counted"], false, "nothing was left");
+}
+
+#[actix_web::test]
 async fn a_reset_by_code_reaches_a_bucket_whose_max_is_computed() {
     let limiter = builder().build();
     let app = app!(limiter, false);

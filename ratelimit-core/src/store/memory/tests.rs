@@ -202,16 +202,23 @@ fn debug_shows_neither_the_digest_key_nor_the_table() {
 }
 
 #[cfg(feature = "calendar")]
-#[test]
-fn a_spent_budget_that_a_later_anchor_denies_is_not_swept_before_its_window_ends() {
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A store with room for one caller, a clock at 2026-01-20T00:00:00Z, and a policy for each day on which a month may begin.
+#[cfg(feature = "calendar")]
+fn months<const N: usize>(days: [u8; N]) -> (MemoryStore, FakeClock, [Policy; N]) {
     use crate::policy::Calendar;
 
-    const DAY: Duration = Duration::from_secs(86_400);
-    let [early, late] =
-        [15, 20].map(|day| Policy::builder("k").calendar(Calendar::month(day)).max(3).build());
+    let (store, clock) = store(1);
+    clock.set(Timestamp::from_micros(1_768_867_200_000_000));
+    (store, clock, days.map(|day| Policy::builder("k").calendar(Calendar::month(day)).max(3).build()))
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_spent_budget_that_a_later_anchor_denies_is_not_swept_before_its_window_ends() {
     for in_group in [false, true] {
-        let (store, clock) = store(1);
-        clock.set(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
+        let (store, clock, [early, late]) = months([15, 20]);
         assert_eq!(check_n(&store, &early, "a", 3).remaining(), 0);
         clock.advance(DAY);
         let group = [Check::new(&late, "a"), Check::new(&late, "a")];
@@ -224,5 +231,47 @@ fn a_spent_budget_that_a_later_anchor_denies_is_not_swept_before_its_window_ends
         assert!(!passes(&store, &late, "a"), "in a group: {in_group}");
         clock.advance(DAY * 4);
         assert!(passes(&store, &late, "a"), "in a group: {in_group}");
+    }
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn no_refund_and_no_charge_under_an_earlier_anchor_ends_a_count_before_its_last_window() {
+    for is_refund in [false, true] {
+        let (store, clock, [early, late]) = months([15, 20]);
+        let group = [Check::new(&early, "a")];
+        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+        clock.advance(DAY);
+        assert_eq!(check_n(&store, &late, "a", 1).remaining(), 1);
+        if is_refund {
+            store.refund_all(&charged);
+        } else {
+            assert!(passes(&store, &early, "a"));
+        }
+        let left = if is_refund { 2 } else { 0 };
+        // After 15 February, where the window of the earlier anchor ended, another caller needs the room.
+        clock.advance(DAY * 26);
+        assert!(passes(&store, &early, "b"));
+        assert_eq!(check_n(&store, &late, "a", 0).remaining(), left, "is refund: {is_refund}");
+        clock.advance(DAY * 4);
+        assert_eq!(check_n(&store, &late, "a", 0).remaining(), 3, "is refund: {is_refund}");
+    }
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_count_that_has_ended_counts_under_no_other_anchor() {
+    for operation in [Operation::Peek, Operation::Check] {
+        let (store, clock, [day_20, day_26]) = months([20, 26]);
+        assert_eq!(check_n(&store, &day_20, "a", 2).remaining(), 1);
+        // 19 and 20 February: the window from 26 January began less than half a window after the count.
+        clock.advance(DAY * 30);
+        let remaining = |operation| {
+            let group = [Check::new(&day_26, "a").with_cost(0)];
+            store.decide_group(&group, operation).outcomes()[0].remaining()
+        };
+        assert_eq!(remaining(Operation::Peek), 1, "{operation:?}");
+        clock.advance(DAY);
+        assert_eq!(remaining(operation), 3, "{operation:?}");
     }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2};
-use redis::sentinel::SentinelClient;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
     RedisResult, Value,
@@ -23,7 +22,7 @@ use tokio::runtime::Handle;
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{NodeId, Nodes};
-use self::sentinel::{master, sentinel_client};
+use self::sentinel::{Watcher, master};
 pub(super) use self::server::ServerConnection;
 pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
 use self::tls::install_crypto_provider;
@@ -67,7 +66,7 @@ enum Servers {
     Single(Box<Client>),
     /// The master that Sentinel names, looked up again at every attempt to connect. One client per sentinel, because one
     /// client for all would wait at every attempt for the first sentinel that hangs.
-    Sentinel(Vec<SentinelClient>),
+    Sentinel(Vec<Watcher>),
     Cluster {
         client: Box<ClusterClient>,
         /// Connection settings of one node, from which those of any other node follow.
@@ -83,7 +82,8 @@ impl Topology {
         timeouts: Timeouts,
         tls_roots: &TlsRoots,
     ) -> Result<Self, RedisConfigError> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("there is no scheme"))?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or_else(|| invalid("there is no `://` behind a scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
         if url.contains('#') {
             return Err(invalid(
@@ -116,9 +116,9 @@ impl Topology {
             return Err(invalid("there is no service name behind the hosts"));
         }
         let nodes = parse_nodes(hosts, db, tls)?;
-        let clients = nodes.iter().map(|node| sentinel_client(node, service, tls, tls_roots));
-        let clients = clients.collect::<RedisResult<_>>().map_err(invalid_settings)?;
-        Ok(Self { servers: Servers::Sentinel(clients), is_tls: tls, hosts: Hosts::of(&nodes) })
+        let watchers = nodes.iter().map(|node| Watcher::new(node, service, tls, tls_roots));
+        let watchers = watchers.collect::<RedisResult<_>>().map_err(invalid_settings)?;
+        Ok(Self { servers: Servers::Sentinel(watchers), is_tls: tls, hosts: Hosts::of(&nodes) })
     }
 
     fn cluster(

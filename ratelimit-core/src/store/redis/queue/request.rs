@@ -113,9 +113,17 @@ pub(super) mod tests {
 
     /// A check under a limit of this algorithm, and the channel for its reply.
     pub(in crate::store::redis::queue) fn check_under(algorithm: Algorithm) -> (QueuedRequest, Receiver) {
+        check_of("alice", algorithm)
+    }
+
+    /// The same for this caller.
+    pub(in crate::store::redis::queue) fn check_of(
+        caller: &str,
+        algorithm: Algorithm,
+    ) -> (QueuedRequest, Receiver) {
         let policy =
             Policy::builder("user-api").max(10).window(Duration::from_secs(60)).algorithm(algorithm).build();
-        let check = Check::new(&policy, "alice");
+        let check = Check::new(&policy, caller);
         let limit = LimitArg::new(KeyFormat::new("rl", "").unwrap().key(&check), &check);
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();

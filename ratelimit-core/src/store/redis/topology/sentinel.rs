@@ -3,28 +3,79 @@
 use std::time::Duration;
 
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
-use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult, TlsMode};
+use redis::{Client, ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, TlsMode};
 use tokio::time::timeout;
 
-use super::tcp_settings;
 use super::tls::TlsRoots;
+use super::{node_client, open_client, tcp_settings};
+
+/// A sentinel, and how to reach the servers that it names.
+pub(super) struct Watcher {
+    client: SentinelClient,
+    /// The sentinel itself.
+    sentinel: Client,
+    service: String,
+    /// Settings of the servers.
+    pattern: ConnectionInfo,
+    tls_roots: TlsRoots,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        node: &ConnectionInfo,
+        service: &str,
+        tls: bool,
+        tls_roots: &TlsRoots,
+    ) -> RedisResult<Self> {
+        let sentinel = node.clone().set_redis_settings(RedisConnectionInfo::default());
+        Ok(Self {
+            client: sentinel_client(node, service, tls, tls_roots)?,
+            sentinel: open_client(sentinel, tls_roots)?,
+            service: service.to_owned(),
+            pattern: node.clone(),
+            tls_roots: tls_roots.clone(),
+        })
+    }
+
+    /// The master that the sentinel names in its TILT mode; `None` in any other. In that mode, which follows a pause of its process and
+    /// lasts 30 s, the sentinel takes for down what it took for down before, and the client crate skips such a master.
+    async fn named_in_tilt(&self) -> RedisResult<Option<Client>> {
+        let mut connection = self.sentinel.get_multiplexed_async_connection().await?;
+        let state: String = redis::cmd("INFO").arg("sentinel").query_async(&mut connection).await?;
+        if !state.contains("sentinel_tilt:1") {
+            return Ok(None);
+        }
+        let mut ask = redis::cmd("SENTINEL");
+        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        let address: Option<(String, u16)> = ask.query_async(&mut connection).await?;
+        let client = address.map(|(host, port)| node_client(&self.pattern, &host, port, &self.tls_roots));
+        client.transpose()
+    }
+}
 
 /// The master, from the first sentinel that names one. That sentinel moves to the front for the next attempt.
-pub(super) async fn master(sentinels: &mut [SentinelClient], limit: Duration) -> RedisResult<Client> {
+pub(super) async fn master(sentinels: &mut [Watcher], limit: Duration) -> RedisResult<Client> {
     let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
+    let mut named_in_tilt = None;
     for _ in 0..sentinels.len() {
-        match timeout(limit, sentinels[0].async_get_client()).await {
+        match timeout(limit, sentinels[0].client.async_get_client()).await {
             Ok(Ok(master)) => return Ok(master),
-            Ok(Err(error)) => failure = error,
+            Ok(Err(error)) => {
+                if named_in_tilt.is_none() && error.kind() == ErrorKind::MasterNameNotFoundBySentinel {
+                    let named = timeout(limit, sentinels[0].named_in_tilt()).await;
+                    named_in_tilt = named.ok().and_then(RedisResult::ok).flatten();
+                }
+                failure = error;
+            }
             Err(_) => failure = RedisError::from((ErrorKind::Io, "a sentinel does not answer in time")),
         }
         sentinels.rotate_left(1);
     }
-    Err(failure)
+    named_in_tilt.ok_or(failure)
 }
 
 /// A client that asks one sentinel for the master of a service.
-pub(super) fn sentinel_client(
+fn sentinel_client(
     sentinel: &ConnectionInfo,
     service: &str,
     tls: bool,
