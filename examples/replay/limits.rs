@@ -10,7 +10,6 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::caller::By;
 use crate::judge::DIGEST_KEY;
 use crate::pattern::Pattern;
-use crate::suggest::{list, nearest};
 
 /// A limit of the file.
 #[derive(Debug)]
@@ -60,9 +59,6 @@ impl Count {
 }
 
 type Value<'i> = Spanned<DeValue<'i>>;
-
-/// Fields beside those of a policy.
-const OWN_FIELDS: [&str; 4] = ["by", "path", "methods", "count"];
 
 /// A mistake and its place in the text.
 type Mistake = (usize, String);
@@ -152,21 +148,13 @@ fn limit(place: usize, name: &str, table: &DeTable<'_>) -> Result<Limit, Mistake
     }
     let fields = ValueDeserializer::from(Spanned::new(place..place, DeValue::Table(fields)));
     let policy = Policy::deserialize(fields).map_err(|error| {
-        let message = error.message().trim();
-        let message = unknown_field(message).unwrap_or_else(|| message.to_owned());
+        let mut message = error.message().trim().to_owned();
+        if message.starts_with("unknown field") {
+            message += ", `by`, `path`, `methods`, `count`";
+        }
         (error.span().map_or(place, |span| span.start), format!("limit `{name}`: {message}"))
     })?;
     Ok(Limit { policy, by, count, path, methods })
-}
-
-/// The error of a field that a limit does not have, from that of the policy: with all fields, and the one that was probably meant.
-fn unknown_field(error: &str) -> Option<String> {
-    let mut quoted = error.strip_prefix("unknown field `")?.split('`').step_by(2);
-    let found = quoted.next()?;
-    let fields: Vec<&str> = quoted.chain(OWN_FIELDS).collect();
-    let meant = nearest(found, fields.iter().copied());
-    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-    Some(format!("unknown field `{found}`, expected one of {}{hint}", list(fields, '`')))
 }
 
 fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, &'static str> {

@@ -20,8 +20,6 @@ mod pattern;
 mod picture;
 mod replay;
 mod report;
-#[path = "../../ratelimit-core/src/policy/suggest.rs"]
-mod suggest;
 mod tally;
 mod timeline;
 

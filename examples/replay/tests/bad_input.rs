@@ -192,14 +192,6 @@ fn a_mistake_in_the_file_of_limits_is_told_with_its_line() {
         let error = error(limits, "");
         assert!(error.starts_with(expected), "{limits}\n{error}");
     }
-    for (field, end) in [
-        ("bust = 2", ", `lease`, `by`, `path`, `methods`, `count`; did you mean `burst`?"),
-        ("method = 'GET'", ", `count`; did you mean `methods`?"),
-        ("colour = 1", ", `count`"),
-    ] {
-        let error = error(&format!("[limit.a]\n{field}"), "");
-        assert!(error.ends_with(end), "{error}");
-    }
     let many = (0..65).map(|number| format!("[limit.a{number}]")).collect::<Vec<_>>().join("\n");
     assert_eq!(error(&many, ""), "line 1 of limits.toml: expected at most 64 limits, found 65");
     assert_eq!(replayed("[limit.a]\nmode = 'shadow'", minute(1), &[]).1, None);
