@@ -15,6 +15,7 @@ mod link;
 mod protocol;
 mod queue;
 mod reply_sink;
+mod riders;
 mod script;
 mod server_check;
 mod server_clock;

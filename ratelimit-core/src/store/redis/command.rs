@@ -31,6 +31,12 @@ impl ScriptCall {
     }
 }
 
+/// A command, and what is dropped when it has ended, whether it ran or not.
+pub(super) struct GuardedCommand {
+    pub(super) command: Command,
+    pub(super) guard: Box<dyn Send>,
+}
+
 /// A command for the server.
 pub(super) enum Command {
     Run(ScriptCall),

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::client::{Client, SentCommand};
-use super::command::{Command, Keys, ScriptCall};
+use super::client::Client;
+use super::command::{Command, GuardedCommand, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
-use super::lease::Leases;
+use super::lease::{LeaseTarget, Leases};
 use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
 use super::queue::PendingReply;
+use super::riders::Rider;
 use super::script;
 use super::slots::SlotTable;
 use crate::algorithm::Operation;
@@ -91,8 +92,9 @@ impl GroupClient {
             self.client.link.durability.warn_about(check.policy());
         }
         let target = |(i, check)| self.leases.target(check, i, operation);
-        let targets = group.iter().enumerate().filter_map(target).collect();
-        self.client.queues.submit(self.request(group, operation), targets, deadline)
+        let targets: Box<[LeaseTarget]> = group.iter().enumerate().filter_map(target).collect();
+        let rider = if targets.is_empty() { Rider::None } else { Rider::Leases(targets) };
+        self.client.queues.submit(self.request(group, operation), rider, deadline)
     }
 
     /// Admits a request by held units, if all of its limits have leases with enough of them.
@@ -124,7 +126,7 @@ impl GroupClient {
         if let Some(target) = self.leases.target(check, 0, Operation::Check) {
             let deadline = Deadline::after(self.client.link.deadline());
             let request = self.request(std::slice::from_ref(check), Operation::Check);
-            self.client.queues.prefetch(request, target, deadline);
+            self.client.queues.submit_unawaited(request, Rider::Leases([target].into()), deadline);
         }
     }
 
@@ -278,7 +280,7 @@ impl GroupClient {
             });
             Some(self.send_refunds(&refunded.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
         });
-        let sent: SmallVec<[SentCommand; 2]> = sent.flatten().collect();
+        let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await
             && self.refund_log.may_log()
         {
@@ -303,7 +305,7 @@ impl GroupClient {
     }
 
     /// Sends one refund per caller of the charges.
-    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[SentCommand; 2]> {
+    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[PendingReply; 2]> {
         let key_format = &self.encoder.key_format;
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
@@ -317,9 +319,14 @@ impl GroupClient {
                 let script = script::refund(caller.iter().map(|charge| charge.check().policy().algorithm()));
                 let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Charge::check).collect();
                 let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
-                self.client.send(Command::Run(call), deadline, self.denials.invalidate_on_drop(&checks))
+                self.send(Command::Run(call), self.denials.invalidate_on_drop(&checks), deadline)
             })
             .collect()
+    }
+
+    /// Sends a command whose guard is dropped when it has ended.
+    fn send(&self, command: Command, guard: impl Send + 'static, deadline: Deadline) -> PendingReply {
+        self.client.queues.send(GuardedCommand { command, guard: Box::new(guard) }, deadline)
     }
 
     pub(super) async fn reset_each_caller(
@@ -328,7 +335,7 @@ impl GroupClient {
         deadline: Deadline,
     ) -> Result<(), StoreError> {
         let key_format = &self.encoder.key_format;
-        let sent: SmallVec<[SentCommand; 2]> = split_by_caller(group)
+        let sent: SmallVec<[PendingReply; 2]> = split_by_caller(group)
             .into_iter()
             .map(|caller| {
                 let checks = caller.checks.iter();
@@ -339,7 +346,7 @@ impl GroupClient {
                     self.slots
                         .tell_again_on_drop(caller.checks.iter().map(|check| (check, key_format.key(check)))),
                 );
-                self.client.send(Command::Delete(keys), deadline, guard)
+                self.send(Command::Delete(keys), guard, deadline)
             })
             .collect();
         wait_for_all(sent).await
@@ -347,7 +354,7 @@ impl GroupClient {
 }
 
 /// Waits for all commands. Returns the first error, if any.
-async fn wait_for_all(commands: SmallVec<[SentCommand; 2]>) -> Result<(), StoreError> {
+async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), StoreError> {
     let mut result = Ok(());
     for command in commands {
         result = result.and(command.done().await);

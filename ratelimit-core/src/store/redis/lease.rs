@@ -40,7 +40,6 @@ mod units;
 
 pub(super) use self::call::CallLeases;
 pub(super) use self::count_name::LeaseTarget;
-pub(super) use self::give_backs::GiveBackCall;
 pub(super) use self::table::Leases;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
 use super::timeouts::Timeouts;
-use super::topology::{Nodes, RedisConnection, SLOT_RANGES, ServerConnection, slot_range};
+use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
 use crate::observe::calls::Calls;
 use crate::observe::metrics;
 
@@ -117,10 +117,10 @@ impl Link {
         self.timeouts.deadline
     }
 
-    /// The slot range of a key; a single server has one.
-    pub(super) fn range(&self, key: Option<&str>) -> usize {
+    /// The slot of a command's first key; without a cluster all keys count as in one.
+    pub(super) fn slot(&self, key: Option<&String>) -> u16 {
         match key {
-            Some(key) if self.is_cluster() => slot_range(key),
+            Some(key) if self.is_cluster() => slot_of_key(key),
             _ => 0,
         }
     }
@@ -180,15 +180,6 @@ impl Link {
         (at.elapsed() > self.timeouts.deadline / 2).then_some(generation)
     }
 
-    /// Records that a request hit its deadline. Returns true if the connection is to blame.
-    pub(super) fn record_timeout(&self, range: usize, progress: &CallProgress) -> bool {
-        let blamed = self.to_blame(progress);
-        if let Some(generation) = blamed {
-            self.record_failure(range, self.breaker.timeout_weight(), generation);
-        }
-        blamed.is_some()
-    }
-
     /// Sends, and sends again while a slot is between two nodes of a cluster, which proves each time that nothing ran.
     async fn send_with_redirects(
         &self,
@@ -208,13 +199,31 @@ impl Link {
         }
     }
 
-    /// The present connection to a single server, and its generation.
-    pub(super) fn server(&self) -> Option<(ServerConnection, u64)> {
+    /// The server that has the keys of a slot, if it is known.
+    pub(super) fn owner(&self, slot: u16) -> Option<NodeId> {
+        self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(slot))
+    }
+
+    /// The present connection to the single server, or to a node of a cluster if it has one of its own.
+    pub(super) fn connection_to(&self, node: Option<NodeId>) -> Option<Connection> {
+        if let Some(nodes) = &self.nodes {
+            return nodes.connection(node?, self.present_generation());
+        }
         match &*self.state.borrow() {
             ConnectionState::Up { connection: RedisConnection::Single(server), generation, .. } => {
-                Some((server.clone(), *generation))
+                let generation = *generation;
+                let id = ConnectionId { node: NodeId::SINGLE, number: generation, generation };
+                Some(Connection { id, server: server.clone() })
             }
             _ => None,
+        }
+    }
+
+    /// Gives up a lost connection, unless another has taken its place.
+    pub(super) fn lose(&self, lost: ConnectionId) {
+        match &self.nodes {
+            Some(nodes) => nodes.lose(lost),
+            None => self.mark_lost(lost.generation),
         }
     }
 
@@ -289,8 +298,8 @@ impl Link {
         });
     }
 
-    /// Gives up a lost connection, unless another has taken its place.
-    pub(super) fn mark_lost(&self, generation: u64) {
+    /// Gives up the store's lost connection, unless another has taken its place.
+    fn mark_lost(&self, generation: u64) {
         self.state.send_if_modified(|state| {
             let is_present =
                 matches!(state, ConnectionState::Up { generation: present, .. } if *present == generation);

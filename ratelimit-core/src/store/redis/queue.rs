@@ -2,13 +2,12 @@
 //!
 //! One call decides many requests, in the order in which they were made and with one reading of the clock. Single calls would
 //! decide the same: the script decides each request after charging those before it. (A call whose script the server does not
-//! know is sent again, behind the calls that were sent meanwhile.) [`pacing`] decides when a batch is sent.
+//! know is sent again, behind the calls that were sent meanwhile.) [`pacing`] decides when a batch is sent. Other commands,
+//! such as refunds, wait for no batch.
 //!
 //! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
 //! their keys here and some there while a slot moves. The calls go to the node in one write.
 
-mod again;
-mod alarm;
 mod call;
 mod dispatch;
 mod distance;
@@ -16,23 +15,21 @@ mod in_flight;
 mod pacing;
 mod request;
 mod round_trip;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::smallvec;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 
 use self::dispatch::Queue;
-use self::request::{QueuedRequest, ReplySender, first_key, send_reply};
+pub(super) use self::dispatch::Shared;
+use self::request::{QueuedRequest, Replied, ReplySender, first_key, send_reply};
+use super::command::GuardedCommand;
 use super::error::CallError;
-use super::lease::{LeaseTarget, Leases};
-use super::link::Link;
-use super::protocol::{Encoder, LimitArg, Reply, Request};
-use super::slots::SlotTable;
+use super::protocol::{self, LimitArg, Reply, Request};
+use super::riders::Rider;
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
 use crate::algorithm::Operation;
 use crate::error::StoreError;
@@ -40,18 +37,6 @@ use crate::store::Deadline;
 
 /// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
 const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
-/// What the queues of a store share.
-pub(super) struct Shared {
-    pub(super) link: Arc<Link>,
-    /// That of the connection's thread.
-    pub(super) runtime: Handle,
-    pub(super) encoder: Arc<Encoder>,
-    pub(super) leases: Arc<Leases>,
-    pub(super) slots: Arc<SlotTable>,
-    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
-    pub(super) is_direct: bool,
-}
 
 /// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
 pub(super) struct Queues {
@@ -68,64 +53,123 @@ impl Queues {
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
-    pub(super) fn submit(
-        &self,
-        request: Request,
-        leases: Box<[LeaseTarget]>,
-        deadline: Deadline,
-    ) -> PendingReply {
+    pub(super) fn submit(&self, request: Request, rider: Rider, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let _ = self.push(request, leases, deadline, Some(reply));
+        let _ = self.push(request, rider, deadline, Some(reply));
         PendingReply(receiver)
+    }
+
+    /// Queues a request of which only the rider learns the reply.
+    pub(super) fn submit_unawaited(&self, request: Request, rider: Rider, deadline: Deadline) {
+        let _ = self.push(request, rider, deadline, None);
     }
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
     pub(super) fn tell(&self, limit: LimitArg) -> bool {
-        let request = Request { operation: Operation::Check, limits: smallvec![limit] };
-        self.push(request, Box::default(), Deadline::after(NEVER), None)
+        self.push(message(limit), Rider::Message, Deadline::after(NEVER), None)
     }
 
-    /// Queues a lease that is fetched in the background.
-    pub(super) fn prefetch(&self, request: Request, target: LeaseTarget, deadline: Deadline) {
-        let _ = self.push(request, Box::new([target]), deadline, None);
-    }
-
-    fn push(
-        &self,
-        request: Request,
-        leases: Box<[LeaseTarget]>,
-        deadline: Deadline,
-        reply: Option<ReplySender>,
-    ) -> bool {
-        let link = &self.shared.link;
-        let slot = match (&link.nodes, first_key(&request)) {
-            (Some(_), Some(key)) => slot_of_tag(&key.hash_tag()),
+    fn push(&self, request: Request, rider: Rider, deadline: Deadline, reply: Option<ReplySender>) -> bool {
+        let slot = match (self.shared.link.is_cluster(), first_key(&request)) {
+            (true, Some(key)) => slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        // Fails here and not on the thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = link.fast_fail(range_of_slot(slot)) {
+        // Fails here and not on the connection's thread, which may be busy with connecting: TLS takes computing time.
+        if let Some(error) = self.shared.link.fast_fail(range_of_slot(slot)) {
             send_reply(reply, Err(error));
-            false
-        } else {
-            let queued = QueuedRequest { request, slot, deadline, leases, reply };
-            let nodes = link.nodes.as_ref();
-            let queue = nodes.map_or(0, |nodes| queue_of(slot, nodes.owner(slot).map(NodeId::index)));
-            self.queues[queue].push(queued);
-            true
+            return false;
         }
+        self.of_slot(slot).push(QueuedRequest { request, slot, deadline, rider, reply });
+        true
+    }
+
+    /// Sends a command at once. The result waits until the deadline; the command goes on without it, for the store's deadline, so
+    /// that a refund does not depend on the time that is left to a request.
+    pub(super) fn send(&self, command: GuardedCommand, deadline: Deadline) -> PendingReply {
+        let (reply, receiver) = oneshot::channel();
+        let slot = self.shared.link.slot(command.command.keys().first());
+        if let Some(error) = self.shared.link.fast_fail(range_of_slot(slot)) {
+            send_reply(Some(reply), Err(error));
+        } else {
+            self.of_slot(slot).send_command(command, slot, deadline, reply);
+        }
+        PendingReply(receiver)
+    }
+
+    /// Sends what leases give back.
+    pub(super) fn send_rider_commands(&self) -> Vec<PendingReply> {
+        let Shared { link, riders, encoder, .. } = &*self.shared;
+        let commands = riders.take_commands(encoder, link.is_cluster());
+        commands.into_iter().map(|command| self.send(command, Deadline::after(link.deadline()))).collect()
+    }
+
+    /// A connection has been made.
+    pub(super) fn note_connected(&self) {
+        self.shared.riders.note_connected();
+    }
+
+    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.
+    pub(super) async fn close(&self) {
+        let Shared { link, riders, .. } = &*self.shared;
+        let deadline = Deadline::after(link.deadline());
+        let messages = riders.close();
+        let messages =
+            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, deadline));
+        let mut replies: Vec<PendingReply> = messages.collect();
+        replies.extend(self.send_rider_commands());
+        for reply in replies {
+            let _ = timeout_at(deadline.instant(), reply.done()).await;
+        }
+    }
+
+    /// The queue of a slot in a cluster: that of the slot's node, or of its range while the node is not known.
+    fn of_slot(&self, slot: u16) -> &Arc<Queue> {
+        let link = &self.shared.link;
+        &self.queues[if link.is_cluster() { queue_of(slot, link.owner(slot)) } else { 0 }]
     }
 }
 
-/// The queue of a slot in a cluster: that of the slot's node, or of its range while the node is not known.
-fn queue_of(slot: u16, node: Option<usize>) -> usize {
-    node.map_or_else(|| range_of_slot(slot), |node| node % SLOT_RANGES)
+fn queue_of(slot: u16, node: Option<NodeId>) -> usize {
+    node.map_or_else(|| range_of_slot(slot), |node| node.index() % SLOT_RANGES)
+}
+
+/// A request that only tells of slots.
+fn message(limit: LimitArg) -> Request {
+    Request { operation: Operation::Check, limits: smallvec![limit] }
 }
 
 /// A reply that has not arrived yet.
-pub(super) struct PendingReply(oneshot::Receiver<Result<Reply, CallError>>);
+pub(super) struct PendingReply(oneshot::Receiver<Replied>);
 
 impl PendingReply {
+    /// Waits for the reply to a request.
     pub(super) async fn reply(self) -> Result<Reply, StoreError> {
+        let reply = self.replied().await?;
+        reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
+    }
+
+    /// Waits for the end of a command, or of a request.
+    pub(super) async fn done(self) -> Result<(), StoreError> {
+        self.replied().await.map(drop)
+    }
+
+    async fn replied(self) -> Result<Option<Reply>, StoreError> {
         self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_one_node_share_a_queue() {
+        let (one, other) = (0, 16_383);
+        assert_ne!(range_of_slot(one), range_of_slot(other));
+        let node = |index| Some(NodeId::of(index));
+        assert_eq!(queue_of(one, node(2)), queue_of(other, node(2)));
+        assert_ne!(queue_of(one, node(2)), queue_of(one, node(3)));
+        assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
+        assert!(queue_of(one, node(64)) < SLOT_RANGES);
     }
 }

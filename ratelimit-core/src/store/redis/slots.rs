@@ -15,16 +15,13 @@
 //! count     pure: the numbers of one caller, and every event
 //! table     the callers of which something runs, and the slots that requests hold
 //! call      slots in one call: what is asked for as it is written, and what its reply grants
-//! tell      tells of all callers at once, on a new connection and at the end
 //! ```
 
 mod call;
 mod count;
 mod table;
-mod tell;
 #[cfg(test)]
 mod tests;
 
 pub(super) use self::call::CallSlots;
-pub(super) use self::table::SlotTable;
-pub(super) use self::tell::{Teller, sweep_forever};
+pub(super) use self::table::{SlotTable, sweep_forever};

@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
 use super::link::{ConnectionState, Link};
-use super::slots::Teller;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
@@ -38,13 +37,20 @@ struct VerifiedConnection {
 }
 
 impl Link {
-    /// Keeps a connection up, and starts again after a panic.
-    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology, teller: Teller) {
-        let topology = Arc::new(Mutex::new(topology));
+    /// Keeps a connection up, and starts again after a panic. Calls `on_connected` behind each connection that was made.
+    pub(super) async fn supervise_forever(
+        self: Arc<Self>,
+        topology: Topology,
+        on_connected: impl Fn() + Send + Sync + 'static,
+    ) {
+        let (topology, on_connected) = (Arc::new(Mutex::new(topology)), Arc::new(on_connected));
         loop {
-            let (link, topology, teller) = (Arc::clone(&self), Arc::clone(&topology), teller.clone());
+            let (link, topology) = (Arc::clone(&self), Arc::clone(&topology));
+            let on_connected = Arc::clone(&on_connected);
             let supervision =
-                tokio::spawn(async move { link.supervise(&mut *topology.lock().await, &teller).await });
+                tokio::spawn(
+                    async move { link.supervise(&mut *topology.lock().await, &*on_connected).await },
+                );
             // It calls the application's metrics recorder and tracing subscriber, which may panic.
             let _ = supervision.await;
             self.mark_down(Arc::new(RedisError::from((
@@ -55,7 +61,7 @@ impl Link {
         }
     }
 
-    async fn supervise(&self, topology: &mut Topology, teller: &Teller) {
+    async fn supervise(&self, topology: &mut Topology, on_connected: &(impl Fn() + Sync)) {
         let mut state = self.state.subscribe();
         let mut pauses = self.timeouts.pauses();
         metrics::disconnected();
@@ -69,8 +75,6 @@ impl Link {
                 let look = server_check::warn_about_server(connection.clone(), &self.durability);
                 let _ = timeout(self.timeouts.connect, look).await;
             }
-            // Those that are not told of in time are told of by the sweeper.
-            let _ = timeout(self.timeouts.connect, teller.tell_all(&connection)).await;
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
             self.state.send_replace(ConnectionState::Up {
@@ -86,6 +90,7 @@ impl Link {
             if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
                 nodes.start_over(cluster.client_connection());
             }
+            on_connected();
             metrics::connected();
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
@@ -109,20 +114,11 @@ impl Link {
         }
     }
 
-    /// Tells which slots were freed, when the store is dropped. Waits no longer than one deadline.
-    pub(super) async fn tell_freed(&self, teller: &Teller) {
-        let connection = match &*self.state.borrow() {
-            ConnectionState::Up { connection, .. } => connection.clone(),
-            ConnectionState::Connecting | ConnectionState::Down(_) => return,
-        };
-        let _ = timeout(self.timeouts.deadline, teller.tell_freed(&connection)).await;
-    }
-
     /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
     /// to masters, whose loss it notices; the client crate watches its own connections.
     async fn ping(&self, mut connection: RedisConnection, generation: u64) {
         if let Some(nodes) = &self.nodes {
-            nodes.ping();
+            nodes.ping(generation);
             return;
         }
         match timeout(self.timeouts.deadline, connection.send(&redis::cmd("PING"))).await {

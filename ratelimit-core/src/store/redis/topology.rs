@@ -21,10 +21,10 @@ use tokio::runtime::Handle;
 
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
-pub(super) use self::nodes::{NodeId, Nodes};
+pub(super) use self::nodes::Nodes;
 use self::sentinel::{Watcher, master};
-pub(super) use self::server::ServerConnection;
-pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_tag, slot_range};
+pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
+pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_key, slot_of_tag};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
 use super::error::RedisConfigError;
@@ -39,11 +39,6 @@ pub(super) enum RedisConnection {
 }
 
 impl RedisConnection {
-    /// Whether the keys of one call must be on one node.
-    pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
-    }
-
     /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
     pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {

@@ -11,8 +11,8 @@ use smallvec::{SmallVec, smallvec};
 use super::count::{Effects, GiveBack};
 use super::count_name::Origin;
 use crate::observe::calls::LeaseUnits;
-use crate::store::redis::command::{Command, Keys, ScriptCall};
-use crate::store::redis::denial_cache::{DenialCache, InvalidateOnDrop};
+use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
+use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::Lanes;
 use crate::store::redis::protocol::{Encoder, RefundArgs};
 use crate::store::redis::script;
@@ -27,12 +27,6 @@ pub(super) struct GiveBacks {
     any: AtomicBool,
     denials: Arc<DenialCache>,
     pub(super) units: LeaseUnits,
-}
-
-/// A call that gives units back. The guard ends denials that the units shorten, when it is dropped.
-pub(in crate::store::redis) struct GiveBackCall {
-    pub(in crate::store::redis) command: Command,
-    pub(in crate::store::redis) guard: InvalidateOnDrop,
 }
 
 impl GiveBacks {
@@ -68,9 +62,9 @@ impl GiveBacks {
         }
     }
 
-    /// Takes the waiting units out, as calls: up to 64 keys each, and in a cluster one. Units of a connection that has been
+    /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a connection that has been
     /// replaced are forgotten, because its server may have lost their charge.
-    pub(super) fn take(&self, lanes: &Lanes, encoder: &Encoder, is_cluster: bool) -> Vec<GiveBackCall> {
+    pub(super) fn take(&self, lanes: &Lanes, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
@@ -80,7 +74,7 @@ impl GiveBacks {
         waiting.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
     }
 
-    fn encode(&self, batch: &[(Origin, GiveBack)], encoder: &Encoder) -> GiveBackCall {
+    fn encode(&self, batch: &[(Origin, GiveBack)], encoder: &Encoder) -> GuardedCommand {
         let mut keys = Keys::new();
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
@@ -91,6 +85,9 @@ impl GiveBacks {
         }
         let script = script::refund(batch.iter().map(|(origin, _)| origin.policy.algorithm()));
         let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
-        GiveBackCall { command: Command::Run(call), guard: self.denials.invalidate_states_on_drop(states) }
+        GuardedCommand {
+            command: Command::Run(call),
+            guard: Box::new(self.denials.invalidate_states_on_drop(states)),
+        }
     }
 }

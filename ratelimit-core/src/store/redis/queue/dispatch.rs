@@ -2,53 +2,79 @@
 //!
 //! The thread that asks sends a call when it is the call's turn, and the thread that reads replies sends the next one after a
 //! reply. One thread sends at a time; the others leave their requests to it. So requests keep their order, and a lone request
-//! is written by its own thread. While a connection is being made, they wait in the queue. A call that certainly did not run
-//! is sent again ([`super::again`]), and a task on the connection's thread keeps the time ([`super::alarm`]).
+//! is written by its own thread. While a connection is being made, they wait in the queue, and a task on the connection's thread
+//! keeps the time. A call that certainly did not run is sent again; behind a redirect, or over TLS, by a task of its own, so that it
+//! may be overtaken by others.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout_at};
 
-use super::Shared;
-use super::call::{Call, NotRun};
+use super::call::Call;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
-use super::request::{QueuedRequest, by_caller, by_window, drop_unwanted};
-use super::round_trip::{RoundTripEstimate, Route};
+use super::request::{QueuedRequest, ReplySender, by_caller, by_window, drop_unwanted, send_reply};
+use super::round_trip::RoundTripEstimate;
+use crate::store::Deadline;
+use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::{CallError, is_lost};
-use crate::store::redis::link::is_redirect;
+use crate::store::redis::link::{Link, is_redirect};
+use crate::store::redis::protocol::{self, Encoder};
 use crate::store::redis::reply_sink::{CallId, ReplySink};
-use crate::store::redis::topology::{NodeId, ServerConnection};
+use crate::store::redis::riders::Riders;
+use crate::store::redis::topology::{Connection, NodeId};
+
+/// How often a task sends a call with calendar windows: for those of the instant that the server told, and twice for an edge in between.
+const MOST_AIMS: usize = 3;
+
+/// What the queues of a store share.
+pub(in crate::store::redis) struct Shared {
+    pub(in crate::store::redis) link: Arc<Link>,
+    /// That of the connection's thread.
+    pub(in crate::store::redis) runtime: Handle,
+    pub(in crate::store::redis) encoder: Arc<Encoder>,
+    pub(in crate::store::redis) riders: Riders,
+    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
+    pub(in crate::store::redis) is_direct: bool,
+}
 
 /// A queue.
 pub(super) struct Queue {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     round_trip: RoundTripEstimate,
-    pub(super) state: Mutex<State>,
+    state: Mutex<State>,
     /// Wakes the task that keeps the time.
-    pub(super) wake_up: Notify,
+    wake_up: Notify,
 }
 
-pub(super) struct State {
-    pub(super) waiting: Waiting,
-    pub(super) in_flight: InFlight,
+struct State {
+    waiting: Waiting,
+    in_flight: InFlight,
     /// Whether a thread is sending.
     is_sending: bool,
-    pub(super) stage: Stage,
-    /// For when the task is set that keeps the time. It is not put off, so that nearly no call wakes the task.
-    pub(super) alarm: Option<Instant>,
+    stage: Stage,
+    /// When the task that keeps the time wakes next. It is only moved earlier, never later: a wake too many is cheaper than a timer
+    /// for each call.
+    alarm: Option<Instant>,
     /// Whether requests had to wait since the last alarm. Then others probably will.
-    pub(super) had_to_wait: bool,
+    had_to_wait: bool,
 }
 
 /// What a queue does with its requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+enum Stage {
     Sends,
     /// They wait until a connection has been made.
     AwaitsConnection,
@@ -56,15 +82,21 @@ pub(super) enum Stage {
     Closed,
 }
 
-/// The way of a batch.
-struct Way {
-    connection: ServerConnection,
-    route: Route,
-    generation: u64,
+/// Why a call is sent again, which certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NotRun {
+    /// Before it was written.
+    ConnectionLost,
+    UnknownScript,
+    /// Another node of the cluster has its keys.
+    Moved,
+    /// The server's instant is in other calendar windows.
+    OtherWindows,
 }
 
 impl Queue {
     pub(super) fn start(shared: Arc<Shared>) -> Arc<Self> {
+        let runtime = shared.runtime.clone();
         let queue = Arc::new(Self {
             shared,
             round_trip: RoundTripEstimate::default(),
@@ -78,7 +110,7 @@ impl Queue {
             }),
             wake_up: Notify::new(),
         });
-        queue.keep_time();
+        runtime.spawn(TimeKeeper(Arc::clone(&queue)).run());
         queue
     }
 
@@ -102,9 +134,25 @@ impl Queue {
         }
     }
 
-    pub(super) fn pace(&self, state: &State) -> Pace {
+    /// Sends a command for keys of this slot at once, beside the requests.
+    pub(super) fn send_command(
+        self: &Arc<Self>,
+        command: GuardedCommand,
+        slot: u16,
+        deadline: Deadline,
+        reply: ReplySender,
+    ) {
+        let (link, start) = (&self.shared.link, Instant::now());
+        let call = Call::of_command(command, slot, Some((deadline, reply)));
+        match link.connection_to(link.owner(slot)) {
+            Some(connection) => self.send_over(connection, smallvec![call], 0, start),
+            None => self.send_alone(smallvec![call], 0, start),
+        }
+    }
+
+    fn pace(&self, state: &State) -> Pace {
         Pace {
-            calls: state.in_flight.batches(),
+            calls: state.in_flight.busy(),
             requests: state.in_flight.requests(),
             at_once: self.round_trip.calls_at_once(),
             interval: self.round_trip.send_interval(),
@@ -112,7 +160,7 @@ impl Queue {
     }
 
     /// Sends batches, until the next one has to wait.
-    pub(super) fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
+    fn advance<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         if state.is_sending {
             return;
         }
@@ -134,10 +182,13 @@ impl Queue {
 
     /// Sends a batch, in parts for each node of a cluster.
     fn send(self: &Arc<Self>, batch: Vec<QueuedRequest>) {
-        let Some(nodes) = &self.shared.link.nodes else { return self.send_to(None, batch) };
+        let link = &self.shared.link;
+        if !link.is_cluster() {
+            return self.send_to(Some(NodeId::SINGLE), batch);
+        }
         let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
         for request in batch {
-            let node = nodes.owner(request.slot);
+            let node = link.owner(request.slot);
             match parts.iter_mut().find(|part| part.0 == node) {
                 Some((_, requests)) => requests.push(request),
                 None => parts.push((node, vec![request])),
@@ -150,30 +201,32 @@ impl Queue {
 
     /// Sends the requests of one node.
     fn send_to(self: &Arc<Self>, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
-        let Shared { link, encoder, leases, slots, .. } = &*self.shared;
+        let Shared { link, encoder, riders, .. } = &*self.shared;
         let start = Instant::now();
         drop_unwanted(&mut requests, start, self.round_trip.expected(link.deadline()));
         let count = requests.len();
         if count == 0 {
             return;
         }
-        let way = self.way(node);
+        let connection = link.connection_to(node);
         // The connection of a cluster serves nodes to which there is none of their own.
-        if way.is_none() && (!link.is_cluster() || link.is_connecting()) {
+        if connection.is_none() && (!link.is_cluster() || link.is_connecting()) {
             return self.await_connection(requests);
         }
+        // Before the requests, so that these find the units again.
+        let commands = riders.take_commands(encoder, link.is_cluster());
+        let commands = commands.into_iter().map(|command| {
+            let slot = link.slot(command.command.keys().first());
+            Call::of_command(command, slot, None)
+        });
+        let new = |requests| Call::of_requests(requests, node, &self.shared);
         let mut calls = SmallVec::<[Call; 1]>::new();
-        let give_backs = leases.take_give_backs(encoder, link.is_cluster());
-        let give_backs = give_backs.into_iter().map(|call| Call::give_back(call, link));
-        let lane = if link.is_cluster() { node.map(NodeId::index) } else { Some(0) };
-        let new = |requests| Call::new(requests, lane, link, encoder, leases, slots);
         if link.is_cluster() {
             // Their keys may be on any node.
-            self.send_alone(give_backs, 0, start);
+            self.send_alone(commands.collect(), 0, start);
             calls.extend(by_caller(requests).flat_map(by_window).filter_map(new));
         } else {
-            // Before the requests, so that these find the units again.
-            calls.extend(give_backs);
+            calls.extend(commands);
             calls.extend(by_window(requests).filter_map(new));
         }
         let is_open = |call: Call| match link.fast_fail(call.range) {
@@ -184,9 +237,8 @@ impl Queue {
             None => Some(call),
         };
         let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
-        match way {
-            _ if calls.is_empty() => {}
-            Some(way) => self.send_over(&way, calls, count, start),
+        match connection {
+            Some(connection) => self.send_over(connection, calls, count, start),
             None => {
                 if let Some(nodes) = &link.nodes {
                     nodes.refresh();
@@ -196,37 +248,135 @@ impl Queue {
         }
     }
 
-    /// The connection to the server, or to a node of a cluster.
-    fn way(&self, node: Option<NodeId>) -> Option<Way> {
-        let link = &self.shared.link;
-        let Some(nodes) = &link.nodes else {
-            let (connection, generation) = link.server()?;
-            return Some(Way { connection, route: Route { node: 0, connection: generation }, generation });
-        };
-        let known = nodes.connection(node?)?;
-        let route = Route { node: node?.index(), connection: known.attempt };
-        Some(Way { connection: known.connection, route, generation: link.present_generation() })
-    }
-
     /// Sends calls over a connection.
-    fn send_over(self: &Arc<Self>, way: &Way, calls: SmallVec<[Call; 1]>, requests: usize, start: Instant) {
-        let Way { connection, route, generation } = way;
-        calls.iter().for_each(|call| call.progress.send_now(*generation));
+    fn send_over(
+        self: &Arc<Self>,
+        connection: Connection,
+        calls: SmallVec<[Call; 1]>,
+        requests: usize,
+        start: Instant,
+    ) {
+        if calls.is_empty() {
+            return;
+        }
+        calls.iter().for_each(|call| call.progress.send_now(connection.id.generation));
         let commands: SmallVec<[Cmd; 1]> = calls.iter().map(|call| call.command.to_cmd()).collect();
         let count = commands.len();
-        let batch =
-            BatchInFlight::new(calls, requests, start, Some(*route), *generation, Some(connection.clone()));
+        let batch = BatchInFlight::new(calls, requests, start, Some(connection.clone()));
         let Some(batch) = self.add(batch) else { return };
-        let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
-        if !connection.send_calls(commands, CallId { batch, index: 0 }, &sink, &self.shared.runtime) {
-            self.lose(*route, *generation);
+        if !self.write(&connection, commands, CallId { batch, index: 0 }) {
+            self.shared.link.lose(connection.id);
             let all = (0..count).map(|index| CallId { batch, index });
             all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));
         }
     }
 
+    /// Writes commands, numbered from `first`, whose replies come here. Returns false if the connection is lost: then none was written.
+    fn write(self: &Arc<Self>, connection: &Connection, commands: SmallVec<[Cmd; 1]>, first: CallId) -> bool {
+        let sink: Arc<dyn ReplySink> = Arc::clone(self) as _;
+        connection.server.send_calls(commands, first, &sink, &self.shared.runtime)
+    }
+
+    /// Sends calls over the connection for single commands, which follows redirects.
+    fn send_alone(self: &Arc<Self>, calls: SmallVec<[Call; 1]>, requests: usize, start: Instant) {
+        let count = calls.len();
+        if count == 0 {
+            return;
+        }
+        let Some(batch) = self.add(BatchInFlight::new(calls, requests, start, None)) else { return };
+        let mut state = self.state.lock();
+        for id in (0..count).map(|index| CallId { batch, index }) {
+            if let Some((call, _)) = state.in_flight.get_mut(id) {
+                self.spawn_alone(id, call, start);
+            }
+        }
+    }
+
+    /// Leaves a call that is in flight to a task, which sends its command.
+    fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
+        let (queue, mut progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
+        let mut command = call.take_command();
+        let end = start + self.shared.link.deadline();
+        self.shared.runtime.spawn(async move {
+            for _ in 0..MOST_AIMS {
+                let Ok(result) = timeout_at(end, queue.shared.link.call(&command, range, &progress)).await
+                else {
+                    return;
+                };
+                let mut state = queue.state.lock();
+                if let (Ok(reply), Some((call, _))) = (&result, state.in_flight.get_mut(id)) {
+                    call.command = command;
+                    if call.is_wanted() && call.aim_again(reply) {
+                        command = call.take_command();
+                        call.progress = Arc::default();
+                        progress = Arc::clone(&call.progress);
+                        // Two calls take longer than the round trip.
+                        state.in_flight.note_detour(id.batch);
+                        continue;
+                    }
+                }
+                let ended = state.in_flight.end(id, result.is_ok());
+                drop(state);
+                return queue.finish(ended, result);
+            }
+            let ended = queue.state.lock().in_flight.end(id, false);
+            queue.finish(ended, Err(CallError::Protocol(protocol::EXPECTED)));
+        });
+    }
+
+    /// Whether the call decided nothing, because the server's instant is outside of its calendar windows. Then it is sent again.
+    fn aims_again(self: &Arc<Self>, id: CallId, reply: &Value) -> bool {
+        // Only such a reply is an instant alone: other calls need not be looked up.
+        if !matches!(reply, Value::BulkString(bytes) if bytes.len() == 8) {
+            return false;
+        }
+        let aims = self.state.lock().in_flight.get_mut(id).is_some_and(|(call, _)| call.aim_again(reply));
+        if aims {
+            self.send_again(id, NotRun::OtherWindows);
+        }
+        aims
+    }
+
+    /// Sends a call again that certainly did not run.
+    fn send_again(self: &Arc<Self>, id: CallId, why: NotRun) {
+        let Shared { link, riders, .. } = &*self.shared;
+        let mut state = self.state.lock();
+        state.in_flight.note_detour(id.batch);
+        let connection = state.in_flight.connection(id.batch);
+        if let (NotRun::Moved, Some(nodes)) = (why, &link.nodes) {
+            nodes.refresh();
+            if let Some(connection) = &connection {
+                riders.note_moved(connection.id.node);
+            }
+        }
+        if let Some((call, start)) = state.in_flight.get_mut(id)
+            && call.is_wanted()
+        {
+            if why == NotRun::UnknownScript && call.command.is_by_digest() {
+                call.command = call.take_command().with_text();
+                let command = call.command.to_cmd();
+                drop(state);
+                // Over the same connection, so that the next requests do not overtake it.
+                if !connection.is_some_and(|connection| self.write(&connection, smallvec![command], id)) {
+                    self.send_again(id, NotRun::ConnectionLost);
+                }
+                return;
+            }
+            call.progress = Arc::default();
+            if link.is_cluster() {
+                call.reroute();
+            }
+            self.spawn_alone(id, call, start);
+        } else {
+            // It would charge requests for nothing.
+            let ended = state.in_flight.end(id, false);
+            drop(state);
+            self.finish(ended, Err(CallError::Unavailable));
+        }
+    }
+
     /// Adds a batch to those in flight. Returns its number; `None` if the queue is closed: then the batch is dropped.
-    pub(super) fn add(&self, batch: BatchInFlight) -> Option<u64> {
+    fn add(&self, batch: BatchInFlight) -> Option<u64> {
         let mut state = self.state.lock();
         if state.stage == Stage::Closed {
             return None;
@@ -236,27 +386,94 @@ impl Queue {
         Some(number)
     }
 
-    /// Notes that a connection is lost.
-    fn lose(&self, route: Route, generation: u64) {
-        match &self.shared.link.nodes {
-            Some(nodes) => nodes.lose(route.node, route.connection),
-            None => self.shared.link.mark_lost(generation),
-        }
-    }
-
     /// Gives the requests of a call that has ended their reply, and sends what waited for it.
-    pub(super) fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Value, CallError>) {
-        let Some(EndedCall { call, route, ends_batch_of, .. }) = ended else { return };
-        if let Some(start) = ends_batch_of.filter(|_| result.is_ok()) {
+    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Value, CallError>) {
+        let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
+        if let Some((start, connection)) = ends_batch.filter(|_| result.is_ok()) {
             let now = Instant::now();
             let time = now.duration_since(start);
-            self.round_trip.record(route, time, now);
+            self.round_trip.record(connection, time, now);
             self.shared.link.calls.record_round_trip(time);
         }
         call.finish(result);
-        if ends_batch_of.is_some() {
+        if ends_batch.is_some() {
             self.advance(self.state.lock());
         }
+    }
+
+    /// Keeps the requests, in their order, until a connection has been made.
+    fn await_connection(self: &Arc<Self>, requests: Vec<QueuedRequest>) {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Closed {
+            return;
+        }
+        for request in requests {
+            state.waiting.push(request);
+        }
+        let due = state.waiting.next_deadline();
+        self.set_alarm(&mut state, due);
+        if mem::replace(&mut state.stage, Stage::AwaitsConnection) == Stage::Sends {
+            self.shared.runtime.spawn(Arc::clone(self).advance_when_connected());
+        }
+    }
+
+    /// Sends what waits as soon as there is a connection, or fails it if none can be made.
+    async fn advance_when_connected(self: Arc<Self>) {
+        let failure = self.shared.link.connection().await.err();
+        let mut state = self.state.lock();
+        if state.stage == Stage::AwaitsConnection {
+            state.stage = Stage::Sends;
+        }
+        let failed = if failure.is_some() { state.waiting.take_all() } else { VecDeque::new() };
+        self.advance(state);
+        if let Some(error) = failure {
+            for QueuedRequest { request, rider, reply, .. } in failed {
+                self.shared.riders.note_not_sent(&rider, &request);
+                send_reply(reply, Err(error.clone()));
+            }
+        }
+    }
+
+    /// Sets the alarm for an instant, if it is not set for an earlier one.
+    fn set_alarm(&self, state: &mut State, at: Option<Instant>) {
+        if let Some(at) = at
+            && state.alarm.is_none_or(|alarm| at < alarm)
+        {
+            state.alarm = Some(at);
+            self.wake_up.notify_one();
+        }
+    }
+
+    /// Ends what is due, and sends what waited for the time.
+    fn at_alarm(self: &Arc<Self>, now: Instant) {
+        let link = &self.shared.link;
+        let mut state = self.state.lock();
+        state.alarm = None;
+        let late = state.waiting.expired(now);
+        let due = state.in_flight.due(now, link);
+        let next = state.in_flight.next_due();
+        self.set_alarm(&mut state, next);
+        if state.stage == Stage::AwaitsConnection {
+            let next = state.waiting.next_deadline();
+            self.set_alarm(&mut state, next);
+        } else if mem::take(&mut state.had_to_wait) {
+            // Already, so that the next one that has to wait need not wake this task.
+            let end = state.waiting.end_of_interval(self.pace(&state));
+            self.set_alarm(&mut state, Some(end).filter(|end| *end > now));
+        }
+        drop(state);
+        // First, so that the next requests of those that are told, and what waits, meet a circuit breaker that knows.
+        for (range, generation) in due.timeouts {
+            let record = || link.record_failure(range, link.breaker.timeout_weight(), generation);
+            // It calls the application's metrics recorder, whose panic keeps no request from its reply.
+            let _ = catch_unwind(AssertUnwindSafe(record));
+        }
+        let late = late.into_iter().map(|request| (request.reply, request.deadline));
+        let in_flight = due.requests.into_iter().map(|(reply, deadline)| (Some(reply), deadline));
+        for (reply, deadline) in late.chain(in_flight) {
+            send_reply(reply, Err(deadline.timeout_error()));
+        }
+        self.advance(self.state.lock());
     }
 }
 
@@ -275,25 +492,67 @@ impl ReplySink for Queue {
             }
         }
         let ended = self.state.lock().in_flight.end(id, reply.is_ok());
-        let Some(EndedCall { call, counts, generation, route, .. }) = &ended else { return };
-        let result = match reply {
-            Ok(value) => {
+        let Some(EndedCall { call, counts, connection, .. }) = &ended else { return };
+        let result = match (reply, connection) {
+            (Ok(value), _) => {
                 if *counts {
                     link.record_reply(call.range);
                 }
                 Ok(value)
             }
-            Err(error) => {
-                if let Some(route) = route.filter(|_| is_lost(&error)) {
-                    self.lose(route, *generation);
+            (Err(error), Some(connection)) => {
+                if is_lost(&error) {
+                    link.lose(*connection);
                 }
                 Err(if *counts {
-                    link.record_error(error, *generation, call.range)
+                    link.record_error(error, connection.generation, call.range)
                 } else {
                     link.call_error(error)
                 })
             }
+            // A task that sends a call records its errors by itself.
+            (Err(error), None) => Err(link.call_error(error)),
         };
         self.finish(ended, result);
+    }
+}
+
+/// The task that keeps a queue's time: it ends what has no reply in time, and sends what waited for the time. The queue ends with it.
+struct TimeKeeper(Arc<Queue>);
+
+impl TimeKeeper {
+    async fn run(self) {
+        let Self(queue) = &self;
+        loop {
+            let alarm = queue.state.lock().alarm;
+            let woken = queue.wake_up.notified();
+            let is_due = match alarm {
+                None => {
+                    woken.await;
+                    false
+                }
+                // A timer would wait for the next millisecond.
+                Some(at) if at <= Instant::now() => {
+                    yield_now().await;
+                    true
+                }
+                Some(at) => timeout_at(at, woken).await.is_err(),
+            };
+            if is_due {
+                // What is dropped may call the application's metrics recorder. Its panic does not stop the clock.
+                let _ = catch_unwind(AssertUnwindSafe(|| queue.at_alarm(Instant::now())));
+            }
+        }
+    }
+}
+
+impl Drop for TimeKeeper {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.stage = Stage::Closed;
+        let (waiting, in_flight) = (state.waiting.take_all(), state.in_flight.take());
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        drop(state);
+        drop((waiting, in_flight));
     }
 }

@@ -8,11 +8,10 @@ use tokio::time::Instant;
 
 use super::call::Call;
 use super::request::ReplySender;
-use super::round_trip::Route;
 use crate::store::Deadline;
 use crate::store::redis::link::Link;
 use crate::store::redis::reply_sink::CallId;
-use crate::store::redis::topology::{SLOT_RANGES, ServerConnection};
+use crate::store::redis::topology::{Connection, ConnectionId, SLOT_RANGES};
 
 /// Batches in flight.
 #[derive(Default)]
@@ -20,6 +19,7 @@ pub(super) struct InFlight {
     /// In the order of their numbers.
     batches: VecDeque<BatchInFlight>,
     next: u64,
+    busy: usize,
     requests: usize,
 }
 
@@ -31,12 +31,11 @@ pub(super) struct BatchInFlight {
     open: usize,
     requests: usize,
     start: Instant,
-    /// `None` for one that may follow redirects.
-    route: Option<Route>,
-    /// Generation of the connection.
-    generation: u64,
-    /// Lives until its calls have ended, although another may have taken its place.
-    connection: Option<ServerConnection>,
+    /// Over which its calls were written; it lives until they have ended, although another may have taken its place. `None` if they
+    /// may follow redirects.
+    connection: Option<Connection>,
+    /// Whether a part took another way than one round trip over that connection.
+    took_detour: bool,
     /// When a deadline passes next.
     due: Instant,
     is_timeout_recorded: bool,
@@ -49,10 +48,9 @@ pub(super) struct EndedCall {
     pub(super) call: Call,
     /// Whether it is the first reply, or the first failure, of its slot range. A batch counts once per slot range.
     pub(super) counts: bool,
-    pub(super) generation: u64,
-    pub(super) route: Option<Route>,
-    /// When the batch was sent, if this was the last of its calls.
-    pub(super) ends_batch_of: Option<Instant>,
+    pub(super) connection: Option<ConnectionId>,
+    /// If this was the last call of its batch: when that was sent, and over which connection, if it tells the time of a round trip.
+    pub(super) ends_batch: Option<(Instant, Option<ConnectionId>)>,
 }
 
 /// What became due at an instant.
@@ -70,9 +68,7 @@ impl BatchInFlight {
         calls: impl IntoIterator<Item = Call>,
         requests: usize,
         start: Instant,
-        route: Option<Route>,
-        generation: u64,
-        connection: Option<ServerConnection>,
+        connection: Option<Connection>,
     ) -> Self {
         let calls: SmallVec<_> = calls.into_iter().map(Some).collect();
         let (answered, failed) = (RangeSet::default(), RangeSet::default());
@@ -83,14 +79,17 @@ impl BatchInFlight {
             open,
             requests,
             start,
-            route,
-            generation,
             connection,
+            took_detour: false,
             due: start,
             is_timeout_recorded: false,
             answered,
             failed,
         }
+    }
+
+    fn connection_id(&self) -> Option<ConnectionId> {
+        self.connection.as_ref().map(|connection| connection.id)
     }
 
     /// The calls that have not ended.
@@ -101,7 +100,7 @@ impl BatchInFlight {
     /// When a deadline of a request passes next; when all have passed, the store's: until then the reply still shows how the
     /// server is, and its leases are of use.
     fn next_due(&mut self, limit: Duration) -> Instant {
-        let next = self.calls().filter_map(Call::next_deadline).min();
+        let next = self.calls().filter_map(|call| call.next_deadline()).min();
         next.unwrap_or(self.start + limit)
     }
 
@@ -121,8 +120,9 @@ impl BatchInFlight {
 }
 
 impl InFlight {
-    pub(super) fn batches(&self) -> usize {
-        self.batches.len()
+    /// Batches of requests. Commands without requests take no part in the pace.
+    pub(super) const fn busy(&self) -> usize {
+        self.busy
     }
 
     /// Requests of all batches.
@@ -135,6 +135,7 @@ impl InFlight {
         self.next += 1;
         (batch.number, batch.due) = (self.next, batch.next_due(limit));
         self.requests += batch.requests;
+        self.busy += usize::from(batch.requests > 0);
         let due = batch.due;
         self.batches.push_back(batch);
         (self.next, due)
@@ -147,6 +148,7 @@ impl InFlight {
     fn remove(&mut self, index: usize) -> Option<BatchInFlight> {
         let batch = self.batches.remove(index)?;
         self.requests -= batch.requests;
+        self.busy -= usize::from(batch.requests > 0);
         Some(batch)
     }
 
@@ -157,10 +159,11 @@ impl InFlight {
         let call = batch.calls.get_mut(id.index)?.take()?;
         let counted = if is_answered { &mut batch.answered } else { &mut batch.failed };
         let counts = counted.insert(call.range);
-        let (generation, route) = (batch.generation, batch.route);
+        let connection = batch.connection_id();
         batch.open -= 1;
         let ended = if batch.open == 0 { self.remove(index) } else { None };
-        Some(EndedCall { call, counts, generation, route, ends_batch_of: ended.map(|batch| batch.start) })
+        let ends_batch = ended.map(|batch| (batch.start, connection.filter(|_| !batch.took_detour)));
+        Some(EndedCall { call, counts, connection, ends_batch })
     }
 
     /// A call, and when its batch was sent.
@@ -171,14 +174,15 @@ impl InFlight {
     }
 
     /// The connection of a batch.
-    pub(super) fn connection(&self, batch: u64) -> Option<ServerConnection> {
+    pub(super) fn connection(&self, batch: u64) -> Option<Connection> {
         self.batches[self.index_of(batch)?].connection.clone()
     }
 
-    /// Takes the route out of a batch of which a part is sent another way: its time is not that of one round trip.
-    pub(super) fn take_route(&mut self, batch: u64) -> Option<Route> {
-        let index = self.index_of(batch)?;
-        self.batches[index].route.take()
+    /// A part of a batch is sent another way: its time is not that of one round trip.
+    pub(super) fn note_detour(&mut self, batch: u64) {
+        if let Some(index) = self.index_of(batch) {
+            self.batches[index].took_detour = true;
+        }
     }
 
     /// Takes what is due at `now`.
@@ -211,7 +215,7 @@ impl InFlight {
 
     /// Takes all batches out.
     pub(super) fn take(&mut self) -> VecDeque<BatchInFlight> {
-        self.requests = 0;
+        (self.busy, self.requests) = (0, 0);
         std::mem::take(&mut self.batches)
     }
 }

@@ -10,11 +10,14 @@ use tokio::time::Instant;
 use crate::store::Deadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
-use crate::store::redis::lease::LeaseTarget;
-use crate::store::redis::protocol::{LimitArg, Reply, Request};
+use crate::store::redis::protocol::{Reply, Request};
+use crate::store::redis::riders::Rider;
+
+/// The end of a request; without a reply that of a command.
+pub(super) type Replied = Result<Option<Reply>, CallError>;
 
 /// The channel for a reply.
-pub(super) type ReplySender = oneshot::Sender<Result<Reply, CallError>>;
+pub(super) type ReplySender = oneshot::Sender<Replied>;
 
 /// A queued request.
 pub(super) struct QueuedRequest {
@@ -22,10 +25,8 @@ pub(super) struct QueuedRequest {
     /// The slot of its keys in a cluster.
     pub(super) slot: u16,
     pub(super) deadline: Deadline,
-    /// Limits whose answers are of use for leases; most requests have none.
-    pub(super) leases: Box<[LeaseTarget]>,
-    /// `None` for a lease that is fetched in the background, whose limit is not judged, only leased; and for a message that only
-    /// tells of slots.
+    pub(super) rider: Rider,
+    /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a message of slots.
     pub(super) reply: Option<ReplySender>,
 }
 
@@ -35,12 +36,6 @@ impl QueuedRequest {
         self.request.weight()
     }
 
-    /// The limit of slots of a message that only tells.
-    pub(super) fn told_limit(&self) -> Option<&LimitArg> {
-        let limit = self.request.limits.first().filter(|_| self.reply.is_none())?;
-        limit.policy.algorithm().holds_slots().then_some(limit)
-    }
-
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)
@@ -48,7 +43,7 @@ impl QueuedRequest {
 }
 
 /// Sends a request its reply, unless its future was dropped, or there is none.
-pub(super) fn send_reply(sender: Option<ReplySender>, reply: Result<Reply, CallError>) {
+pub(super) fn send_reply(sender: Option<ReplySender>, reply: Replied) {
     if let Some(sender) = sender {
         let _ = sender.send(reply);
     }
@@ -108,8 +103,9 @@ pub(super) mod tests {
     use crate::check::Check;
     use crate::policy::{Algorithm, Policy};
     use crate::store::redis::key::KeyFormat;
+    use crate::store::redis::protocol::LimitArg;
 
-    type Receiver = oneshot::Receiver<Result<Reply, CallError>>;
+    type Receiver = oneshot::Receiver<Replied>;
 
     /// A check under a limit of this algorithm, and the channel for its reply.
     pub(in crate::store::redis::queue) fn check_under(algorithm: Algorithm) -> (QueuedRequest, Receiver) {
@@ -128,7 +124,7 @@ pub(super) mod tests {
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         let deadline = Deadline::after(Duration::from_secs(60));
-        (QueuedRequest { request, slot: 0, deadline, leases: Box::default(), reply: Some(reply) }, receiver)
+        (QueuedRequest { request, slot: 0, deadline, rider: Rider::None, reply: Some(reply) }, receiver)
     }
 
     pub(in crate::store::redis::queue) fn check() -> (QueuedRequest, Receiver) {

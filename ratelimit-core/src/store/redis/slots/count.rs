@@ -33,6 +33,7 @@ impl Count {
         self.granted - self.used
     }
 
+    #[cfg(test)]
     pub(super) const fn used(&self) -> u64 {
         self.used
     }

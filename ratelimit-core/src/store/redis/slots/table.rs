@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::count::Count;
 use crate::algorithm::concurrency::Told;
@@ -23,6 +25,9 @@ const SHARDS: usize = 16;
 /// Age at which a queued message counts as lost, in microseconds: 3 s.
 const LOST_AFTER_US: u64 = 3_000_000;
 
+/// Time between two looks for callers whose last message is too old.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Queues a message that only tells. Returns false if there is no connection.
 pub(in crate::store::redis) type Sender = Box<dyn Fn(LimitArg) -> bool + Send + Sync>;
 
@@ -37,7 +42,17 @@ pub(in crate::store::redis) struct SlotTable {
     shards: Box<[Mutex<HashTable<Entry>>]>,
     sender: OnceLock<Sender>,
     /// Wakes the sweeper when there is a caller.
-    pub(super) has_entry: Notify,
+    has_entry: Notify,
+}
+
+/// Tells in time of each caller of which something runs.
+pub(in crate::store::redis) async fn sweep_forever(table: Arc<SlotTable>) {
+    loop {
+        table.has_entry.notified().await;
+        while table.sweep() {
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
 }
 
 /// A caller.
@@ -211,15 +226,20 @@ impl SlotTable {
         any
     }
 
-    /// Messages about all callers of which something runs; or about all of which a slot was freed that was not told.
-    pub(super) fn messages(&self, is_wanted: Wanted) -> Vec<LimitArg> {
-        let is_wanted = |entry: &&Entry| match is_wanted {
-            Wanted::Running => entry.count.used() > 0,
-            Wanted::Freed => entry.count.is_due(0),
-        };
+    /// Queues a message about each caller of which something runs, on a new connection: the server may have lost what it was told.
+    pub(in crate::store::redis) fn tell_all_again(&self) {
+        for shard in &self.shards {
+            shard.lock().iter_mut().for_each(|entry| entry.count.forget_message());
+        }
+        self.sweep();
+    }
+
+    /// Messages about all callers of which a freed slot was not told.
+    pub(in crate::store::redis) fn untold(&self) -> Vec<LimitArg> {
         let shards = self.shards.iter().map(|shard| shard.lock());
+        let is_untold = |entry: &&Entry| entry.count.is_due(0);
         shards
-            .flat_map(|shard| shard.iter().filter(is_wanted).map(Entry::message).collect::<Vec<_>>())
+            .flat_map(|shard| shard.iter().filter(is_untold).map(Entry::message).collect::<Vec<_>>())
             .collect()
     }
 
@@ -231,13 +251,6 @@ impl SlotTable {
         let keys = checks.filter(|(check, _)| check.policy().is_concurrency()).map(|(_, key)| key);
         TellAgain { table: Arc::clone(self), keys: keys.collect() }
     }
-}
-
-/// Which callers to tell of.
-#[derive(Clone, Copy)]
-pub(super) enum Wanted {
-    Running,
-    Freed,
 }
 
 impl fmt::Debug for SlotTable {

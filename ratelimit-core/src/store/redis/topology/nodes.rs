@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::cluster::ConnectTo;
-use super::server::ServerConnection;
+use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
 use super::slots::SLOTS;
 use crate::store::redis::error::is_lost;
 use crate::store::redis::lanes::Lanes;
@@ -27,16 +27,6 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stands for a slot whose owner is not known.
 const UNKNOWN: u16 = u16::MAX;
-
-/// A master: its place in the list of all that were ever seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::store::redis) struct NodeId(u16);
-
-impl NodeId {
-    pub(in crate::store::redis) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The masters of a cluster.
 pub(in crate::store::redis) struct Nodes {
@@ -59,18 +49,10 @@ struct Master {
     host: String,
     port: u16,
     connection: Option<ServerConnection>,
-    /// Number of the last attempt to connect, from which the connection is.
-    attempt: u64,
+    /// Number of the last attempt to connect; `connection` came from it.
+    number: u64,
     /// When the last attempt began.
     tried: Option<Instant>,
-}
-
-/// A connection to a master.
-pub(in crate::store::redis) struct NodeConnection {
-    node: NodeId,
-    /// Number of attempts to connect to the master until this one.
-    pub(in crate::store::redis) attempt: u64,
-    pub(in crate::store::redis) connection: ServerConnection,
 }
 
 impl Nodes {
@@ -108,27 +90,32 @@ impl Nodes {
     }
 
     /// The connection to a master. Without one it returns `None`, and connects in the background.
-    pub(in crate::store::redis) fn connection(self: &Arc<Self>, node: NodeId) -> Option<NodeConnection> {
+    pub(in crate::store::redis) fn connection(
+        self: &Arc<Self>,
+        node: NodeId,
+        generation: u64,
+    ) -> Option<Connection> {
         let mut masters = self.masters.lock();
         let master = masters.get_mut(node.index())?;
-        if let Some(connection) = &master.connection {
-            return Some(NodeConnection { node, attempt: master.attempt, connection: connection.clone() });
+        if let Some(server) = &master.connection {
+            let id = ConnectionId { node, number: master.number, generation };
+            return Some(Connection { id, server: server.clone() });
         }
         if master.tried.is_none_or(|tried| tried.elapsed() > self.timeouts.connect.max(RETRY_INTERVAL)) {
-            (master.tried, master.attempt) = (Some(Instant::now()), master.attempt + 1);
-            let (attempt, client) = (master.attempt, (self.connect_to)(&master.host, master.port));
-            self.runtime.spawn(Arc::clone(self).connect(node, attempt, client));
+            (master.tried, master.number) = (Some(Instant::now()), master.number + 1);
+            let (number, client) = (master.number, (self.connect_to)(&master.host, master.port));
+            self.runtime.spawn(Arc::clone(self).connect(node, number, client));
         }
         None
     }
 
-    async fn connect(self: Arc<Self>, node: NodeId, attempt: u64, client: RedisResult<Client>) {
+    async fn connect(self: Arc<Self>, node: NodeId, number: u64, client: RedisResult<Client>) {
         let connected = match client {
             Ok(client) => ServerConnection::open(&client, self.timeouts).await,
             Err(error) => Err(error),
         };
         let mut masters = self.masters.lock();
-        let Some(master) = masters.get_mut(node.index()).filter(|master| master.attempt == attempt) else {
+        let Some(master) = masters.get_mut(node.index()).filter(|master| master.number == number) else {
             return;
         };
         if let Ok(connection) = connected {
@@ -141,31 +128,31 @@ impl Nodes {
         }
     }
 
-    /// Forgets a lost connection to the node of this index, by its number, unless another has taken its place.
-    pub(in crate::store::redis) fn lose(self: &Arc<Self>, node: usize, number: u64) {
+    /// Forgets a lost connection, unless another has taken its place.
+    pub(in crate::store::redis) fn lose(self: &Arc<Self>, lost: ConnectionId) {
         let mut masters = self.masters.lock();
-        if let Some(master) = masters.get_mut(node)
-            && master.attempt == number
+        if let Some(master) = masters.get_mut(lost.node.index())
+            && master.number == lost.number
         {
             (master.connection, master.tried) = (None, None);
-            self.lanes.renew(node);
+            self.lanes.renew(lost.node.index());
         }
         drop(masters);
         self.refresh();
     }
 
     /// Notices connections that were lost while no command was in flight.
-    pub(in crate::store::redis) fn ping(self: &Arc<Self>) {
+    pub(in crate::store::redis) fn ping(self: &Arc<Self>, generation: u64) {
         let count = u16::try_from(self.masters.lock().len()).unwrap_or(UNKNOWN);
         for node in (0..count).map(NodeId) {
             let is_open = self.masters.lock()[node.index()].connection.is_some();
-            if is_open && let Some(NodeConnection { node, attempt, connection }) = self.connection(node) {
+            if is_open && let Some(Connection { id, server }) = self.connection(node, generation) {
                 let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
                 self.runtime.spawn(async move {
                     // A master that hangs is noticed by the requests that wait for it.
-                    let reply = timeout(limit, connection.send(&redis::cmd("PING"))).await;
+                    let reply = timeout(limit, server.send(&redis::cmd("PING"))).await;
                     if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
-                        nodes.lose(node.index(), attempt);
+                        nodes.lose(id);
                     }
                 });
             }
@@ -217,7 +204,7 @@ impl Nodes {
         let mut masters = self.masters.lock();
         let known = masters.iter().position(|master| master.host == host && master.port == port);
         let index = known.unwrap_or_else(|| {
-            masters.push(Master { host, port, connection: None, attempt: 0, tried: None });
+            masters.push(Master { host, port, connection: None, number: 0, tried: None });
             masters.len() - 1
         });
         NodeId(u16::try_from(index).unwrap_or(UNKNOWN))

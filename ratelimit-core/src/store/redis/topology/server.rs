@@ -20,6 +20,48 @@ use crate::store::redis::socket::ClientStream;
 use crate::store::redis::socket::Socket;
 use crate::store::redis::timeouts::Timeouts;
 
+/// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::store::redis) struct NodeId(pub(super) u16);
+
+impl NodeId {
+    /// The server of a store without a cluster.
+    pub(in crate::store::redis) const SINGLE: Self = Self(0);
+
+    #[cfg(test)]
+    pub(in crate::store::redis) const fn of(index: u16) -> Self {
+        Self(index)
+    }
+
+    pub(in crate::store::redis) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Which connection a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store::redis) struct ConnectionId {
+    pub(in crate::store::redis) node: NodeId,
+    /// Number of the connection to the node; it rises with each.
+    pub(in crate::store::redis) number: u64,
+    /// Generation of the store's connection, against which failures count. In a cluster it outlives connections to nodes.
+    pub(in crate::store::redis) generation: u64,
+}
+
+impl ConnectionId {
+    /// Whether both name one connection to one node.
+    pub(in crate::store::redis) fn is_same(self, other: Self) -> bool {
+        (self.node, self.number) == (other.node, other.number)
+    }
+}
+
+/// A connection over which calls go.
+#[derive(Clone)]
+pub(in crate::store::redis) struct Connection {
+    pub(in crate::store::redis) id: ConnectionId,
+    pub(in crate::store::redis) server: ServerConnection,
+}
+
 /// A connection to one server, which many calls share.
 #[derive(Clone)]
 pub(in crate::store::redis) struct ServerConnection(Arc<Connected>);

@@ -22,9 +22,9 @@ pub(in crate::store::redis) fn range_of_slot(slot: u16) -> usize {
     usize::from(slot) * SLOT_RANGES / usize::from(SLOTS)
 }
 
-/// The slot range of a key.
-pub(in crate::store::redis) fn slot_range(key: &str) -> usize {
-    range_of_slot(slot_of_tag(hash_tag(key).as_bytes()))
+/// The slot of a key.
+pub(in crate::store::redis) fn slot_of_key(key: &str) -> u16 {
+    slot_of_tag(hash_tag(key).as_bytes())
 }
 
 /// One key in each slot range, found among `key(0)`, `key(1)` and so on.
@@ -32,7 +32,7 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
     let mut found = vec![String::new(); SLOT_RANGES];
     let mut missing = SLOT_RANGES;
     for key in (0..).map(key) {
-        let place = &mut found[slot_range(&key)];
+        let place = &mut found[range_of_slot(slot_of_key(&key))];
         if place.is_empty() {
             *place = key;
             missing -= 1;
@@ -53,7 +53,7 @@ mod tests {
         let keys = key_in_each_range(|i| format!("rl1:probe:{i}"));
         assert_eq!(keys.len(), SLOT_RANGES);
         for (range, key) in keys.iter().enumerate() {
-            assert_eq!(slot_range(key), range, "{key}");
+            assert_eq!(range_of_slot(slot_of_key(key)), range, "{key}");
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::Leases;
 use crate::check::Check;
 use crate::observe::metrics;
+use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::lease::count::Effects;
-use crate::store::redis::lease::give_backs::GiveBackCall;
 use crate::store::redis::protocol::Encoder;
 
 /// Shortest and longest pause between two sweeps.
@@ -56,12 +56,12 @@ impl Leases {
         }
     }
 
-    /// Takes out the units that wait to be given back, as calls.
+    /// Takes out the units that wait to be given back, as commands.
     pub(in crate::store::redis) fn take_give_backs(
         &self,
         encoder: &Encoder,
         is_cluster: bool,
-    ) -> Vec<GiveBackCall> {
+    ) -> Vec<GuardedCommand> {
         self.give_backs.take(&self.lanes, encoder, is_cluster)
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::Config;
 
-use super::super::table::{SlotTable, Wanted};
+use super::super::table::SlotTable;
 use crate::algorithm::concurrency::{Entries, Told};
 use crate::check::Check;
 use crate::clock::{Clock, FakeClock, Timestamp};
@@ -259,7 +259,7 @@ proptest! {
         world.held.clear();
         world.settle();
         prop_assert_eq!(world.entries.held(), 0);
-        prop_assert!(world.tables.iter().all(|table| table.messages(Wanted::Running).is_empty() && !table.sweep()));
+        prop_assert!(world.tables.iter().all(|table| table.untold().is_empty() && !table.sweep()));
     }
 
     #[test]

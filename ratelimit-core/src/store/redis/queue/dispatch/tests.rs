@@ -11,26 +11,25 @@ use std::thread;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot::Receiver;
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot::{self, Receiver};
+use tokio::time::{sleep, timeout};
 
-use super::in_flight::BatchInFlight;
-use super::request::tests::{check, check_of};
+use super::super::request::Replied;
+use super::super::request::tests::{check, check_of};
 use super::*;
 use crate::clock::FakeClock;
 use crate::policy::Algorithm;
 use crate::store::redis::breaker::Breaker;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
+use crate::store::redis::lease::Leases;
 use crate::store::redis::link::ConnectionState;
 use crate::store::redis::server_clock::ServerClock;
+use crate::store::redis::slots::SlotTable;
 use crate::store::redis::timeouts::Timeouts;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 use crate::store::redis::topology::{RedisConnection, TlsRoots, Topology};
-
-type Replied = Result<Reply, CallError>;
 
 /// A queue of a store that is making its first connection. With `is_direct` the thread that asks sends.
 fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
@@ -46,8 +45,7 @@ fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
             now: Box::new(|| None),
             server_clock: Arc::new(ServerClock::new()),
         }),
-        leases,
-        slots: Arc::new(SlotTable::new(clock)),
+        riders: Riders { leases, slots: Arc::new(SlotTable::new(clock)) },
         is_direct,
     }))
 }
@@ -61,12 +59,11 @@ fn ask(queue: &Arc<Queue>, deadline: Duration) -> Receiver<Replied> {
 
 /// Puts a request that is made now, with this deadline, into a call of its own, which is in flight from now on.
 fn send(queue: &Arc<Queue>, deadline: Duration) -> Receiver<Replied> {
-    let Shared { link, encoder, leases, slots, .. } = &*queue.shared;
     let (request, reply) = check();
     let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
-    let call = call::Call::new(vec![request], Some(0), link, encoder, leases, slots).unwrap();
+    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared).unwrap();
     call.progress.send_now(0);
-    queue.add(BatchInFlight::new([call], 1, Instant::now(), None, 0, None)).unwrap();
+    queue.add(BatchInFlight::new([call], 1, Instant::now(), None)).unwrap();
     reply
 }
 
@@ -129,7 +126,7 @@ async fn a_request_that_another_thread_sends_waits_for_no_timer() {
     for _ in 0..10 {
         yield_now().await;
     }
-    assert!(queue.state.lock().stage == dispatch::Stage::AwaitsConnection, "not sent");
+    assert!(queue.state.lock().stage == Stage::AwaitsConnection, "not sent");
     assert_eq!(Instant::now(), start);
 }
 
@@ -245,9 +242,8 @@ fn a_queue_whose_thread_has_ended_keeps_nothing() {
     assert_closed(ask(&queue, 100 * MILLIS));
     // What a thread was sending meanwhile.
     let (request, reply) = check();
-    let Shared { link, encoder, leases, slots, .. } = &*queue.shared;
-    let call = call::Call::new(vec![request], Some(0), link, encoder, leases, slots);
-    assert!(queue.add(BatchInFlight::new(call, 1, Instant::now(), None, 1, None)).is_none());
+    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared);
+    assert!(queue.add(BatchInFlight::new(call, 1, Instant::now(), None)).is_none());
     assert_closed(reply);
     let (request, reply) = check();
     queue.await_connection(vec![request]);
@@ -257,14 +253,4 @@ fn a_queue_whose_thread_has_ended_keeps_nothing() {
 /// The request has no reply, and gets none.
 fn assert_closed(mut reply: Receiver<Replied>) {
     assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
-}
-
-#[test]
-fn slots_of_one_node_share_a_queue() {
-    let (one, other) = (0, 16_383);
-    assert_ne!(range_of_slot(one), range_of_slot(other));
-    assert_eq!(queue_of(one, Some(2)), queue_of(other, Some(2)));
-    assert_ne!(queue_of(one, Some(2)), queue_of(one, Some(3)));
-    assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
-    assert!(queue_of(one, Some(SLOT_RANGES)) < SLOT_RANGES);
 }

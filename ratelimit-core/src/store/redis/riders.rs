@@ -1,0 +1,134 @@
+//! Riders: leases and slots, which take part in the calls of requests. The queue carries what they add, and knows neither.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::command::GuardedCommand;
+use super::lease::{CallLeases, LeaseTarget, Leases};
+use super::protocol::{Encoder, LimitArg, Replies, Request};
+use super::slots::{CallSlots, SlotTable};
+use super::topology::NodeId;
+use crate::algorithm::Operation;
+
+/// What a request has of riders.
+pub(super) enum Rider {
+    /// Nothing, but slots that it may ask for.
+    None,
+    /// Limits whose answers are of use for leases.
+    Leases(Box<[LeaseTarget]>),
+    /// It only tells of slots.
+    Message,
+}
+
+/// The leases and slots of a store.
+pub(super) struct Riders {
+    pub(super) leases: Arc<Leases>,
+    pub(super) slots: Arc<SlotTable>,
+}
+
+impl Riders {
+    /// Takes the commands that wait to be sent, such as those that give units back.
+    pub(super) fn take_commands(&self, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
+        self.leases.take_give_backs(encoder, is_cluster)
+    }
+
+    /// A connection has been made, to a server that may have lost its data.
+    pub(super) fn note_connected(&self) {
+        self.slots.tell_all_again();
+    }
+
+    /// A node has rejected a call, because a slot has moved.
+    pub(super) fn note_moved(&self, node: NodeId) {
+        self.leases.lanes.renew(node.index());
+    }
+
+    /// A request of this rider will not be sent.
+    pub(super) fn note_not_sent(&self, rider: &Rider, request: &Request) {
+        if let (Rider::Message, Some(limit)) = (rider, request.limits.first()) {
+            // The sweeper tells of it again.
+            self.slots.take_message(&limit.key);
+        }
+    }
+
+    /// Ends what is held, when the store is dropped. Returns what slots have to tell then.
+    pub(super) fn close(&self) -> Vec<LimitArg> {
+        self.leases.close();
+        self.slots.untold()
+    }
+}
+
+/// The riders of one call.
+pub(super) struct CallRiders {
+    /// `None` if no answer of the call is of use for leases.
+    leases: Option<Box<CallLeases>>,
+    /// Behind the requests, in the order of `leases`.
+    lease_requests: SmallVec<[LimitArg; 1]>,
+    /// `None` if no limit of the call is one of slots.
+    slots: Option<Box<CallSlots>>,
+    /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
+    tells: bool,
+}
+
+impl CallRiders {
+    pub(super) fn new() -> Self {
+        Self { leases: None, lease_requests: SmallVec::new(), slots: None, tells: false }
+    }
+
+    /// Adds the rider of a request for `node`. `place` is the index of the request in the call, or `None` if the call has it only for
+    /// its rider. Returns whether the rider needs it there.
+    pub(super) fn add(
+        &mut self,
+        all: &Riders,
+        node: Option<NodeId>,
+        request: &Request,
+        rider: Rider,
+        place: Option<usize>,
+    ) -> bool {
+        match rider {
+            Rider::None => false,
+            Rider::Leases(targets) => {
+                let new = || Box::new(CallLeases::new(&all.leases, node.map(NodeId::index)));
+                let leases = self.leases.get_or_insert_with(new);
+                leases.add(targets, &request.limits, place, &mut self.lease_requests);
+                false
+            }
+            Rider::Message => {
+                let key = request.limits.first().map(|limit| &limit.key);
+                let tells = key.is_some_and(|key| all.slots.take_message(key));
+                self.tells |= tells;
+                tells
+            }
+        }
+    }
+
+    /// Adds to the requests what riders ask for and tell, as the call is written.
+    pub(super) fn complete(&mut self, all: &Riders, requests: &mut Vec<Request>) {
+        let leases = std::mem::take(&mut self.lease_requests).into_iter();
+        requests
+            .extend(leases.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }));
+        self.slots = CallSlots::new(&all.slots, requests);
+    }
+
+    /// Whether the call is worth sending although no request waits for it.
+    pub(super) const fn need_no_request(&self) -> bool {
+        self.tells
+    }
+
+    /// The call is sent over another connection than planned, because this one rejected it.
+    pub(super) fn reroute(&mut self) {
+        if let Some(leases) = &mut self.leases {
+            leases.reroute();
+        }
+    }
+
+    /// Takes what the reply brings, before the requests go on, so that the next ones find it. `requests` is their number.
+    pub(super) fn finish(self, replies: &mut Replies, requests: usize) {
+        if let Some(slots) = self.slots {
+            slots.finish(replies);
+        }
+        if let Some(mut leases) = self.leases {
+            leases.finish(replies, requests);
+        }
+    }
+}
