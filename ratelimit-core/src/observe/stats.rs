@@ -9,7 +9,6 @@ mod histogram;
 mod recent;
 mod table;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -207,9 +206,6 @@ impl Tally {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// The counters of one limit, shared by the tables that name it.
-pub(crate) type Limit = Arc<counts::LimitCounts>;
 
 #[cfg(test)]
 mod tests {

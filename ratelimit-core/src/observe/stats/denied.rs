@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::Limit;
+use super::counts::Limit;
 use crate::check::{keyed, random_key};
 
 /// Number of locks over which the callers are spread.

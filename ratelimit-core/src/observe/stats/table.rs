@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
-use super::Limit;
+use super::counts::Limit;
 use super::counts::LimitCounts;
 use crate::policy::Policy;
 

@@ -15,6 +15,7 @@ mod in_flight;
 mod pacing;
 mod request;
 mod round_trip;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use self::dispatch::Queue;
-pub(super) use self::dispatch::Shared;
 use self::request::{QueuedRequest, Replied, ReplySender, first_key, send_reply};
+pub(super) use self::shared::Shared;
 use super::command::GuardedCommand;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};

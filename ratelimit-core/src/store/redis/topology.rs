@@ -1,5 +1,6 @@
 //! Topologies: a single server, a master that Sentinel names, or a cluster; from a URL to a connection.
 
+mod client;
 mod cluster;
 mod hosts;
 mod nodes;
@@ -9,16 +10,12 @@ mod slots;
 mod tls;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::io::tcp::{TcpSettings, socket2};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
-    RedisResult, Value,
-};
+use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 
+use self::client::{connection_config, node_client, open_client, tcp_settings};
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
 pub(super) use self::nodes::Nodes;
@@ -197,50 +194,8 @@ impl Servers {
     }
 }
 
-fn connection_config(timeouts: Timeouts) -> AsyncConnectionConfig {
-    // Every call has a deadline of its own, so the client crate needs no timer for it.
-    AsyncConnectionConfig::new().set_connection_timeout(Some(timeouts.connect)).set_response_timeout(None)
-}
-
-/// A client of another node, with the settings of a known one.
-fn node_client(pattern: &ConnectionInfo, host: &str, port: u16, tls_roots: &TlsRoots) -> RedisResult<Client> {
-    let mut address = pattern.addr().clone();
-    if let ConnectionAddr::Tcp(known, number) | ConnectionAddr::TcpTls { host: known, port: number, .. } =
-        &mut address
-    {
-        // A node that does not know its own host name leaves it out; then the known one is used.
-        if !host.is_empty() {
-            host.clone_into(known);
-        }
-        *number = port;
-    }
-    open_client(pattern.clone().set_addr(address), tls_roots)
-}
-
 fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
     open_client(info, tls_roots).map_err(invalid_settings)
-}
-
-/// Settings that send small packets at once, and notice a lost peer while the connection is idle.
-fn tcp_settings() -> TcpSettings {
-    let keepalive =
-        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
-    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    let settings = settings.set_user_timeout(Duration::from_secs(2));
-    settings
-}
-
-/// A client with these settings; it connects later.
-fn open_client(info: ConnectionInfo, tls_roots: &TlsRoots) -> RedisResult<Client> {
-    let info = info.set_tcp_settings(tcp_settings());
-    #[cfg(feature = "redis-tls")]
-    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), tls_roots.certificates()) {
-        return Client::build_with_tls(info, certificates);
-    }
-    #[cfg(not(feature = "redis-tls"))]
-    let _ = tls_roots;
-    Client::open(info)
 }
 
 /// The error of an invalid URL.

@@ -7,8 +7,8 @@ use redis::Value;
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
-use super::dispatch::Shared;
 use super::request::{QueuedRequest, ReplySender, send_reply};
+use super::shared::Shared;
 use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;

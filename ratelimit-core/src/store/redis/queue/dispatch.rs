@@ -17,7 +17,6 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
@@ -27,28 +26,17 @@ use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, ReplySender, by_caller, by_window, drop_unwanted, send_reply};
 use super::round_trip::RoundTripEstimate;
+use super::shared::Shared;
 use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::{CallError, is_lost};
-use crate::store::redis::link::{Link, is_redirect};
-use crate::store::redis::protocol::{self, Encoder};
+use crate::store::redis::link::is_redirect;
+use crate::store::redis::protocol;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
-use crate::store::redis::riders::Riders;
 use crate::store::redis::topology::{Connection, NodeId};
 
 /// How often a task sends a call with calendar windows: for those of the instant that the server told, and twice for an edge in between.
 const MOST_AIMS: usize = 3;
-
-/// What the queues of a store share.
-pub(in crate::store::redis) struct Shared {
-    pub(in crate::store::redis) link: Arc<Link>,
-    /// That of the connection's thread.
-    pub(in crate::store::redis) runtime: Handle,
-    pub(in crate::store::redis) encoder: Arc<Encoder>,
-    pub(in crate::store::redis) riders: Riders,
-    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
-    pub(in crate::store::redis) is_direct: bool,
-}
 
 /// A queue.
 pub(super) struct Queue {
@@ -145,7 +133,7 @@ impl Queue {
         let (link, start) = (&self.shared.link, Instant::now());
         let call = Call::of_command(command, slot, Some((deadline, reply)));
         match link.connection_to(link.owner(slot)) {
-            Some(connection) => self.send_over(connection, smallvec![call], 0, start),
+            Some(connection) => self.send_over(&connection, smallvec![call], 0, start),
             None => self.send_alone(smallvec![call], 0, start),
         }
     }
@@ -237,21 +225,20 @@ impl Queue {
             None => Some(call),
         };
         let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
-        match connection {
-            Some(connection) => self.send_over(connection, calls, count, start),
-            None => {
-                if let Some(nodes) = &link.nodes {
-                    nodes.refresh();
-                }
-                self.send_alone(calls, count, start);
+        if let Some(connection) = connection {
+            self.send_over(&connection, calls, count, start);
+        } else {
+            if let Some(nodes) = &link.nodes {
+                nodes.refresh();
             }
+            self.send_alone(calls, count, start);
         }
     }
 
     /// Sends calls over a connection.
     fn send_over(
         self: &Arc<Self>,
-        connection: Connection,
+        connection: &Connection,
         calls: SmallVec<[Call; 1]>,
         requests: usize,
         start: Instant,
@@ -264,7 +251,7 @@ impl Queue {
         let count = commands.len();
         let batch = BatchInFlight::new(calls, requests, start, Some(connection.clone()));
         let Some(batch) = self.add(batch) else { return };
-        if !self.write(&connection, commands, CallId { batch, index: 0 }) {
+        if !self.write(connection, commands, CallId { batch, index: 0 }) {
             self.shared.link.lose(connection.id);
             let all = (0..count).map(|index| CallId { batch, index });
             all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));

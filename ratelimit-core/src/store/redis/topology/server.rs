@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::connection_config;
+use super::client::connection_config;
 use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
 #[cfg(unix)]
 use crate::store::redis::socket::ClientStream;

@@ -1,7 +1,5 @@
 //! TLS: trusted certificates and the crypto provider.
 
-#[cfg(not(feature = "redis-tls"))]
-use super::invalid;
 use crate::store::redis::error::RedisConfigError;
 
 /// Certificates that are trusted to sign those of servers.
@@ -36,5 +34,6 @@ pub(super) fn install_crypto_provider() -> Result<(), RedisConfigError> {
 
 #[cfg(not(feature = "redis-tls"))]
 pub(super) fn install_crypto_provider() -> Result<(), RedisConfigError> {
-    Err(invalid("TLS is not built in; turn on the feature `redis-tls`"))
+    let problem = "TLS is not built in; turn on the feature `redis-tls`".to_owned();
+    Err(RedisConfigError::Url { problem })
 }

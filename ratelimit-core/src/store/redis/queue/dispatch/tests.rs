@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +24,9 @@ use crate::store::redis::breaker::Breaker;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
 use crate::store::redis::lease::Leases;
-use crate::store::redis::link::ConnectionState;
+use crate::store::redis::link::{ConnectionState, Link};
+use crate::store::redis::protocol::Encoder;
+use crate::store::redis::riders::Riders;
 use crate::store::redis::server_clock::ServerClock;
 use crate::store::redis::slots::SlotTable;
 use crate::store::redis::timeouts::Timeouts;

@@ -1,0 +1,57 @@
+//! Clients of the client crate, with the settings of the store.
+
+use std::time::Duration;
+
+use redis::io::tcp::{TcpSettings, socket2};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisResult};
+
+use super::tls::TlsRoots;
+use crate::store::redis::timeouts::Timeouts;
+
+/// Settings of a connection.
+pub(super) fn connection_config(timeouts: Timeouts) -> AsyncConnectionConfig {
+    // Every call has a deadline of its own, so the client crate needs no timer for it.
+    AsyncConnectionConfig::new().set_connection_timeout(Some(timeouts.connect)).set_response_timeout(None)
+}
+
+/// A client of another node, with the settings of a known one.
+pub(super) fn node_client(
+    pattern: &ConnectionInfo,
+    host: &str,
+    port: u16,
+    tls_roots: &TlsRoots,
+) -> RedisResult<Client> {
+    let mut address = pattern.addr().clone();
+    if let ConnectionAddr::Tcp(known, number) | ConnectionAddr::TcpTls { host: known, port: number, .. } =
+        &mut address
+    {
+        // A node that does not know its own host name leaves it out; then the known one is used.
+        if !host.is_empty() {
+            host.clone_into(known);
+        }
+        *number = port;
+    }
+    open_client(pattern.clone().set_addr(address), tls_roots)
+}
+
+/// Settings that send small packets at once, and notice a lost peer while the connection is idle.
+pub(super) fn tcp_settings() -> TcpSettings {
+    let keepalive =
+        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(Duration::from_secs(2));
+    settings
+}
+
+/// A client with these settings; it connects later.
+pub(super) fn open_client(info: ConnectionInfo, tls_roots: &TlsRoots) -> RedisResult<Client> {
+    let info = info.set_tcp_settings(tcp_settings());
+    #[cfg(feature = "redis-tls")]
+    if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), tls_roots.certificates()) {
+        return Client::build_with_tls(info, certificates);
+    }
+    #[cfg(not(feature = "redis-tls"))]
+    let _ = tls_roots;
+    Client::open(info)
+}
