@@ -42,7 +42,8 @@ impl Client {
         let probe_key = |number| encoder.key_format.probe_key(number);
         let nodes = topology.nodes(timeouts, &leases.lanes, runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
+        let (lanes, server_clock) = (Arc::clone(&leases.lanes), Arc::clone(&encoder.server_clock));
+        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, lanes, server_clock));
         let (stop, stopped) = oneshot::channel();
         let queues = Arc::new(Queues::start(Shared {
             link: Arc::clone(&link),

@@ -114,17 +114,6 @@ impl Call {
         late.filter_map(|request| Some((request.reply.take()?, request.deadline)))
     }
 
-    /// Whether the server's instant is outside of the calendar windows of the call, so that nothing was decided. Then the call has the
-    /// windows of that instant, to be sent again.
-    pub(super) fn aim_again(&mut self, reply: &Value) -> bool {
-        let Expected::Replies(expected) = &self.expected else { return false };
-        let Some(at) = expected.0.outside(reply) else { return false };
-        if let Command::Run(call) | Command::RunText(call) = &mut self.command {
-            expected.0.aim(call, at);
-        }
-        true
-    }
-
     /// The call is sent over another connection than planned, because this one rejected it.
     pub(super) fn reroute(&mut self) {
         if let Expected::Replies(expected) = &mut self.expected {
