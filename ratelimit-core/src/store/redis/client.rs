@@ -5,6 +5,7 @@ use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::breaker::Breaker;
 use super::error::RedisConfigError;
@@ -14,10 +15,8 @@ use super::protocol::Encoder;
 use super::queue::{Queues, Shared};
 use super::riders::Riders;
 use super::slots::{self, SlotTable};
-use super::sweeper::sweep_forever;
 use super::timeouts::Timeouts;
-use super::topology::SLOT_RANGES;
-use super::topology::{Topology, key_in_each_range};
+use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
 use crate::store::ConnectionStatus;
 
 /// A handle to the connection; dropping it ends the thread.
@@ -89,5 +88,17 @@ impl Client {
             batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
+    }
+}
+
+/// Sweeps as long as there are counts with leases, and waits for the next one.
+async fn sweep_forever(leases: Arc<Leases>, queues: Arc<Queues>) {
+    loop {
+        leases.has_count.notified().await;
+        while let Some(pause) = leases.sweep() {
+            queues.send_rider_commands();
+            sleep(pause).await;
+        }
+        queues.send_rider_commands();
     }
 }

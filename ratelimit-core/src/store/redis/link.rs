@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use super::command::Command;
-use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
+use super::server_check::Durability;
 use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};

@@ -21,12 +21,12 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::call::Call;
+use super::call::{Call, Shared};
+use super::distance::RoundTripEstimate;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, ReplySender, by_caller, by_window, drop_unwanted, send_reply};
-use super::round_trip::RoundTripEstimate;
-use super::shared::Shared;
+
 use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::{CallError, is_lost};
