@@ -76,6 +76,20 @@ async fn processes_share_the_slots_of_a_caller() {
     until_held(&server, key, 0).await;
 }
 
+#[tokio::test]
+async fn callers_of_one_call_have_slots_of_their_own() {
+    let Some(server) = server() else { return };
+    let [limiter, other] = [(); 2].map(|()| server.limiter());
+    let held = other.acquire(&TWO, "a").await.unwrap().unwrap();
+    // The first goes at once, and the others together behind it.
+    let asked = ["c", "a", "b", "a", "b", "b"].map(|caller| limiter.acquire(&TWO, caller));
+    let slots: Vec<_> =
+        futures_util::future::join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(slots.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, false, true, false]);
+    drop((held, slots));
+    until_held(&server, "rl1:slots:n:*", 0).await;
+}
+
 /// A denial is never cached, so the freed slot is seen at once.
 #[tokio::test]
 async fn a_freed_slot_is_taken_by_the_next_request_of_the_same_process_at_once() {

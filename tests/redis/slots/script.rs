@@ -27,7 +27,7 @@ fn message() -> impl Strategy<Value = Message> {
         1 => Just(9_999_999),
         1 => -20_000_000i64..0,
     ];
-    (0usize..4, 0u64..6, 0u64..6, prop::collection::vec(cost, 1..3), step).prop_map(
+    (0usize..4, 0u64..6, 0u64..6, prop::collection::vec(cost, 1..5), step).prop_map(
         |(process, granted, freed, costs, step)| Message {
             process,
             granted,
