@@ -83,8 +83,7 @@ async fn callers_of_one_call_have_slots_of_their_own() {
     let held = other.acquire(&TWO, "a").await.unwrap().unwrap();
     // The first goes at once, and the others together behind it.
     let asked = ["c", "a", "b", "a", "b", "b"].map(|caller| limiter.acquire(&TWO, caller));
-    let slots: Vec<_> =
-        futures_util::future::join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    let slots: Vec<_> = futures_util::future::join_all(asked).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(slots.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, false, true, false]);
     drop((held, slots));
     until_held(&server, "rl1:slots:n:*", 0).await;
