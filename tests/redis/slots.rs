@@ -23,12 +23,12 @@ static TWO: Policy =
 /// The entries that are stored for a caller: until when each counts, and how many slots it stands for.
 fn entries(stored: &[u8]) -> Vec<(u64, u64)> {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    assert_eq!((stored[0], stored.len()), (b'n', 3 + 23 * usize::try_from(number(&stored[1..3])).unwrap()));
+    assert_eq!((stored[0], stored.len()), (b'n', 3 + 25 * usize::try_from(number(&stored[1..3])).unwrap()));
     let entry = |entry: &[u8]| {
-        let (granted, freed) = (number(&entry[13..18]), number(&entry[18..23]));
-        (number(&entry[..7]), granted - freed)
+        let (granted, freed) = (number(&entry[13..19]), number(&entry[19..25]));
+        (number(&entry[..7]), granted.wrapping_sub(freed) % (1 << 48))
     };
-    stored[3..].chunks(23).map(entry).collect()
+    stored[3..].chunks(25).map(entry).collect()
 }
 
 /// Slots that the server counts as held under a key; those of a key that is gone are none.
@@ -251,7 +251,7 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
     let key = only_key(&server).await;
     let good: Vec<u8> = server.raw().await.get(&key).await.unwrap();
     let mut freed_more_than_granted = good.clone();
-    freed_more_than_granted[3 + 18..].copy_from_slice(&[255; 5]);
+    freed_more_than_granted[3 + 19] = good[3 + 13] + 1;
     for bad in [
         &b"n"[..],
         b"n\0",

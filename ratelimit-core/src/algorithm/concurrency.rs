@@ -29,7 +29,7 @@
 mod entries;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::entries::{Entries, Told};
+pub(crate) use self::entries::{Entries, HOLD_US, Told};
 use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
