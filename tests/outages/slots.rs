@@ -117,10 +117,11 @@ async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     let other = limiter_that_is_up(&server).await;
     assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 2);
     server.signal("STOP");
-    let mut call = Box::pin(holder.peek(&STREAMS, "b"));
+    let asks = holder.clone();
+    let mut call = Box::pin(asks.peek(&STREAMS, "b"));
     assert!(futures_util::poll!(&mut call).is_pending());
-    drop(slot);
-    drop((call, holder));
+    drop((slot, call));
+    drop((asks, holder));
     // A store that tells nothing has ended by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.signal("CONT");
