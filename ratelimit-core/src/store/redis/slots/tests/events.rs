@@ -126,7 +126,7 @@ fn table_of(
 #[test]
 fn what_cannot_be_queued_is_told_over_the_next_connection() {
     let connected = Arc::new(AtomicBool::new(false));
-    let (_, table, _, key, arg) = table_of(&connected);
+    let (_, table, sent, key, arg) = table_of(&connected);
     table.ask(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
@@ -137,7 +137,9 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
     drop(other);
     assert!(table.sweep(), "the release is not told yet");
     connected.store(true, Ordering::Relaxed);
+    let tried = sent.load(Ordering::Relaxed);
     table.tell_all_again();
+    assert_eq!(sent.load(Ordering::Relaxed), tried + 1);
     assert!(table.take_message(&key));
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (2, 2));
@@ -178,6 +180,22 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     assert!(table.take_message(&key));
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (1, 1));
+}
+
+/// Another reply tells that both are granted, before that of their own call.
+#[test]
+fn two_requests_of_a_caller_in_one_call_both_ask() {
+    let (_, table, _, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
+    let policy = Policy::concurrency("k", 5);
+    let mut requests = [(); 2].map(|()| {
+        let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
+        Request { operation: Operation::Check, limits: smallvec![limit] }
+    });
+    let call = CallSlots::new(&table, &mut requests);
+    table.answer(&key, 0, 0, Some(2));
+    let told = table.ask(&key, arg, 0, true);
+    assert_eq!((told.granted, told.freed), (0, 0));
+    drop(call);
 }
 
 /// The server may have granted what it was asked for.
