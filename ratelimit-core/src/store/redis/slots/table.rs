@@ -219,7 +219,8 @@ impl SlotTable {
                 if !entry.is_queued(now) {
                     if entry.count.is_over_there(now) {
                         return false;
-                    } else if entry.count.is_due(now) {
+                    }
+                    if entry.count.is_due(now) {
                         entry.queued_at = Some(now);
                         due.push(entry.message());
                     }
