@@ -77,21 +77,12 @@ impl Timed {
         self.clock.set(Timestamp::from_micros(micros));
     }
 
-    /// Shows the instant `micros`, as does the clock by which Redis lets keys expire: their times to live change by as much. A key
-    /// lives up to a minute longer for each call, because the real time of a test passes as well.
+    /// Shows the instant `micros`, as does the clock by which Redis lets [keys expire](Server::age_keys).
     pub fn set_with_expiry(&self, micros: u64) {
-        const EXPIRE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
-            local left = redis.call('PTTL', key) - ARGV[1]
-            if left < -60000 then redis.call('DEL', key) else redis.call('PEXPIRE', key, math.max(left, 60000)) end
-        end";
         let passed = micros.cast_signed() - self.clock.now().as_micros().cast_signed();
         self.set(micros);
         if let Some(server) = &self.server {
-            self.run(async {
-                let mut raw = server.raw().await;
-                let _: () =
-                    redis::Script::new(EXPIRE).arg(passed / 1_000).invoke_async(&mut raw).await.unwrap();
-            });
+            self.run(server.age_keys(passed));
         }
     }
 

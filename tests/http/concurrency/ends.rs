@@ -98,6 +98,14 @@ fn the_response_of_an_extractor_that_fails_holds_the_slot_until_it_has_been_sent
     assert!(stage.becomes_free(), "the end of the response");
 }
 
+#[test]
+fn a_response_that_holds_slots_tells_its_length() {
+    let stage = Stage::start(&fresh());
+    for (path, length) in [("/item/7", "1"), ("/item/42", "2")] {
+        assert_eq!(stage.get(path).header("content-length"), Some(length), "{path}");
+    }
+}
+
 /// The client can go on as soon as it has the whole response.
 #[test]
 fn in_memory_the_slot_is_free_before_the_client_has_the_whole_response() {
