@@ -20,6 +20,13 @@ fn bucket() -> Policy {
     Policy::builder("b").algorithm(Algorithm::TokenBucket).max(100).window(Duration::from_secs(2)).build()
 }
 
+/// The time in which the part of a process refills so many units.
+fn refill(units: u64) -> Duration {
+    Duration::from_micros(units * REFILL_US)
+}
+
+const REFILL_US: u64 = 200_000;
+
 fn decide(fallback: &Fallback, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
     let error = StoreError::timeout(Duration::ZERO);
     fallback.decide(group, operation, error, true, &Report::new(0.1)).unwrap()
@@ -60,7 +67,6 @@ fn what_a_dear_request_takes_beyond_the_part_is_a_debt_with_exact_waits() {
     let ((fallback, clock), policy) = (one_of_ten(), bucket());
     let group = [Check::new(&policy, "a").with_cost(20), Check::new(&policy, "a").with_cost(30)];
     let passed = decide(&fallback, &group, Operation::Check);
-    let refill = |units| Duration::from_millis(200) * units;
     for (outcome, cost) in passed.outcomes().iter().zip([20, 30]) {
         assert_eq!((outcome.limit(), outcome.cost(), outcome.remaining()), (100, cost, 0));
         assert_eq!(outcome.reset_after(), refill(50));
@@ -69,7 +75,7 @@ fn what_a_dear_request_takes_beyond_the_part_is_a_debt_with_exact_waits() {
     let one = [Check::new(&policy, "a")];
     assert_eq!(decide(&fallback, &one, Operation::Peek).retry_after(), Some(refill(41)));
     assert_eq!(decide(&fallback, &group, Operation::Peek).retry_after(), Some(refill(50)));
-    clock.advance(refill(41) - Duration::from_micros(1));
+    clock.advance(Duration::from_micros(41 * REFILL_US - 1));
     assert!(!passes(&fallback, &policy, 1));
     clock.advance(Duration::from_micros(1));
     assert!(passes(&fallback, &policy, 1));
@@ -106,7 +112,7 @@ fn a_refund_or_a_settlement_forgives_nothing_of_a_dear_request() {
             (passed.charges().next().unwrap().until(), 51)
         };
         assert_eq!(until.as_micros(), 10_000_000, "{refunds}");
-        clock.advance(Duration::from_millis(200) * units_left - Duration::from_micros(1));
+        clock.advance(Duration::from_micros(units_left * REFILL_US - 1));
         assert!(!passes(&fallback, &policy, 50), "{refunds}");
         clock.advance(Duration::from_micros(1));
         assert!(passes(&fallback, &policy, 50), "{refunds}");
