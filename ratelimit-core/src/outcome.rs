@@ -165,6 +165,14 @@ impl Outcome {
         self
     }
 
+    /// This outcome with the waits that a later one tells, counted from the instant of this one.
+    pub(crate) const fn with_waits_of(mut self, later: &Self) -> Self {
+        let between = later.at.as_micros().saturating_sub(self.at.as_micros());
+        self.reset_after_us = later.reset_after_us + between;
+        // An unknown wait stays unknown.
+        self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
+    }
+
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
         self.overflowed = true;

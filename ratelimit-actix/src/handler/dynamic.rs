@@ -123,7 +123,27 @@ impl DynamicLimits {
         self.limits[position].numbers.max = Some(max);
     }
 
-    /// Sets the calendar from the value of `anchor`.
+    /// Sets the calendar from the value of `anchor`, which has the type of its kind of window: here a month's.
+    ///
+    /// ```
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| 15)]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| "15")]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
     #[cfg(feature = "calendar")]
     pub fn calendar(&mut self, position: usize, calendar: Calendar) {
         self.limits[position].numbers.calendar = Some(calendar);

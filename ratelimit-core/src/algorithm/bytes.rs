@@ -22,14 +22,13 @@ mod tests;
 use super::reader::{Reader, Writer};
 use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
-use super::{concurrency, sliding_window_log, token_bucket};
+use super::{calendar_window, concurrency, sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};
 
 /// First byte: the version of the layout.
 const VERSION: u8 = 1;
 
-const CALENDAR_WINDOW: u8 = b'k';
 const SUB_WINDOWS: u8 = b's';
 const IN_DEBT: u8 = b'd';
 const BLOCKED: u8 = b'b';
@@ -63,7 +62,7 @@ impl State {
                 writer.units(*count);
             }
             Packed::CalendarWindow { forget_at, count, minutes } => {
-                writer.byte(CALENDAR_WINDOW);
+                writer.byte(calendar_window::TAG);
                 writer.micros((*forget_at).into());
                 writer.units((*minutes).into());
                 writer.units((*count).into());
@@ -128,7 +127,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
     let of = |algorithm: Algorithm| policy.algorithm() == algorithm;
     let state = match kind {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
-        CALENDAR_WINDOW if policy.calendar().is_some() => {
+        calendar_window::TAG if policy.calendar().is_some() => {
             let (forget_at, minutes, count) = (reader.micros()?, reader.units()?, reader.bounded_units()?);
             let is_possible = count == 0 || minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
             is_possible.then_some(Packed::CalendarWindow {
