@@ -22,6 +22,8 @@ pub struct Outcome {
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
+    /// By how much later a reservation says that the charge ends.
+    given_us: u64,
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
@@ -65,6 +67,7 @@ impl Outcome {
             cost,
             remaining,
             reset_after_us,
+            given_us: 0,
             next_unit_after_us: Self::UNKNOWN_WAIT,
             verdict,
             degraded: false,
@@ -176,9 +179,17 @@ impl Outcome {
         self.overflowed
     }
 
-    /// Instant from which the full quota is available if no request comes.
-    pub(crate) const fn resets_at(&self) -> Timestamp {
-        Timestamp::from_micros(self.at.as_micros().saturating_add(self.reset_after_us))
+    /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says that the charge ends.
+    pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
+        self.given_us = given_us;
+        self
+    }
+
+    /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
+    /// later by what was given back out of order.
+    pub(crate) const fn counts_until(&self) -> Timestamp {
+        let full_after_us = self.reset_after_us.saturating_add(self.given_us);
+        Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
     }
 
     /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.
