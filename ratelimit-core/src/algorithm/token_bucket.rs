@@ -112,10 +112,15 @@ impl State {
         self.given = self.given.saturating_add(micros).min(MOST_GIVEN);
     }
 
+    /// Mark of the last charge. Saturates, because a wrong reply of a server must not end in an overflow.
+    fn marked(&self) -> u64 {
+        self.resets_at().saturating_add(self.given)
+    }
+
     /// Whether the charge with this mark is the last one.
     fn is_last(&self, policy: &Policy, mark: u64) -> bool {
         // Several charges of less than a microsecond may have the same one.
-        policy.max() <= policy.window_us() && self.resets_at() + self.given == mark
+        policy.max() <= policy.window_us() && self.marked() == mark
     }
 }
 
@@ -207,14 +212,14 @@ impl Long {
     /// The instant from which the bucket is full, and no charge can be given back.
     pub(super) fn expires_at(&self) -> u64 {
         let full = self.bucket.resets_at();
-        full.max(self.too_old_at.min(full + self.bucket.given))
+        full.max(self.too_old_at.min(self.bucket.marked()))
     }
 }
 
 impl From<State> for Long {
     fn from(bucket: State) -> Self {
         // Nothing was given back before, so no charge ends later.
-        Self { bucket, indebted_at: NO_DEBT, too_old_at: bucket.resets_at() + bucket.given }
+        Self { bucket, indebted_at: NO_DEBT, too_old_at: bucket.marked() }
     }
 }
 
@@ -226,8 +231,7 @@ impl Step for Long {
             return self.advance_debt(now, empty);
         }
         self.indebted_at = NO_DEBT;
-        let marked = self.bucket.resets_at() + self.bucket.given;
-        self.bucket.given = self.bucket.given.min(marked.saturating_sub(now));
+        self.bucket.given = self.bucket.given.min(self.bucket.marked().saturating_sub(now));
         self.bucket.advance(policy, now)
     }
 
