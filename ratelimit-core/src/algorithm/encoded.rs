@@ -155,10 +155,10 @@ impl Unpacked {
             }
             Algorithm::SlidingWindowCounter => Self::SubWindows(Box::new(whole(policy, bytes)?)),
             Algorithm::SlidingWindowLog => Self::SlidingWindowLog(Box::new(whole(policy, bytes)?)),
-            Algorithm::TokenBucket if bytes.first() == Some(&token_bucket::DEBT_TAG) => {
+            Algorithm::TokenBucket if token_bucket::Long::is_tag(*bytes.first()?) => {
                 let mut reader = Reader::new(&bytes[1..]);
-                let bucket = token_bucket::State::read_in_debt(policy, &mut reader)?;
-                Self::TokenBucket(Some(bucket).filter(|_| reader.is_at_end())?)
+                let bucket = token_bucket::Long::read(policy, bytes[0], &mut reader)?;
+                Self::LongBucket(Some(bucket).filter(|_| reader.is_at_end())?)
             }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),
             // Decoded with what this process told.
