@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots, StoreError};
 use smallvec::SmallVec;
 
 use crate::caller;
@@ -68,8 +68,8 @@ pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
     nearest_limiter::nearest(req).is_shadow()
 }
 
-/// Checks all limits with the nearest limiter, which is `limiter`, and moves them with the outcome to the quotas of the request.
-/// `None` if that takes a round trip; then nothing is charged, and the limits stay.
+/// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round
+/// trip; then nothing is charged, and the limits stay for [`decide_by_store`].
 #[inline]
 pub(crate) fn try_decide(
     req: &HttpRequest,
@@ -80,25 +80,21 @@ pub(crate) fn try_decide(
     if limits.is_empty() {
         return Some(Ok(Slots::default()));
     }
-    // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
-    let outcome = limiter.try_check_all(&checks(limits)).ok()??;
+    let outcome = limiter.try_check_all(&checks(limits)).transpose()?;
     Some(decided(req, config, limits, outcome))
 }
 
-/// [`try_decide`] with a round trip.
-pub(crate) async fn decide(
+/// [`try_decide`] with a round trip, after it returned `None`.
+pub(crate) async fn decide_by_store(
     req: &HttpRequest,
     config: &RateLimitConfig,
+    limiter: &RateLimiter,
     mut limits: AppliedLimits,
 ) -> AdmissionResult {
     let checks = checks(&limits);
     let deadline = RequestDeadline::of(&mut req.extensions_mut());
-    let check = async |limiter: &RateLimiter| limiter.check_all(&checks).await;
-    let Ok(outcome) = deadline.run(nearest_limiter::nearest(req), check).await else {
-        // The limiter has logged the reason.
-        let style = config.response_style().for_request(req);
-        return Err(Box::new(Rejection::Unavailable(Unavailable::new(style))));
-    };
+    let check = async |limiter: &RateLimiter| limiter.check_all_by_store(&checks).await;
+    let outcome = deadline.run(limiter, check).await;
     drop(checks);
     decided(req, config, &mut limits, outcome)
 }
@@ -112,10 +108,18 @@ fn decided(
     req: &HttpRequest,
     config: &RateLimitConfig,
     limits: &mut AppliedLimits,
-    mut outcome: GroupOutcome,
+    outcome: Result<GroupOutcome, StoreError>,
 ) -> AdmissionResult {
+    let Ok(mut outcome) = outcome else { return Err(unavailable(req, config)) };
     Quotas::add(req, limits, &outcome);
     if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, config, outcome)) }
+}
+
+/// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
+#[cold]
+fn unavailable(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
+    let style = config.response_style().for_request(req);
+    Box::new(Rejection::Unavailable(Unavailable::new(style)))
 }
 
 /// The rejection of a request without the caller that a limit requires.

@@ -183,9 +183,6 @@ impl Drop for Turn<'_> {
             limiter.inner.fallback.refund(&charge);
             return;
         }
-        match &limiter.inner.store {
-            Backend::Memory(store) => store.refund_all(&charge),
-            Backend::Dyn(store) => store.begin_refund(&charge, limiter.deadline),
-        }
+        limiter.inner.begin_refund(&charge, limiter.deadline);
     }
 }
