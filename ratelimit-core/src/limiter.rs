@@ -307,7 +307,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.try_decide(&*self.validated(group)?, Operation::Check)
+        self.try_decide(&*self.validated(group)?, || Operation::Check)
     }
 
     /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does not try once more.
@@ -316,34 +316,34 @@ impl RateLimiter {
         self.decide_by_store(&*self.validated(group)?, Operation::Check).await
     }
 
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store. The operation is a
-    /// function, so that it is known when this is compiled.
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
     async fn decide(
         &self,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
     ) -> Result<GroupOutcome, StoreError> {
         let group = &*self.validated(group)?;
-        match self.try_decide(group, operation())? {
+        match self.try_decide(group, &operation)? {
             Some(outcome) => Ok(outcome),
             None => self.decide_by_store(group, operation()).await,
         }
     }
 
-    /// Decides about a group without awaiting, if the store can.
+    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is known when this is
+    /// compiled.
     #[inline]
     fn try_decide(
         &self,
         group: &[Check<'_>],
-        operation: Operation,
+        operation: impl Fn() -> Operation,
     ) -> Result<Option<GroupOutcome>, StoreError> {
         match &self.inner.store {
             Backend::Memory(store) => {
-                Ok(Some(decide_group_in_memory(store, group, operation, &self.inner.report)))
+                Ok(Some(decide_group_in_memory(store, group, operation(), &self.inner.report)))
             }
             Backend::Dyn(store) => {
-                let decided = store.try_decide(group, self.call(operation))?;
-                Ok(decided.map(|outcome| self.with_slots(group, operation, outcome)))
+                let decided = store.try_decide(group, self.call(operation()))?;
+                Ok(decided.map(|outcome| self.with_slots(group, operation(), outcome)))
             }
         }
     }
