@@ -307,13 +307,13 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.try_decide(&*self.validated(group)?, || Operation::Check)
+        self.try_decide(&self.validated(group)?, || Operation::Check)
     }
 
     /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does not try once more.
     #[doc(hidden)]
     pub async fn check_all_by_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide_by_store(&*self.validated(group)?, Operation::Check).await
+        self.decide_by_store(&self.validated(group)?, Operation::Check).await
     }
 
     /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
