@@ -76,7 +76,7 @@ impl Fallback {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
             return Err(error);
         }
-        if group.iter().any(|check| check.policy().on_error() == OnError::Deny && !check.is_shadow()) {
+        if group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
         // A state that occurs twice is decided by the sum.
@@ -166,10 +166,8 @@ impl Fallback {
         }
     }
 
-    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails
-    /// open, as every shadow limit does.
+    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails open.
     fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
-        (check.policy().on_error() == OnError::Local && !check.is_shadow())
-            .then(|| check.policy().per_instance(self.instances, cost))
+        (check.on_error() == OnError::Local).then(|| check.policy().per_instance(self.instances, cost))
     }
 }

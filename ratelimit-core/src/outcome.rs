@@ -508,6 +508,11 @@ impl GroupOutcome {
         &self.outcomes
     }
 
+    /// The outcomes of enforced limits, with their indices.
+    pub(crate) fn enforced(&self) -> impl DoubleEndedIterator<Item = (usize, &Outcome)> {
+        self.outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_shadow())
+    }
+
     /// The only outcome, if it is a group of one.
     pub(crate) fn into_only(mut self) -> Option<Outcome> {
         if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
@@ -532,7 +537,7 @@ impl GroupOutcome {
     }
 
     fn violated(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().filter(|outcome| !outcome.is_allowed())
+        self.enforced().map(|(_, outcome)| outcome).filter(|outcome| !outcome.fits())
     }
 
     /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
@@ -542,7 +547,6 @@ impl GroupOutcome {
         let rank =
             |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
         // `max_by_key` takes the last of equals; reversed, the limit that was written first.
-        let enforced = (0..self.outcomes.len()).rev().filter(|&i| !self.outcomes[i].is_shadow());
-        enforced.max_by_key(|&i| rank(&self.outcomes[i]))
+        self.enforced().rev().max_by_key(|(_, outcome)| rank(outcome)).map(|(index, _)| index)
     }
 }

@@ -213,7 +213,7 @@ impl Store for Broken {
                 *states = before;
                 let mut seen = HashSet::new();
                 checks.retain(|check| seen.insert(digest(check)));
-                decide(&checks, &mut states);
+                let _ = decide(&checks, &mut states);
             }
             Mistake::ShadowLimitsAreNotCharged => {
                 for shadow in checks.iter().filter(|check| check.is_shadow()).map(digest) {
