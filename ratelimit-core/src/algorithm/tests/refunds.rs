@@ -42,7 +42,8 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
     let policy = bucket(max, window, 1 + random.below(6));
     let unit = window / max + 1;
     let (mut now, mut state, mut seen) = (START, State::new(&policy), [0; 3]);
-    let mut kept = Kept { window: i128::from(window), now: i128::from(START) * i128::from(max), charges: vec![] };
+    let mut kept =
+        Kept { window: i128::from(window), now: i128::from(START) * i128::from(max), charges: vec![] };
     let mut open: Vec<(usize, u64, u64, u64)> = Vec::new();
     let mut told = Vec::new();
     // After a state was dropped, a clock that goes back would make old charges young again.
@@ -106,6 +107,9 @@ fn what_passes_less_what_is_given_back_passes_the_plain_bucket() {
         let history = play(&mut random).unwrap_or_else(|why| panic!("history {case}: {why}"));
         seen = std::array::from_fn(|i| seen[i] + history[i]);
     }
-    eprintln!("{cases} histories: {} refunds gave back, {} steps of long buckets, {} dropped", seen[0], seen[1], seen[2]);
+    eprintln!(
+        "{cases} histories: {} refunds gave back, {} steps of long buckets, {} dropped",
+        seen[0], seen[1], seen[2]
+    );
     assert!(seen.iter().all(|times| *times > cases / 10), "{seen:?}");
 }
