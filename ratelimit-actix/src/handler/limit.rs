@@ -134,17 +134,8 @@ impl HandlerLimit {
     }
 
     /// Sets which responses count.
-    ///
-    /// # Panics
-    ///
-    /// If the limit is a leased token bucket and some responses lead to a refund. In the attribute's `static` this is a
-    /// compile error.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
-        assert!(
-            self.policy().is_refundable() || !count.may_refund(),
-            "a token bucket with a lease needs count = \"all\", because its units cannot be given back"
-        );
         self.count = count;
         self
     }

@@ -184,9 +184,6 @@ impl LimitCharge {
         if quota.is_concurrency() {
             return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
         }
-        if !quota.policy().is_refundable() {
-            return Err(LimiterError::LeasedBucket { limit: limit() }.into());
-        }
         match quota.close(Closed::Settled) {
             Ok(()) => Ok(Some(Settlement::new(limiter, quota))),
             Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),

@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Operation;
-    use crate::policy::{Algorithm, Leasing};
+    use crate::policy::Algorithm;
 
     fn bucket(max: u64, window_us: u64, burst: u64) -> Policy {
         let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(max).burst(burst);
@@ -126,12 +126,8 @@ mod tests {
     fn the_table_of_algorithms_says_what_becomes_of_held_units() {
         for &algorithm in Algorithm::ALL {
             let policy = Policy::builder("k").algorithm(algorithm).build();
-            let leasing = match charged(&policy, 5, 1).1.use_by {
-                None => Leasing::Never,
-                Some(use_by) if use_by.evaporates() => Leasing::Evaporating,
-                Some(_) => Leasing::Returnable,
-            };
-            assert_eq!(algorithm.leasing(), leasing, "{algorithm}");
+            let is_leasable = charged(&policy, 5, 1).1.use_by.is_some_and(|use_by| !use_by.evaporates());
+            assert_eq!(algorithm.spec().is_leasable, is_leasable, "{algorithm}");
         }
     }
 }

@@ -141,8 +141,6 @@ impl RateLimiter {
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
         if check.policy().is_concurrency() {
             return Err(SettleError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
-        } else if !check.policy().is_refundable() {
-            return Err(SettleError::LeasedBucket { limit: check.policy().name().to_owned() });
         }
         if charge.is_overflowed() || actual == check.cost() {
             return Ok(());

@@ -272,13 +272,11 @@ impl GroupClient {
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            let refundable =
-                reservation.charges().filter(|charge| self.leases.allows_refund(&charge.check()));
-            let refunded = refundable.map(|charge| {
+            let refunded = reservation.charges().map(|charge| {
                 let has_turns = charge.check().has_turns();
                 charge.as_turn_if(has_turns)
             });
-            Some(self.send_refunds(&refunded.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
+            Some(self.send_refunds(refunded, deadline))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await
@@ -298,15 +296,20 @@ impl GroupClient {
         reservation: &Reservation<'_>,
         deadline: Deadline,
     ) -> Result<(), StoreError> {
-        // Units of leases go back to them. Those of a leased token bucket are not refunded.
-        let left: SmallVec<[Charge<'_>; 2]> =
-            reservation.charges().filter(|charge| !self.leases.take_back(charge)).collect();
-        wait_for_all(self.send_refunds(&left, deadline)).await
+        // Units of leases go back to them.
+        let left = reservation.charges().filter(|charge| !self.leases.take_back(charge));
+        wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-    /// Sends one refund per caller of the charges.
-    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[PendingReply; 2]> {
+    /// Sends one refund per caller of the charges. Slots are freed when their outcome is dropped, and not refunded.
+    fn send_refunds<'a>(
+        &self,
+        charges: impl Iterator<Item = Charge<'a>>,
+        deadline: Deadline,
+    ) -> SmallVec<[PendingReply; 2]> {
         let key_format = &self.encoder.key_format;
+        let charges: SmallVec<[Charge<'_>; 2]> =
+            charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| {

@@ -8,7 +8,6 @@ use super::count::{Answer, GiveBack, LeaseRequest};
 use super::count_name::{LeaseTarget, Origin};
 use super::table::Leases;
 use crate::clock::Timestamp;
-use crate::policy::Leasing;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::protocol::{LimitArg, Replies};
@@ -110,9 +109,7 @@ impl CallLeases {
                 self.leases.end(target, state, at, now);
             }
             match (verdict, state) {
-                (Some((request, Some(true))), Some(mut state))
-                    if self.is_rerouted && target.policy.algorithm().leasing() == Leasing::Returnable =>
-                {
+                (Some((request, Some(true))), Some(mut state)) if self.is_rerouted => {
                     let until = state.standing(&target.policy, Timestamp::from_micros(at)).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
                     self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);

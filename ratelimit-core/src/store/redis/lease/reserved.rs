@@ -46,7 +46,6 @@ impl Leases {
             let interval = self.interval(check.policy());
             // A cost above the limit never passes, so it says nothing about how large leases should be.
             if interval > 0 && check.cost() <= check.policy().capacity() {
-                self.note_bucket(check.policy());
                 self.record(self.digest(check), check.cost(), interval, now);
             }
         }

@@ -4,7 +4,7 @@ use super::heat::Heat;
 use super::units::MAX_AGE_US;
 use crate::algorithm::{Standing, State};
 use crate::clock::Timestamp;
-use crate::policy::{Leasing, Policy};
+use crate::policy::Policy;
 
 /// Fewer units within an interval are not worth a lease.
 const MIN_HEAT: u64 = 4;
@@ -21,12 +21,9 @@ const MIN_SUB_WINDOW_US: u64 = 50_000;
 
 /// Whether callers of a limit can ever hold a lease.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
-    let long_enough = match policy.algorithm().leasing() {
-        Leasing::Never => false,
-        Leasing::Evaporating => true,
-        Leasing::Returnable => policy.sub_window_us() >= MIN_SUB_WINDOW_US,
-    };
-    long_enough && policy.capacity() >= MIN_UNITS * SHARE * instances
+    policy.algorithm().spec().is_leasable
+        && policy.sub_window_us() >= MIN_SUB_WINDOW_US
+        && policy.max() >= MIN_UNITS * SHARE * instances
 }
 
 /// The state of a count after the last answer.

@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{BucketSet, Leasing, Policy};
+use crate::policy::Policy;
 use crate::store::LeaseStatus;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
@@ -50,7 +50,6 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    leased_buckets: BucketSet,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
@@ -90,7 +89,6 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            leased_buckets: BucketSet::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
@@ -123,10 +121,6 @@ impl Leases {
     fn leasable_interval(&self, policy: &Policy) -> u64 {
         let own = policy.lease_us();
         if policy.has_no_lease() {
-            return 0;
-        }
-        if own == 0 && policy.algorithm().leasing() != Leasing::Returnable {
-            // Without refunds and settlements a limit behaves differently, which a default must not change behind its back.
             return 0;
         }
         if is_leasable(policy, self.instances()) {

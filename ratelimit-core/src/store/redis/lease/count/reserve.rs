@@ -97,7 +97,7 @@ impl Count {
     /// have to be refunded by the server.
     ///
     /// Units of windows go into any lease of the same window or sub-window: a count does not know which of its units are
-    /// which. Never those that evaporate; see [`Leasing`](crate::policy::Leasing).
+    /// which.
     pub(in crate::store::redis) fn take_back(
         &mut self,
         terms: Terms<'_>,

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::policy::{Leasing, Policy};
+use crate::policy::Policy;
 use crate::store::redis::lanes::{Anchor, ConnectionId};
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Part, Terms};
 use crate::store::redis::lease::heat::Heat;
@@ -567,9 +567,6 @@ impl Simulation {
     fn undo(&mut self, number: usize, index: usize) {
         let Use { at, key, units, max, .. } = self.uses[index];
         let (local, policy) = (self.local(number), self.policy(key, max));
-        if policy.algorithm().leasing() == Leasing::Evaporating {
-            return;
-        }
         self.uses[index].undone = true;
         let page = &mut self.pages[key];
         // Without it among the recent ones, or from the beginning.
@@ -752,11 +749,6 @@ impl Simulation {
         let now = Timestamp::from_micros(self.server_now());
         for &(key, back) in give_backs {
             let policy = self.s.policies[key].clone();
-            assert_eq!(
-                policy.algorithm().leasing(),
-                Leasing::Returnable,
-                "units of a bucket are never given back"
-            );
             let digest = Check::new(&policy, caller(key)).digest(&DIGEST_KEY);
             if let Some(mut state) = self.server.take(digest) {
                 let [at, until] = [back.at, back.until].map(Timestamp::from_micros);

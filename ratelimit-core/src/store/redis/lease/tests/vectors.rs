@@ -49,10 +49,6 @@ impl Pair {
         self.server.decide(&self.policy, units, at, Operation::Check).is_allowed()
     }
 
-    fn level(&mut self, now: u64) -> u64 {
-        self.server.standing(&self.policy, Timestamp::from_micros(SERVER + now)).available
-    }
-
     fn tell(&mut self, now: u64) {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
         let answer = Answer { state: self.server.clone(), at: SERVER + now, asked_at: now, now };
@@ -108,12 +104,6 @@ fn second(algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_secs(1)).build()
 }
 
-/// A bucket of `burst` tokens, one a millisecond.
-fn bucket(burst: u64) -> Policy {
-    let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(1_000).burst(burst);
-    builder.window(Duration::from_secs(1)).build()
-}
-
 /// The margin of the bound after `age` microseconds.
 const fn margin(age: u64) -> u64 {
     MS + age / 1_000
@@ -125,25 +115,14 @@ fn when_bound_is(server: u64) -> u64 {
 }
 
 #[test]
-fn a_unit_of_a_bucket_may_be_used_until_the_end_less_one_refill() {
-    // End 10 ms, one unit left: while the server's time is at most 9 ms.
-    for (now, expected) in [(when_bound_is(9 * MS), 1), (when_bound_is(9 * MS) + 1, 0)] {
-        let mut pair = Pair::new(bucket(100));
-        pair.lease(10, 0);
-        assert_eq!(pair.usable(0), 9, "the margin of a millisecond");
-        assert_eq!(pair.usable(now), expected, "at {now}");
-        assert_eq!(pair.take_all(now), expected, "at {now}");
-    }
-}
-
-#[test]
 fn the_bound_counts_from_the_instant_before_the_call_was_written() {
-    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 15 ms of the server's clock.
-    let mut pair = Pair::new(bucket(100));
+    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 100 ms of the server's clock.
+    let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(tenths);
     pair.lease_between(10, 0, 5 * MS, 6 * MS);
-    // At 6 ms the server may be at 11 ms, and 6 us and 1 ms of margin.
-    assert_eq!(pair.usable(6 * MS), 2);
-    assert_eq!(pair.usable(9 * MS), 0);
+    // At 93 ms the server may be at 98 ms, and 93 us and 1 ms of margin.
+    assert_eq!(pair.usable(93 * MS), 10);
+    assert_eq!(pair.usable(94 * MS), 0);
 }
 
 #[test]
@@ -173,122 +152,14 @@ fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
 /// The local clock counts the time in which the machine is suspended.
 #[test]
 fn a_machine_that_wakes_up_uses_no_unit_that_has_expired() {
-    for policy in [second(Algorithm::FixedWindow, 1_000), bucket(1_000)] {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let policy = second(algorithm, 1_000);
         let mut pair = Pair::new(policy);
         pair.lease(200, 10 * MS);
         assert!(pair.take(1, 20 * MS));
         assert_eq!(pair.usable(20 * MS + 3_600_000 * MS), 0);
         assert!(!pair.take(1, 20 * MS + 3_600_000 * MS));
     }
-}
-
-/// Vector A: two leases of five from a bucket of ten. If the first one were given back, the bucket would be full again when
-/// the second is used.
-#[test]
-fn units_of_a_bucket_are_never_given_back() {
-    let (mut first, mut second) = (Pair::new(bucket(10)), Pair::new(bucket(10)));
-    first.lease(5, 0);
-    second.server = first.server.clone();
-    second.lease(5, 0);
-    let mut server = second.server.clone();
-    for now in [0, 2 * MS, INTERVAL + 1, 1_100 * MS] {
-        first.count.sweep(CONNECTION, now, &mut first.effects);
-    }
-    let mut third = Pair::new(bucket(10));
-    third.lease(5, 0);
-    third.count.close(CONNECTION, 0, &mut third.effects);
-    assert_eq!((first.give_backs(), third.give_backs()), (vec![], vec![]));
-    let level = server.standing(&first.policy, Timestamp::from_micros(SERVER + 5 * MS)).available;
-    assert!(level + second.usable(5 * MS) <= 10);
-}
-
-/// Vector C: nine of ten leased units are used at once, and not needed. Nine milliseconds later the bucket has refilled them.
-#[test]
-fn used_units_of_a_bucket_are_not_refunded() {
-    let mut pair = Pair::new(bucket(10));
-    pair.lease(10, 0);
-    assert_eq!(pair.take_all(0), 9);
-    for now in [0, 3 * MS, 9 * MS] {
-        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-        let is_back = pair.count.take_back(terms, 9, SERVER, now, &mut pair.effects);
-        assert!(!is_back && pair.give_backs().is_empty());
-        assert!(pair.level(now) + pair.usable(now) <= 10);
-    }
-}
-
-/// Two leases of one process, and one of another process between them on the bucket's axis.
-#[test]
-fn two_leases_of_a_bucket_keep_their_own_ends() {
-    let mut pair = Pair::new(bucket(13));
-    pair.lease(4, 0);
-    assert!(pair.take(2, 0));
-    assert!(pair.charge(4, 0));
-    pair.lease(3, 0);
-    // The first ends at 4 ms and the second at 11 ms. At 5 ms of the server's clock only the second is left.
-    let now = when_bound_is(5 * MS);
-    assert_eq!(pair.usable(0), 1 + 3);
-    assert_eq!(pair.usable(now), 3);
-    assert_eq!(pair.take_all(now), 3);
-}
-
-/// Leases of one process from 0 to 5 and from 7 to 10 tenths of a second, and one of another from 5 to 7. At 5 the first has
-/// evaporated: merged with the third it would last as long as that one, and five more units would be there than the bucket
-/// has.
-#[test]
-fn leases_of_two_processes_between_each_other_keep_their_own_ends() {
-    let tenths = second(Algorithm::TokenBucket, 10);
-    let (mut first, mut second) = (Pair::new(tenths.clone()), Pair::new(tenths));
-    first.lease(5, 0);
-    second.server = first.server.clone();
-    second.lease(2, 0);
-    first.server = second.server.clone();
-    first.lease(3, 0);
-    let now = when_bound_is(500 * MS);
-    assert_eq!((first.usable(now), second.usable(now), first.level(500 * MS)), (3, 2, 5));
-    assert_eq!((first.take_all(now), second.take_all(now)), (3, 2));
-}
-
-#[test]
-fn the_lease_whose_units_expire_first_is_used_first() {
-    let mut pair = Pair::new(bucket(100));
-    pair.lease(10, 0);
-    assert!(pair.take(6, 0));
-    assert!(pair.charge(20, 0));
-    pair.lease(5, 0);
-    assert_eq!(pair.usable(0), 3 + 5);
-    // Of the first three units are left, until 9 ms; of the second five, until 30 ms.
-    assert!(pair.take(3, MS));
-    let now = when_bound_is(20 * MS);
-    assert_eq!(pair.usable(now), 5, "the second is untouched");
-}
-
-/// Five units from 0 to 5 ms (and the margin); two are reserved. Two refills later three are left in all, and one of them was
-/// used meanwhile, so two of five come back: the two that were reserved must not come on top of three untouched ones.
-#[test]
-fn reserved_units_of_a_bucket_evaporate_before_the_held_ones() {
-    let mut pair = Pair::new(bucket(6));
-    pair.lease(6, 0);
-    // Five, because of the margin.
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 2, 0, &mut pair.effects);
-    assert_eq!(missing, 0);
-    let now = when_bound_is(3 * MS);
-    assert_eq!(pair.take_all(now), 3, "of six units, three refills later three are left");
-    pair.count.put_back(&parts[0], now, &mut pair.effects);
-    assert_eq!(pair.usable(now), 0);
-    assert_eq!(pair.level(3 * MS), 3, "what was not used refilled");
-}
-
-#[test]
-fn reserved_units_of_a_bucket_come_back_if_no_time_has_passed() {
-    let mut pair = Pair::new(bucket(100));
-    pair.lease(50, 0);
-    let (first, _) = pair.count.reserve(terms(&pair.policy), 20, 0, &mut pair.effects);
-    let (second, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
-    assert!(pair.take(9, 0));
-    pair.count.put_back(&first[0], 0, &mut pair.effects);
-    assert_eq!(pair.usable(0), 30);
-    pair.count.confirm(&second[0], &mut pair.effects);
-    assert_eq!(pair.usable(0), 30);
 }
 
 fn terms(policy: &Policy) -> Terms<'_> {
@@ -345,15 +216,14 @@ fn units_that_are_not_used_for_an_interval_are_given_back_and_no_longer_held() {
 
 #[test]
 fn a_lease_lives_a_second_at_most() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::TokenBucket] {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
         let day = Duration::from_secs(86_400);
         let policy = Policy::builder("k").algorithm(algorithm).max(86_400).window(day).build();
         let mut pair = Pair::new(policy);
         pair.lease(500, 0);
         assert!(pair.take(1, 1_000 * MS));
         assert!(!pair.take(1, 1_000 * MS + 1));
-        let expected = usize::from(algorithm == Algorithm::FixedWindow);
-        assert_eq!(pair.give_backs().len(), expected);
+        assert_eq!(pair.give_backs().len(), 1);
     }
 }
 
@@ -413,24 +283,6 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
     assert_eq!(pair.take_all(2 * MS), 0);
     pair.lease(20, 3 * MS);
     assert_eq!(pair.take_all(3 * MS), 20);
-}
-
-/// A request of five finds three held units, and is denied the two that it asks for. The wait told is that for five: the
-/// three may be used by others meanwhile.
-#[test]
-fn the_wait_of_a_denied_request_is_that_for_its_whole_cost() {
-    let mut pair = Pair::new(bucket(20));
-    pair.lease(4, 0);
-    assert!(pair.charge(16, 0));
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 5, 0, &mut pair.effects);
-    assert_eq!((parts[0].units, missing), (3, 2));
-    assert!(!pair.charge(missing, 0));
-    pair.tell(0);
-    pair.count.put_back(&parts[0], 0, &mut pair.effects);
-    let denial = pair.count.denial(5).unwrap();
-    assert_eq!(denial.retry_after(), Some(Duration::from_millis(5)));
-    assert_eq!(pair.take_all(0), 3);
-    assert!(pair.charge(5, 5 * MS));
 }
 
 #[test]
