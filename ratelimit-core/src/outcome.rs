@@ -384,6 +384,16 @@ impl GroupOutcome {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
+    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
+    #[cfg(feature = "redis")]
+    pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            *outcome = change(index, outcome.clone());
+        }
+        self.allowed = self.outcomes.iter().all(Outcome::is_allowed);
+        self
+    }
+
     /// Adds slots that the group holds.
     pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
         self.slots = std::mem::take(&mut self.slots).and(slots);

@@ -21,7 +21,6 @@ use super::compact::{U24, U40, U56};
 use super::fixed_window::Count;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 use crate::policy::{Policy, WindowSpan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +90,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.count.resets_at(self.window.before)
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Before(self.window.before))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -37,7 +37,6 @@ use super::reader::Encoded;
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
@@ -127,11 +126,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.tat.rounded_up()
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Refill(self.tat))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -16,7 +16,7 @@ use super::breaker::Breaker;
 use super::command::Command;
 use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
-use super::lanes::Lanes;
+use super::lease::Lanes;
 use super::timeouts::Timeouts;
 use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
 use crate::observe::calls::Calls;

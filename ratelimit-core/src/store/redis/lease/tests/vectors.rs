@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
-use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::heat::Heat;
+use crate::store::redis::lease::lanes::ConnectionId;
+use crate::store::redis::lease::size::Heat;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
@@ -49,10 +49,22 @@ impl Pair {
         self.server.decide(&self.policy, units, at, Operation::Check).is_allowed()
     }
 
+    fn learn(&mut self, asked_at: u64, decided: u64, now: u64, lease: Option<(LeaseRequest, bool)>) {
+        let answer = Answer {
+            state: self.server.clone(),
+            at: SERVER + decided,
+            asked_at,
+            now,
+            connection: self.connection,
+            is_present: true,
+            is_overdrawn: false,
+            lease,
+        };
+        self.count.learn(answer, &mut self.effects);
+    }
+
     fn tell(&mut self, now: u64) {
-        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        let answer = Answer { state: self.server.clone(), at: SERVER + now, asked_at: now, now };
-        self.count.tell(terms, answer, &mut self.effects);
+        self.learn(now, now, now, None);
     }
 
     /// A request for a lease of any size, which the server decides at `decided`.
@@ -68,8 +80,7 @@ impl Pair {
     }
 
     fn answer(&mut self, request: LeaseRequest, granted: bool, asked_at: u64, decided: u64, now: u64) {
-        let answer = Answer { state: self.server.clone(), at: SERVER + decided, asked_at, now };
-        self.count.answer(request, self.connection, granted, answer, &mut self.effects);
+        self.learn(asked_at, decided, now, Some((request, granted)));
     }
 
     /// A lease whose call, decision and answer are at one instant.
@@ -79,7 +90,17 @@ impl Pair {
 
     fn take(&mut self, cost: u64, now: u64) -> bool {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        self.count.take(terms, cost, now, &mut self.effects).is_some()
+        let is_held = self.count.holds(terms, cost, now, &mut self.effects);
+        if is_held {
+            self.count.take(cost, now);
+        }
+        is_held
+    }
+
+    /// The server is asked about a request of `cost` units.
+    fn make_way(&mut self, cost: u64, asked: u64, now: u64) {
+        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        self.count.make_way(terms, cost, asked, now, &mut self.effects);
     }
 
     /// The units that may be used one by one at `now`.
@@ -162,33 +183,67 @@ fn a_machine_that_wakes_up_uses_no_unit_that_has_expired() {
     }
 }
 
-fn terms(policy: &Policy) -> Terms<'_> {
-    Terms { policy, interval: INTERVAL, connection: CONNECTION }
+#[test]
+fn a_request_is_admitted_by_held_units_as_a_whole_or_not_at_all() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let mut pair = Pair::new(second(algorithm, 1_000));
+        pair.lease(50, 0);
+        assert!(pair.take(47, MS));
+        assert!(!pair.take(4, MS), "three are held");
+        assert_eq!(pair.usable(MS), 3, "none of them is used for a part");
+        assert!(pair.take(3, MS));
+        assert!(!pair.take(1, MS));
+    }
 }
 
 #[test]
-fn units_reserved_in_a_window_come_back_once_and_after_its_end_go_to_the_server() {
+fn a_request_takes_the_units_that_end_first() {
+    let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(tenths);
+    pair.lease(10, 95 * MS);
+    // Decided in the next sub-window, while the first lease may still be used by the local clock.
+    pair.lease_between(10, 95 * MS, 100 * MS, 96 * MS);
+    assert!(pair.take(12, 96 * MS));
+    assert_eq!(pair.usable(96 * MS), 8);
+    assert_eq!(pair.usable(110 * MS), 8, "those of the first are used up");
+}
+
+/// The server has 16 of 1000 left and this process 30: a request of 40 passes there once the 30 are back.
+#[test]
+fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(30, 0);
+    assert!(pair.charge(954, 0));
+    pair.tell(0);
+    assert!(!pair.take(40, MS));
+    pair.make_way(40, 0, MS);
+    let back = pair.give_backs();
+    assert_eq!((pair.usable(MS), back.len(), back[0].units, back[0].at), (0, 1, 30, SERVER));
+    assert!(!pair.charge(40, MS));
+    let [now, at, until] = [SERVER + MS, back[0].at, back[0].until].map(Timestamp::from_micros);
+    assert!(pair.server.refund(&pair.policy, now, at, until, back[0].units));
+    assert!(pair.charge(40, MS));
+}
+
+#[test]
+fn held_units_stay_while_the_server_surely_has_enough() {
+    // 950 are left. `asked` is what may have been asked for since that was told.
+    for (cost, asked, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
+        let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+        pair.lease(50, 0);
+        pair.make_way(cost, asked, MS);
+        let expected = if stays { (50, 0) } else { (0, 1) };
+        assert_eq!((pair.usable(MS), pair.give_backs().len()), expected, "{cost} {asked}");
+    }
     let mut pair = Pair::new(second(Algorithm::SlidingWindowCounter, 1_000));
     pair.lease(50, 990 * MS);
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 60, 991 * MS, &mut pair.effects);
-    assert_eq!((parts.len(), parts[0].units, missing), (1, 50, 10));
-    assert_eq!(pair.usable(991 * MS), 0);
-    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
-    assert_eq!(pair.usable(992 * MS), 50);
-    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
-    assert_eq!(pair.usable(992 * MS), 50, "only once");
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 20, 993 * MS, &mut pair.effects);
-    // The window ends, and with it the lease.
-    assert!(!pair.take(1, 1_000 * MS));
-    let at = SERVER + 990 * MS;
-    let returned = |units| GiveBack { units, at, until: 0, connection: CONNECTION };
-    let backs = |pair: &mut Pair| {
-        pair.give_backs().into_iter().map(|back| GiveBack { until: 0, ..back }).collect::<Vec<_>>()
-    };
-    assert_eq!(backs(&mut pair), [returned(30)]);
-    pair.count.put_back(&parts[0], 1_001 * MS, &mut pair.effects);
-    assert_eq!(backs(&mut pair), [returned(20)]);
-    assert_eq!(pair.usable(1_001 * MS), 0);
+    pair.make_way(1, 0, 991 * MS);
+    assert_eq!(pair.usable(991 * MS), 50);
+    // Of another window nothing is known to be left: half of what was charged still counts.
+    assert!(pair.charge(900, 995 * MS));
+    pair.tell(995 * MS);
+    pair.make_way(100, 0, 996 * MS);
+    assert_eq!((pair.usable(996 * MS), pair.give_backs().len()), (0, 1));
 }
 
 #[test]
@@ -231,10 +286,8 @@ fn a_lease_lives_a_second_at_most() {
 fn a_lease_of_another_connection_is_void_and_nothing_is_given_back() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(50, 0);
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
     pair.connection.generation += 1;
     assert!(!pair.take(1, MS));
-    pair.count.put_back(&parts[0], MS, &mut pair.effects);
     assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
 }
 
@@ -266,10 +319,9 @@ fn a_lease_under_another_max_is_given_back() {
 }
 
 #[test]
-fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
+fn a_reset_drops_leases_and_those_in_flight() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(50, 0);
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 40, 0, &mut pair.effects);
     let request = pair.request(30, 0);
     pair.count.begin_reset(&mut pair.effects);
     assert!(!pair.take(1, MS));
@@ -277,7 +329,6 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
     assert_eq!(pair.give_backs(), []);
     assert!(pair.charge(30, MS));
     pair.answer(request, true, 0, MS, MS);
-    pair.count.put_back(&parts[0], MS, &mut pair.effects);
     assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
     pair.count.end_reset(&mut pair.effects);
     assert_eq!(pair.take_all(2 * MS), 0);
@@ -286,32 +337,22 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
 }
 
 #[test]
-fn a_cost_above_the_limit_reserves_nothing() {
-    let mut pair = Pair::new(second(Algorithm::FixedWindow, 100));
-    pair.lease(20, 0);
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 101, 0, &mut pair.effects);
-    assert_eq!((parts.len(), missing), (0, 101));
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 100, 0, &mut pair.effects);
-    assert_eq!((parts.len(), missing), (1, 80));
-}
-
-#[test]
 fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
     let ten = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(ten);
-    let take_back = |pair: &mut Pair, at: u64, now: u64| {
+    let put_back = |pair: &mut Pair, at: u64, now: u64| {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-        pair.count.take_back(terms, 3, SERVER + at, now, &mut pair.effects)
+        pair.count.put_back(terms, 3, SERVER + at, now, &mut pair.effects)
     };
-    assert!(!take_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
+    assert!(!put_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
     pair.lease(20, 250 * MS);
     assert!(pair.take(10, 251 * MS));
-    assert!(take_back(&mut pair, 200 * MS, 252 * MS));
-    assert!(take_back(&mut pair, 299 * MS, 252 * MS));
+    assert!(put_back(&mut pair, 200 * MS, 252 * MS));
+    assert!(put_back(&mut pair, 299 * MS, 252 * MS));
     assert_eq!(pair.usable(252 * MS), 16);
-    assert!(!take_back(&mut pair, 300 * MS, 253 * MS));
-    assert!(!take_back(&mut pair, 199 * MS, 253 * MS), "charged in the sub-window before");
-    assert!(!take_back(&mut pair, 251 * MS, 301 * MS), "the sub-window is over");
+    assert!(!put_back(&mut pair, 300 * MS, 253 * MS));
+    assert!(!put_back(&mut pair, 199 * MS, 253 * MS), "charged in the sub-window before");
+    assert!(!put_back(&mut pair, 251 * MS, 301 * MS), "the sub-window is over");
 }
 
 #[test]
