@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use super::command::Command;
-use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
 use super::lease::Lanes;
+use super::server_check::Durability;
+use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
 use crate::observe::calls::Calls;
@@ -41,6 +42,7 @@ pub(super) struct Link {
     pub(super) lanes: Arc<Lanes>,
     pub(super) calls: Calls,
     pub(super) durability: Durability,
+    pub(super) server_clock: Arc<ServerClock>,
 }
 
 /// State of the connection.
@@ -79,6 +81,7 @@ impl Link {
         breaker: Breaker,
         probe_keys: Vec<String>,
         lanes: Arc<Lanes>,
+        server_clock: Arc<ServerClock>,
     ) -> Self {
         let (state, _) = watch::channel(ConnectionState::Connecting);
         Self {
@@ -93,6 +96,7 @@ impl Link {
             lanes,
             calls: Calls::new(),
             durability: Durability::default(),
+            server_clock,
         }
     }
 
