@@ -239,7 +239,7 @@ fn held_units_stay_while_the_server_surely_has_enough() {
     pair.lease(50, 990 * MS);
     pair.make_way(1, 0, 991 * MS);
     assert_eq!(pair.usable(991 * MS), 50);
-    // Of another window nothing is known to be left: half of what was charged still counts.
+    // The next answer tells that fifty are left.
     assert!(pair.charge(900, 995 * MS));
     pair.tell(995 * MS);
     pair.make_way(100, 0, 996 * MS);
