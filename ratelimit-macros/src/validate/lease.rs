@@ -8,15 +8,15 @@ use crate::parse::number::Units;
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(lease) = &args.lease else { return };
-    if let Some(Ok(algorithm)) = args.algorithm.as_ref().map(|argument| argument.value) {
-        if let Some(reason) = algorithm.no_lease {
-            let message = format!(
-                "`lease` is not for \"{}\", {reason}; remove `lease`, or write \
-                 `algorithm = \"sliding_window_counter\", sub_windows = 60`",
-                algorithm.name
-            );
-            diagnostics.error(&lease.keyword, message);
-        }
+    if let Some(Ok(algorithm)) = args.algorithm.as_ref().map(|argument| argument.value)
+        && let Some(reason) = algorithm.no_lease
+    {
+        let message = format!(
+            "`lease` is not for \"{}\", {reason}; remove `lease`, or write \
+             `algorithm = \"sliding_window_counter\", sub_windows = 60`",
+            algorithm.name
+        );
+        diagnostics.error(&lease.keyword, message);
     }
     if let Some(Ok(Units::PerRequest(_))) = args.max.as_ref().map(|argument| &argument.value) {
         diagnostics.error(

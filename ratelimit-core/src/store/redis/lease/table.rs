@@ -191,6 +191,11 @@ impl Leases {
         group.iter().all(|check| self.interval(check.policy()) > 0)
     }
 
+    /// Whether the answer to the group brings the next leases of its limits.
+    fn may_fetch(&self, group: &[Check<'_>], operation: Operation) -> bool {
+        operation == Operation::Check && self.may_hold_all(group)
+    }
+
     /// Logs once that a policy with a lease can never hold one.
     #[cold]
     fn log_useless_lease(&self, policy: &Policy) {
@@ -345,7 +350,7 @@ impl Leases {
     /// settlement gives back what is held of the count by any limit. Returns whether something waits to be given back.
     pub(in crate::store::redis) fn make_way(&self, group: &[Check<'_>], operation: Operation) -> bool {
         let (now, instances) = (self.now(), self.instances());
-        let is_fetched = operation == Operation::Check && self.may_hold_all(group);
+        let is_fetched = self.may_fetch(group, operation);
         for check in group {
             let interval = self.interval(check.policy());
             // A cost above the limit never passes, so it says nothing about how large leases should be.
@@ -460,7 +465,7 @@ impl Leases {
         group: &[Check<'_>],
         operation: Operation,
     ) -> Box<[LeaseTarget]> {
-        let is_fetched = operation == Operation::Check && self.may_hold_all(group);
+        let is_fetched = self.may_fetch(group, operation);
         if !is_fetched && !self.has_counts() {
             return Box::default();
         }
