@@ -194,6 +194,10 @@ fn limit(used: &[usize], random: &mut Random) -> Limit {
 }
 
 /// A policy with windows of a calendar, if there are calendars.
+#[cfg_attr(
+    feature = "calendar",
+    allow(clippy::unnecessary_wraps, reason = "without the feature there is none")
+)]
 fn calendar() -> Option<PolicyBuilder> {
     #[cfg(feature = "calendar")]
     return Some(
