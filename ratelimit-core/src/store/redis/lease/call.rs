@@ -5,7 +5,6 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::count::{Answer, GiveBack, LeaseRequest};
-use super::give_backs::Origin;
 use super::lanes::{Anchor, ConnectionId};
 use super::size::LastAnswer;
 use super::table::{LeaseTarget, Leases};
@@ -121,7 +120,7 @@ impl CallLeases {
                 if is_granted {
                     let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
-                    self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
+                    self.leases.give_backs.push_one(&target.origin(key), back);
                 }
             } else if granted.is_some() {
                 *lease = None;

@@ -11,7 +11,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
 use super::lanes::Lanes;
-use super::table::LeaseTarget;
 use crate::observe::metrics;
 use crate::observe::stats::Tally;
 use crate::store::LeaseStatus;
@@ -27,18 +26,11 @@ const MAX_KEYS: usize = 64;
 /// What names a count on the server and in the denial cache.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
-    digest: u128,
+    pub(super) digest: u128,
     /// Bucket of the denial cache.
-    bucket: usize,
-    key: StateKey,
-    policy: PolicyArg,
-}
-
-impl Origin {
-    pub(super) fn of(target: &LeaseTarget, key: StateKey) -> Self {
-        let LeaseTarget { digest, bucket, policy, .. } = target;
-        Self { digest: *digest, bucket: *bucket, key, policy: PolicyArg::new(policy) }
-    }
+    pub(super) bucket: usize,
+    pub(super) key: StateKey,
+    pub(super) policy: PolicyArg,
 }
 
 /// Units that wait for a call.

@@ -26,7 +26,7 @@ use crate::store::LeaseStatus;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
-use crate::store::redis::protocol::Encoder;
+use crate::store::redis::protocol::{Encoder, PolicyArg};
 
 /// Number of locks over which the counts are spread.
 const SHARDS: usize = 64;
@@ -82,6 +82,11 @@ impl LeaseTarget {
 
     pub(super) const fn terms(&self, connection: ConnectionId) -> Terms<'_> {
         Terms { policy: &self.policy, interval: self.interval, connection }
+    }
+
+    pub(super) fn origin(&self, key: &StateKey) -> Origin {
+        let Self { digest, bucket, ref policy, .. } = *self;
+        Origin { digest, bucket, key: key.clone(), policy: PolicyArg::new(policy) }
     }
 }
 
@@ -514,7 +519,7 @@ impl Leases {
         let Slot { count, origin } = &mut **entry.slot.get_or_insert_with(|| {
             self.counts.fetch_add(1, Ordering::Relaxed);
             let count = Count::new(target.terms(answer.connection));
-            Box::new(Slot { count, origin: Origin::of(target, key.clone()) })
+            Box::new(Slot { count, origin: target.origin(key) })
         });
         if !answer.is_present {
             answer.connection = self.connection(count.lane());
