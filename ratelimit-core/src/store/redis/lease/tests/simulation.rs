@@ -513,9 +513,7 @@ impl Simulation {
             process.waiting.push(Waiting { keys, cost });
         }
         if !self.processes[number].is_calling {
-            if !self.processes[number].waiting.is_empty() {
-                self.send(number, &[]);
-            } else {
+            if self.processes[number].waiting.is_empty() {
                 let instances = self.s.instances;
                 wanted.retain(|key| {
                     let (heat, count) = self.processes[number].counts.get_mut(key).unwrap();
@@ -524,6 +522,8 @@ impl Simulation {
                 if !wanted.is_empty() {
                     self.send(number, &wanted);
                 }
+            } else {
+                self.send(number, &[]);
             }
         }
     }
