@@ -199,17 +199,17 @@ impl Outcome {
 
     /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says that the charge ends.
     pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
-        let [a, b, c, d, e, f, g, _] = given_us.to_le_bytes();
-        self.given_us = [a, b, c, d, e, f, g];
+        let [low @ .., _] = given_us.to_le_bytes();
+        self.given_us = low;
         self
     }
 
     /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
     /// later by what was given back out of order.
-    pub(crate) const fn counts_until(&self) -> Timestamp {
-        let [a, b, c, d, e, f, g] = self.given_us;
-        let given_us = u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
-        let full_after_us = self.reset_after_us.saturating_add(given_us);
+    pub(crate) fn counts_until(&self) -> Timestamp {
+        let mut given_us = [0; 8];
+        given_us[..7].copy_from_slice(&self.given_us);
+        let full_after_us = self.reset_after_us.saturating_add(u64::from_le_bytes(given_us));
         Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
     }
 
@@ -414,6 +414,16 @@ impl GroupOutcome {
         let mut outcomes = SmallVec::new();
         outcomes.push(outcome);
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
+    }
+
+    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
+    #[cfg(feature = "redis")]
+    pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            *outcome = change(index, outcome.clone());
+        }
+        self.allowed = self.outcomes.iter().all(Outcome::is_allowed);
+        self
     }
 
     /// Adds slots that the group holds.

@@ -53,7 +53,7 @@ use proc_macro::TokenStream;
 /// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
 /// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
-/// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; not with `"sliding_window_log"`, with a token bucket only with `count = "all"` and never settled, and not with `max` per request | none |
+/// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; fixed windows and sliding window counters only, and not with `max` per request | none |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |

@@ -171,10 +171,6 @@ fn what_cannot_wait_is_an_error_that_names_the_limit() {
         );
     }
     assert_eq!(
-        text(good.lease(SECOND), 1, SECOND),
-        "the limit `turns` has a lease, whose units have no turns; remove its lease"
-    );
-    assert_eq!(
         text(good.block(HOUR), 1, SECOND),
         "the limit `turns` has a block, which would forget the turns that were taken; remove its block"
     );

@@ -49,7 +49,6 @@ use super::reader::Encoded;
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
@@ -157,11 +156,6 @@ impl Step for State {
         self.given
     }
 
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Refill(self.tat))
-    }
-
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
         let spare = refill(policy.capacity().checked_sub(cost)?, policy);
         // The cost does not fit, so `tat` is later than `now + spare`.
@@ -249,11 +243,6 @@ impl Step for Long {
 
     fn given_us(&self) -> u64 {
         self.bucket.given
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        self.bucket.use_by()
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

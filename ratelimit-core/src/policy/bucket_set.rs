@@ -1,5 +1,4 @@
-//! A bounded set of token buckets whose charges are not refunded: those that limits of this process lease, as far as requests have
-//! shown, and those in which requests wait for a turn.
+//! A bounded set of token buckets whose charges are not refunded, because requests wait in them for a turn.
 
 use std::collections::HashSet;
 
@@ -8,7 +7,7 @@ use parking_lot::RwLock;
 use super::Policy;
 
 /// Largest number of buckets that are told apart. With more, every bucket counts as one of them: a refund without effect admits
-/// too few requests, a refund of units that are held elsewhere admits too many.
+/// too few requests, a refund that moves turns admits too many.
 const MAX: usize = 4_096;
 
 /// The state ids of token buckets.

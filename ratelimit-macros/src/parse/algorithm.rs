@@ -6,7 +6,7 @@ use std::ptr;
 
 use syn::{Expr, Lit};
 
-pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT, Leasing, Parameter};
+pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT, Parameter};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::suggest::{list, nearest};

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
-use super::lanes::Lanes;
+use super::lease::Lanes;
 use super::server_check::Durability;
 use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;

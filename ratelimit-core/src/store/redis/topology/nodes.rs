@@ -19,7 +19,7 @@ use super::cluster::ConnectTo;
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
 use super::slots::SLOTS;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::lanes::Lanes;
+use crate::store::redis::lease::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
 /// Minimum time between two attempts to connect to one master, or to read the owners of the slots.
