@@ -140,7 +140,11 @@ fn a_lost_connection_fails_what_waits_and_takes_nothing_more() {
         let mut client = ClientStream::new(Arc::clone(&pair.socket));
         assert!(pair.runtime.block_on(read(&mut client)).is_empty(), "{case}: the end");
         assert!(pair.runtime.block_on(write(&mut client, b"*0\r\n")).is_err(), "{case}");
-        drop(server);
+        if let Some(mut server) = server {
+            let mut sent = Vec::new();
+            server.read_to_end(&mut sent).unwrap();
+            assert_eq!(sent, b"ab", "{case}: and is shut down");
+        }
     }
 }
 
