@@ -99,7 +99,9 @@ impl Call {
             Expected::Replies(expected) => expected.1.need_no_request(),
             Expected::End(_) => true,
         };
-        needs_no_request || self.next_deadline().is_some()
+        let waits =
+            |request: &RequestInFlight| request.reply.as_ref().is_some_and(|reply| !reply.is_closed());
+        needs_no_request || self.requests.iter().any(waits)
     }
 
     /// The next deadline of a request; `None` when all have passed.
