@@ -13,7 +13,7 @@
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent or empty
 --         if no policy has one
 --         4: what the calling process tells of slots (concurrency.lua); absent or empty if no key is one of slots
---         5: within.lua
+--         5: calendar.lua
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it

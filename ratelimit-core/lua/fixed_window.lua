@@ -1,6 +1,6 @@
 -- fixed_window.lua: one count that starts again at each multiple of the window since the epoch, or at each edge of a calendar.
 -- State   string, 13 bytes: 'f', start (7 bytes, little-endian, microseconds), count (5 bytes)
--- Shape   1, or for a calendar window its first instant; its length is `window`, and within.lua has checked that it has `now`
+-- Shape   1, or for a calendar window its first instant; its length is `window`, and calendar.lua has chosen the one that has `now`
 -- Twin    src/algorithm/fixed_window.rs and src/algorithm/calendar_window.rs, which explain the formulas; same names, same
 --         integer steps
 repeat

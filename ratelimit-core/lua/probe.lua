@@ -1,6 +1,6 @@
 -- probe.lua: try every command that the other scripts call, before a new connection is used.
 -- KEYS    1: a key with no other use
--- Reply   1; or the server's error about the first command that it refuses, with the name of that command
+-- Reply   the server's time in seconds; or its error about the first command that it refuses, with the name of that command
 local failure
 local function try(name, ...)
   if failure then
@@ -10,9 +10,10 @@ local function try(name, ...)
   if type(reply) == 'table' and reply.err then
     failure = { err = reply.err .. ' (' .. name .. ')' }
   end
+  return reply
 end
 
-try('TIME')
+local time = try('TIME')
 try('SET', KEYS[1], 'probe', 'PX', 1000)
 try('SETRANGE', KEYS[1], 0, 'P')
 try('GET', KEYS[1])
@@ -26,4 +27,4 @@ try('PEXPIRE', KEYS[1], 1000)
 try('HGET', KEYS[1], 'probe')
 try('HDEL', KEYS[1], 'probe')
 try('UNLINK', KEYS[1])
-return failure or 1
+return failure or tonumber(time[1])

@@ -5,7 +5,6 @@ mod builder;
 mod client;
 mod command;
 mod denial_cache;
-mod durability;
 mod error;
 mod group_client;
 mod key;
@@ -23,7 +22,6 @@ mod slots;
 #[cfg_attr(not(unix), path = "redis/socket/absent.rs")]
 mod socket;
 mod supervisor;
-mod sweeper;
 mod timeouts;
 mod topology;
 mod up_to;

@@ -35,6 +35,11 @@ impl Calendar {
         match *self {}
     }
 
+    #[cfg(feature = "redis")]
+    pub(crate) fn around(&self, _window: WindowSpan) -> WindowSpan {
+        match *self {}
+    }
+
     pub(crate) fn with_earliest_window(&self, _now: u64) -> Self {
         match *self {}
     }

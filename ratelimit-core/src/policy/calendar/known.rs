@@ -27,6 +27,9 @@ pub(crate) struct KnownCalendar {
     /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0 for none. In one number,
     /// so that both are of the same window.
     last: AtomicU64,
+    /// A window, and the first instant of the one before and the end of the one behind.
+    #[cfg(feature = "redis")]
+    neighbours: Mutex<Option<(WindowSpan, WindowSpan)>>,
 }
 
 /// Bits of a length in seconds.
@@ -60,7 +63,13 @@ impl KnownCalendar {
     fn look_up(calendar: &Calendar) -> &'static Self {
         let known = *ALL.lock().entry(calendar.id).or_insert_with(|| {
             let zone = zone::find(calendar.zone).unwrap_or_else(|error| panic!("{error}"));
-            Box::leak(Box::new(Self { calendar: *calendar, zone, last: AtomicU64::new(0) }))
+            Box::leak(Box::new(Self {
+                calendar: *calendar,
+                zone,
+                last: AtomicU64::new(0),
+                #[cfg(feature = "redis")]
+                neighbours: Mutex::default(),
+            }))
         });
         // Another calendar may have the place.
         let _ = NEAREST[place(calendar.id)].set(known);
@@ -78,6 +87,20 @@ impl KnownCalendar {
         let (from, length) = (last >> LENGTH_BITS, last & ((1 << LENGTH_BITS) - 1));
         let window = WindowSpan { from: from * MICROS, before: (from + length) * MICROS };
         if window.contains(now) { window } else { self.compute(now) }
+    }
+
+    /// From the first instant of the window before to the end of the window behind.
+    #[cfg(feature = "redis")]
+    pub(crate) fn around(&self, window: WindowSpan) -> WindowSpan {
+        let mut neighbours = self.neighbours.lock();
+        if let Some((_, around)) = neighbours.filter(|(known, _)| *known == window) {
+            return around;
+        }
+        let at = |instant| self.calendar.window_in(&self.zone, instant);
+        let around =
+            WindowSpan { from: at(window.from.saturating_sub(1)).from, before: at(window.before).before };
+        *neighbours = Some((window, around));
+        around
     }
 
     #[cold]

@@ -5,6 +5,7 @@ use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::breaker::Breaker;
 use super::error::RedisConfigError;
@@ -14,10 +15,8 @@ use super::protocol::Encoder;
 use super::queue::{Queues, Shared};
 use super::riders::Riders;
 use super::slots::{self, SlotTable};
-use super::sweeper::sweep_forever;
 use super::timeouts::Timeouts;
-use super::topology::SLOT_RANGES;
-use super::topology::{Topology, key_in_each_range};
+use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
 use crate::store::ConnectionStatus;
 
 /// A handle to the connection; dropping it ends the thread.
@@ -42,7 +41,8 @@ impl Client {
         let probe_key = |number| encoder.key_format.probe_key(number);
         let nodes = topology.nodes(timeouts, &leases.lanes, runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, Arc::clone(&leases.lanes)));
+        let (lanes, server_clock) = (Arc::clone(&leases.lanes), Arc::clone(&encoder.server_clock));
+        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, lanes, server_clock));
         let (stop, stopped) = oneshot::channel();
         let queues = Arc::new(Queues::start(Shared {
             link: Arc::clone(&link),
@@ -88,5 +88,17 @@ impl Client {
             batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
+    }
+}
+
+/// Sweeps as long as there are counts with leases, and waits for the next one.
+async fn sweep_forever(leases: Arc<Leases>, queues: Arc<Queues>) {
+    loop {
+        leases.has_count.notified().await;
+        while let Some(pause) = leases.sweep() {
+            queues.send_rider_commands();
+            sleep(pause).await;
+        }
+        queues.send_rider_commands();
     }
 }

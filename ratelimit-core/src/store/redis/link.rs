@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use super::command::Command;
-use super::durability::Durability;
 use super::error::{CallError, ConnectionImpact};
 use super::lanes::Lanes;
+use super::server_check::Durability;
+use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
 use crate::observe::calls::Calls;
@@ -44,6 +45,7 @@ pub(super) struct Link {
     pub(super) lanes: Arc<Lanes>,
     pub(super) calls: Calls,
     pub(super) durability: Durability,
+    pub(super) server_clock: Arc<ServerClock>,
 }
 
 /// State of the connection.
@@ -82,6 +84,7 @@ impl Link {
         breaker: Breaker,
         probe_keys: Vec<String>,
         lanes: Arc<Lanes>,
+        server_clock: Arc<ServerClock>,
     ) -> Self {
         let (state, _) = watch::channel(ConnectionState::Connecting);
         Self {
@@ -96,6 +99,7 @@ impl Link {
             lanes,
             calls: Calls::new(),
             durability: Durability::default(),
+            server_clock,
         }
     }
 

@@ -14,8 +14,6 @@ mod distance;
 mod in_flight;
 mod pacing;
 mod request;
-mod round_trip;
-mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +22,9 @@ use smallvec::smallvec;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
+pub(super) use self::call::Shared;
 use self::dispatch::Queue;
 use self::request::{QueuedRequest, Replied, ReplySender, first_key, send_reply};
-pub(super) use self::shared::Shared;
 use super::command::GuardedCommand;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};

@@ -1,12 +1,13 @@
 //! Warnings about a server, at the first connection: version, eviction of keys, clock; and whether it keeps its data.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{FromRedisValue, Value};
 
-use super::durability::Durability;
 use super::topology::RedisConnection;
 use crate::observe::log::help;
+use crate::policy::Policy;
 
 /// Oldest version whose commands the scripts are written for.
 const MIN_VERSION: (u32, u32) = (6, 2);
@@ -97,4 +98,41 @@ fn has_no_copy(info: &str) -> bool {
 #[allow(clippy::disallowed_methods, reason = "compares two clocks; decides nothing")]
 fn now() -> Option<Duration> {
     SystemTime::now().duration_since(UNIX_EPOCH).ok()
+}
+
+/// Shortest window for which a restart of the server is worth a warning, a day.
+const LONG_US: u64 = 86_400_000_000;
+
+/// What is known of the server's persistence.
+#[derive(Debug, Default)]
+pub(super) struct Durability {
+    /// Whether a restart loses all counts: a server or a node of the cluster neither persists nor replicates.
+    is_volatile: AtomicBool,
+    has_warned: AtomicBool,
+}
+
+impl Durability {
+    pub(super) fn set_volatile(&self, is_volatile: bool) {
+        self.is_volatile.store(is_volatile, Ordering::Relaxed);
+    }
+
+    /// Warns once, if counts of this policy are lost with a restart.
+    #[inline]
+    pub(super) fn warn_about(&self, policy: &Policy) {
+        if policy.window_us() >= LONG_US && self.is_volatile.load(Ordering::Relaxed) {
+            self.warn(policy);
+        }
+    }
+
+    #[cold]
+    fn warn(&self, policy: &Policy) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                policy = policy.name(),
+                help = help("volatile-server"),
+                "this Redis neither persists nor replicates, so a restart begins limits of a day or more anew; set \
+                 `appendonly yes` or `save`, or add a replica"
+            );
+        }
+    }
 }

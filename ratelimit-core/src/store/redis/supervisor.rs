@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -220,7 +220,12 @@ impl Link {
         let mut failure = RedisError::from((ErrorKind::Client, "the probe of the connection has panicked"));
         while let Some(probe) = probes.join_next().await {
             match probe {
-                Ok((range, Ok(_))) => ranges.push(range),
+                Ok((range, Ok(time))) => {
+                    if let Value::Int(seconds) = time {
+                        self.server_clock.set(seconds.unsigned_abs() * 1_000_000);
+                    }
+                    ranges.push(range);
+                }
                 Ok((_, Err(error))) => failure = error,
                 Err(_) => {}
             }

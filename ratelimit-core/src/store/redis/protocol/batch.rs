@@ -146,7 +146,7 @@ pub(in crate::store::redis) struct Batch {
     pub(super) policies: SmallVec<[PolicyArg; 4]>,
     /// One entry per key.
     pub(super) keys: Vec<KeyEntry>,
-    /// Set if a policy has a calendar: the call holds for the windows of one time.
+    /// Set if a policy has a calendar: learns the instant of the reply.
     pub(super) server_clock: Option<Arc<ServerClock>>,
 }
 

@@ -21,15 +21,6 @@ use crate::slots::Slots;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
-    /// The instant of the server, if the reply says that it is outside of the windows of the call, so that nothing was decided.
-    pub(in crate::store::redis) fn outside(&self, reply: &Value) -> Option<u64> {
-        let clock = self.server_clock.as_ref()?;
-        let Value::BulkString(bytes) = reply else { return None };
-        let at = whole(f64::from_le_bytes(bytes[..].try_into().ok()?))?;
-        clock.set(at);
-        Some(at)
-    }
-
     /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
     pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Replies> {
         let Value::BulkString(bytes) = reply else { return None };

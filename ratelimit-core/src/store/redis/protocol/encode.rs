@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::batch::{Batch, KeyEntry, LimitArg, PolicyArg, Request, RequestEntry};
 use crate::algorithm::Operation;
-use crate::policy::{MAX_UNITS, WindowSpan};
+use crate::policy::MAX_UNITS;
 use crate::reservation::Charge;
 use crate::store::redis::command::{Keys, ScriptCall};
 use crate::store::redis::key::{KeyFormat, StateKey};
@@ -35,15 +35,14 @@ fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
 }
 
 impl PolicyArg {
-    /// Appends the policy, with the calendar window of the instant `at`, which `at` tells only if there is one. Returns that.
-    fn push(&self, bytes: &mut Vec<u8>, at: impl FnOnce() -> u64) -> Option<WindowSpan> {
-        let calendar = self.calendar.map(|calendar| calendar.window_at(at()));
+    /// Appends the policy, with the calendar window of the instant `at` if it has a calendar.
+    fn push(&self, bytes: &mut Vec<u8>, at: u64) {
+        let calendar = self.calendar.map(|calendar| calendar.window_at(at));
         let (window, shape) =
             calendar.map_or((self.window_us, self.parameter), |window| (window.length(), window.from));
         for number in [self.algorithm.spec().number.into(), self.max, window, shape] {
             push(bytes, number);
         }
-        calendar
     }
 }
 
@@ -63,32 +62,28 @@ fn header(operation: Operation, limits: usize) -> f64 {
     }
 }
 
-/// Length of a policy in bytes, and where the first one is.
-const POLICY_LEN: usize = 32;
-const FIRST_POLICY: usize = 16;
+/// Index of the argument with the edges of calendar windows.
+const EDGES: usize = 4;
 
-/// Index of the argument with the time for which calendar windows hold.
-const WITHIN: usize = 4;
-
-impl Batch {
-    /// Writes the calendar windows of the instant `at` into the call, and the time within which all of them lie.
-    pub(in crate::store::redis) fn aim(&self, call: &mut ScriptCall, at: u64) {
-        let (mut policies, mut from, mut before) = (Vec::with_capacity(POLICY_LEN), 0, u64::MAX);
-        for (index, policy) in self.policies.iter().enumerate() {
-            policies.clear();
-            if let Some(window) = policy.push(&mut policies, || at) {
-                (from, before) = (window.from.max(from), window.before.min(before));
-                let place = FIRST_POLICY + POLICY_LEN * index;
-                call.arguments[0][place..place + POLICY_LEN].copy_from_slice(&policies);
-            }
+/// The edges of the calendar windows of a call, which `calendar.lua` describes.
+fn edges_of(policies: &[PolicyArg], at: u64) -> Vec<u8> {
+    let calendars = || {
+        let numbered = (1u64..).zip(policies);
+        numbered
+            .filter_map(|(number, policy)| Some((number, policy.calendar?, policy.calendar?.window_at(at))))
+    };
+    let from = calendars().map(|(_, _, window)| window.from).max().unwrap_or(0);
+    let before = calendars().map(|(_, _, window)| window.before).min().unwrap_or(0);
+    let mut bytes = Vec::with_capacity(16 + 24 * policies.len());
+    push(&mut bytes, from);
+    push(&mut bytes, before);
+    for (number, calendar, window) in calendars() {
+        let around = calendar.around(window);
+        for number in [number, around.from, around.before] {
+            push(&mut bytes, number);
         }
-        // Empty arguments are absent ones.
-        call.arguments.resize_with(WITHIN + 1, Vec::new);
-        let within = &mut call.arguments[WITHIN];
-        within.clear();
-        push(within, from);
-        push(within, before);
     }
+    bytes
 }
 
 /// Encodes calls.
@@ -148,13 +143,14 @@ impl Encoder {
             RequestEntry { operation, limits: limits.collect() }
         });
         let requests = encoded.collect();
-        let mut head = Vec::with_capacity(FIRST_POLICY + POLICY_LEN * policies.len() + 16 * entries.len());
-        push_now(&mut head, (self.now)());
+        let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
+        let now = (self.now)();
+        push_now(&mut head, now);
         push(&mut head, policies.len() as u64);
         let has_calendar = policies.iter().any(|policy| policy.calendar.is_some());
-        let at = if has_calendar { self.server_clock.now() } else { 0 };
+        let at = if has_calendar { self.server_clock.guess(now) } else { 0 };
         for policy in &policies {
-            policy.push(&mut head, || at);
+            policy.push(&mut head, at);
         }
         for KeyEntry { policy, total, is_plain, .. } in &entries {
             push(&mut head, u64::from(*policy) + 1);
@@ -176,13 +172,13 @@ impl Encoder {
         if has_slots {
             arguments.push(told_of(&entries));
         }
-        let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
-        let batch = Batch { requests, policies, keys: entries, server_clock };
-        let mut call = ScriptCall { script, keys, arguments };
         if has_calendar {
-            batch.aim(&mut call, at);
+            // Empty arguments are absent ones.
+            arguments.resize_with(EDGES, Vec::new);
+            arguments.push(edges_of(&policies, at));
         }
-        (call, batch)
+        let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
+        (ScriptCall { script, keys, arguments }, Batch { requests, policies, keys: entries, server_clock })
     }
 }
 
@@ -243,7 +239,7 @@ impl RefundArgs {
 
     fn push_numbers(&mut self, policy: &PolicyArg, units: f64, at: u64, until: u64) {
         // The windows of the instant of the charge.
-        policy.push(&mut self.0, || at);
+        policy.push(&mut self.0, at);
         for number in [units, exact(at), exact(until)] {
             self.0.extend_from_slice(&number.to_le_bytes());
         }

@@ -1,20 +1,20 @@
-//! A call: its command, and what waits for its reply.
+//! A call: its command, and what waits for its reply; and what the calls of a store share.
 
 use std::mem;
 use std::sync::Arc;
 
 use redis::Value;
 use smallvec::{SmallVec, smallvec};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
-use super::shared::Shared;
 use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
-use crate::store::redis::link::CallProgress;
-use crate::store::redis::protocol::{self, Batch};
-use crate::store::redis::riders::CallRiders;
+use crate::store::redis::link::{CallProgress, Link};
+use crate::store::redis::protocol::{self, Batch, Encoder};
+use crate::store::redis::riders::{CallRiders, Riders};
 use crate::store::redis::topology::{NodeId, range_of_slot};
 
 /// A call about requests, or another command.
@@ -116,17 +116,6 @@ impl Call {
         late.filter_map(|request| Some((request.reply.take()?, request.deadline)))
     }
 
-    /// Whether the server's instant is outside of the calendar windows of the call, so that nothing was decided. Then the call has the
-    /// windows of that instant, to be sent again.
-    pub(super) fn aim_again(&mut self, reply: &Value) -> bool {
-        let Expected::Replies(expected) = &self.expected else { return false };
-        let Some(at) = expected.0.outside(reply) else { return false };
-        if let Command::Run(call) | Command::RunText(call) = &mut self.command {
-            expected.0.aim(call, at);
-        }
-        true
-    }
-
     /// The call is sent over another connection than planned, because this one rejected it.
     pub(super) fn reroute(&mut self) {
         if let Expected::Replies(expected) = &mut self.expected {
@@ -166,4 +155,15 @@ impl Call {
             }
         }
     }
+}
+
+/// What the queues of a store share.
+pub(in crate::store::redis) struct Shared {
+    pub(in crate::store::redis) link: Arc<Link>,
+    /// That of the connection's thread.
+    pub(in crate::store::redis) runtime: Handle,
+    pub(in crate::store::redis) encoder: Arc<Encoder>,
+    pub(in crate::store::redis) riders: Riders,
+    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
+    pub(in crate::store::redis) is_direct: bool,
 }

@@ -21,22 +21,18 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::call::Call;
+use super::call::{Call, Shared};
+use super::distance::RoundTripEstimate;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, ReplySender, by_caller, by_window, drop_unwanted, send_reply};
-use super::round_trip::RoundTripEstimate;
-use super::shared::Shared;
+
 use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
-use crate::store::redis::protocol;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::topology::{Connection, NodeId};
-
-/// How often a task sends a call with calendar windows: for those of the instant that the server told, and twice for an edge in between.
-const MOST_AIMS: usize = 3;
 
 /// A queue.
 pub(super) struct Queue {
@@ -78,8 +74,6 @@ enum NotRun {
     UnknownScript,
     /// Another node of the cluster has its keys.
     Moved,
-    /// The server's instant is in other calendar windows.
-    OtherWindows,
 }
 
 impl Queue {
@@ -281,47 +275,15 @@ impl Queue {
 
     /// Leaves a call that is in flight to a task, which sends its command.
     fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
-        let (queue, mut progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
-        let mut command = call.take_command();
+        let (queue, progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
+        let command = call.take_command();
         let end = start + self.shared.link.deadline();
         self.shared.runtime.spawn(async move {
-            for _ in 0..MOST_AIMS {
-                let Ok(result) = timeout_at(end, queue.shared.link.call(&command, range, &progress)).await
-                else {
-                    return;
-                };
-                let mut state = queue.state.lock();
-                if let (Ok(reply), Some((call, _))) = (&result, state.in_flight.get_mut(id)) {
-                    call.command = command;
-                    if call.is_wanted() && call.aim_again(reply) {
-                        command = call.take_command();
-                        call.progress = Arc::default();
-                        progress = Arc::clone(&call.progress);
-                        // Two calls take longer than the round trip.
-                        state.in_flight.note_detour(id.batch);
-                        continue;
-                    }
-                }
-                let ended = state.in_flight.end(id, result.is_ok());
-                drop(state);
-                return queue.finish(ended, result);
-            }
-            let ended = queue.state.lock().in_flight.end(id, false);
-            queue.finish(ended, Err(CallError::Protocol(protocol::EXPECTED)));
+            let call = queue.shared.link.call(&command, range, &progress);
+            let Ok(result) = timeout_at(end, call).await else { return };
+            let ended = queue.state.lock().in_flight.end(id, result.is_ok());
+            queue.finish(ended, result);
         });
-    }
-
-    /// Whether the call decided nothing, because the server's instant is outside of its calendar windows. Then it is sent again.
-    fn aims_again(self: &Arc<Self>, id: CallId, reply: &Value) -> bool {
-        // Only such a reply is an instant alone: other calls need not be looked up.
-        if !matches!(reply, Value::BulkString(bytes) if bytes.len() == 8) {
-            return false;
-        }
-        let aims = self.state.lock().in_flight.get_mut(id).is_some_and(|(call, _)| call.aim_again(reply));
-        if aims {
-            self.send_again(id, NotRun::OtherWindows);
-        }
-        aims
     }
 
     /// Sends a call again that certainly did not run.
@@ -467,9 +429,6 @@ impl Queue {
 impl ReplySink for Queue {
     fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) {
         let link = &*self.shared.link;
-        if reply.as_ref().is_ok_and(|reply| self.aims_again(id, reply)) {
-            return;
-        }
         if let Err(error) = &reply {
             if error.code() == Some("NOSCRIPT") {
                 return self.send_again(id, NotRun::UnknownScript);

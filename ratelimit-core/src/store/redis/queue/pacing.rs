@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::distance::MIN_SEND_INTERVAL;
 use super::request::QueuedRequest;
-use super::round_trip::MIN_SEND_INTERVAL;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
 /// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group

@@ -34,14 +34,16 @@ fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
     let clock = Arc::new(FakeClock::default());
     let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
     let leases = Arc::new(Leases::new(Arc::clone(&clock) as _, 0, false, denials));
-    let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), Arc::clone(&leases.lanes));
+    let server_clock = Arc::new(ServerClock::new());
+    let (lanes, clock_of_link) = (Arc::clone(&leases.lanes), Arc::clone(&server_clock));
+    let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), lanes, clock_of_link);
     Queue::start(Arc::new(Shared {
         link: Arc::new(link),
         runtime: runtime.clone(),
         encoder: Arc::new(Encoder {
             key_format: KeyFormat::new("rl", "").unwrap(),
             now: Box::new(|| None),
-            server_clock: Arc::new(ServerClock::new()),
+            server_clock,
         }),
         riders: Riders { leases, slots: Arc::new(SlotTable::new(clock)) },
         is_direct,
