@@ -2,11 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::policy::Calendar;
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore};
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tests::clock::clocked_server;
 use tests::outage::SLACK;
-use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 
 use super::{SECOND, patient};
@@ -125,31 +123,4 @@ fn a_clock_step_of_the_application_has_no_effect() {
         });
     });
     drop(held);
-}
-
-#[tokio::test]
-async fn an_edge_between_the_first_answer_and_the_second_call_is_no_error() {
-    const DAY_US: i64 = 86_400_000_000;
-    let Some(mut clocked) = clocked_server() else { return };
-    let proxy = Proxy::before(clocked.server.port());
-    let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).ping_interval(3600 * SECOND);
-    let limiter = RateLimiter::new(store.build().unwrap());
-    let policy = Policy::builder("daily").calendar(Calendar::day()).max(9).on_error(OnError::Deny).build();
-    let end = Instant::now() + 30 * SECOND;
-    while limiter.check(&policy, "a").await.is_err() {
-        assert!(Instant::now() < end, "never connected");
-    }
-    proxy.set(Mode::Hold);
-    clocked.ahead(DAY_US);
-    let move_on = async {
-        while proxy.held() == 0 {
-            assert!(Instant::now() < end, "no reply");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // The server has told the first edge to a process that has not heard it yet.
-        clocked.ahead(2 * DAY_US);
-        proxy.set(Mode::Pass);
-    };
-    let (outcome, ()) = futures_util::future::join(limiter.check(&policy, "a"), move_on).await;
-    assert_eq!(outcome.unwrap().remaining(), 8, "the third day");
 }

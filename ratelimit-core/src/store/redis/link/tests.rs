@@ -58,7 +58,8 @@ pub(in crate::store::redis) async fn connect(
 }
 
 fn link() -> Link {
-    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), Arc::new(Lanes::new(false)))
+    let (lanes, server_clock) = (Arc::new(Lanes::new(false)), Arc::new(ServerClock::new()));
+    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), lanes, server_clock)
 }
 
 const fn of_generation(generation: u64) -> ConnectionId {

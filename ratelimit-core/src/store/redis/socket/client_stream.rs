@@ -1,5 +1,6 @@
 //! The client crate's side of a socket: it writes its commands between those of calls, and reads their replies.
 
+use std::collections::VecDeque;
 use std::io;
 use std::iter;
 use std::pin::Pin;
@@ -9,14 +10,16 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frame::frame_len;
-use super::{Awaited, Socket};
+use super::frame::FrameEnd;
+use super::{Awaited, READ_SIZE, Socket};
 
 /// A stream of the client crate's own commands and replies.
 pub(in crate::store::redis) struct ClientStream {
     socket: Arc<Socket>,
     /// A command of which a part is missing.
     unfinished: Vec<u8>,
+    /// Where it ends.
+    end: FrameEnd,
 }
 
 /// Replies that the client crate has not read yet.
@@ -25,7 +28,7 @@ pub(super) struct ClientReplies(Mutex<Unread>);
 
 #[derive(Default)]
 struct Unread {
-    bytes: Vec<u8>,
+    bytes: VecDeque<u8>,
     has_ended: bool,
     reader: Option<Waker>,
 }
@@ -33,7 +36,7 @@ struct Unread {
 impl ClientReplies {
     pub(super) fn add(&self, frame: &[u8]) {
         let mut unread = self.0.lock();
-        unread.bytes.extend_from_slice(frame);
+        unread.bytes.extend(frame);
         wake(unread.reader.take());
     }
 
@@ -53,7 +56,7 @@ fn wake(reader: Option<Waker>) {
 
 impl ClientStream {
     pub(in crate::store::redis) const fn new(socket: Arc<Socket>) -> Self {
-        Self { socket, unfinished: Vec::new() }
+        Self { socket, unfinished: Vec::new(), end: FrameEnd::new() }
     }
 }
 
@@ -62,7 +65,7 @@ impl AsyncWrite for ClientStream {
         let this = &mut *self;
         this.unfinished.extend_from_slice(bytes);
         let (mut commands, mut length) = (0, 0);
-        while let Some(command) = frame_len(&this.unfinished[length..])? {
+        while let Some(command) = this.end.find(&this.unfinished[length..])? {
             (commands, length) = (commands + 1, length + command);
         }
         let awaited = iter::repeat_with(|| Awaited::Client).take(commands);
@@ -89,9 +92,13 @@ impl AsyncRead for ClientStream {
             unread.reader = Some(task.waker().clone());
             return Poll::Pending;
         }
-        let count = unread.bytes.len().min(to.remaining());
-        to.put_slice(&unread.bytes[..count]);
+        let next = unread.bytes.as_slices().0;
+        let count = next.len().min(to.remaining());
+        to.put_slice(&next[..count]);
         unread.bytes.drain(..count);
+        if unread.bytes.is_empty() {
+            unread.bytes.shrink_to(READ_SIZE);
+        }
         Poll::Ready(Ok(()))
     }
 }
