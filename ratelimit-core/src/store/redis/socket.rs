@@ -193,20 +193,20 @@ impl Shared {
                 Some(b'>') => None,
                 _ => self.awaited.lock().as_mut().and_then(VecDeque::pop_front),
             };
-            let is_its_own = match awaited {
+            let is_its_own = match &awaited {
                 Some(Awaited::Call(sink, call)) => {
                     let value = value_of(frame);
                     let is_value = !value.as_ref().is_err_and(|error| error.kind() == ErrorKind::Parse);
-                    reply(&sink, call, value) && is_value
+                    reply(sink, *call, value) && is_value
                 }
-                // Messages that are no replies, and what the server says before any command, are the client crate's.
+                // Messages that are no replies, and the error with which a server ends a connection, are the client crate's.
                 Some(Awaited::Client) | None => {
                     self.client.add(frame);
-                    true
+                    awaited.is_some() || matches!(frame.first(), Some(b'>' | b'-'))
                 }
             };
             if !is_its_own {
-                let problem = "the server sent a reply that is not that of the call";
+                let problem = "the server sent a reply that is not that of a command";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
             }
         }

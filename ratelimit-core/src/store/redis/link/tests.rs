@@ -8,6 +8,7 @@ use std::thread;
 use redis::ServerErrorKind;
 
 use super::*;
+use crate::store::redis::error::is_lost;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 use crate::store::redis::topology::{TlsRoots, Topology};
 
@@ -86,4 +87,19 @@ async fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
     assert!(link.is_up());
     link.lose(of_generation(2));
     assert!(link.is_connecting());
+}
+
+#[tokio::test]
+async fn a_ping_whose_reply_is_another_gives_the_connection_up() {
+    let link = link();
+    // The server replies `OK` to it.
+    connect(&link, 1, "", channel().0).await;
+    let ConnectionState::Up { connection: RedisConnection::Single(server), .. } = link.state.borrow().clone()
+    else {
+        panic!("not connected");
+    };
+    let error = server.ping().await.unwrap_err();
+    assert!(is_lost(&error) && error.kind() == ErrorKind::Parse, "{error:?}");
+    let closed = server.ping().await.unwrap_err();
+    assert!(closed.is_io_error(), "{closed:?}");
 }

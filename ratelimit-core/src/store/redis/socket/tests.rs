@@ -181,7 +181,7 @@ fn a_panic_of_whoever_takes_a_reply_leaves_the_others_theirs() {
 
 #[test]
 fn behind_a_reply_that_is_not_that_of_its_call_no_call_gets_one() {
-    for odd in [&b"$7\r\nanother\r\n"[..], b"*1\r\n:1\r\n", b"%0\r\n"] {
+    for odd in [&b"$7\r\nanother\r\n"[..], b"*1\r\n:1\r\n", b"%0\r\n", b"(x\r\n"] {
         let mut pair = pair();
         assert!(pair.send(1, b"a") && pair.send(2, b"b"));
         pair.server.write_all(&[odd, b"$0\r\n\r\n"].concat()).unwrap();
@@ -214,4 +214,15 @@ fn a_long_reply_comes_whole_and_the_next_one_behind_it() {
     assert!(pair.send(1, b"a"));
     pair.server.write_all(b"$0\r\n\r\n").unwrap();
     assert_eq!(pair.reply(), (call(1), Ok(Value::BulkString(Vec::new()))));
+}
+
+#[test]
+fn a_reply_too_many_gives_the_connection_up() {
+    let mut pair = pair();
+    assert!(pair.send(1, b"a"));
+    pair.server.write_all(b"$0\r\n\r\n$0\r\n\r\n").unwrap();
+    assert_eq!(pair.reply(), (call(1), Ok(Value::BulkString(Vec::new()))));
+    let mut sent = Vec::new();
+    pair.server.read_to_end(&mut sent).unwrap();
+    assert!(!pair.send(2, b"b"));
 }

@@ -228,6 +228,21 @@ async fn a_reply_sends_what_waited_for_it() {
 }
 
 #[tokio::test]
+async fn a_reply_of_another_shape_gives_the_connection_up() {
+    for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-ERR no\r\n", true)] {
+        let queue = connecting(&Handle::current(), true);
+        let link = &queue.shared.link;
+        connect(link, 1, reply, mpsc::channel().0).await;
+        // It counts for nothing.
+        let _ = link.breaker.record_failure(&link.failures[0], 1);
+        let result = timeout(PATIENCE, ask(&queue, PATIENCE)).await.unwrap().unwrap();
+        assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
+        assert_eq!(link.is_up(), is_kept, "{reply}");
+        assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
+    }
+}
+
+#[tokio::test]
 async fn requests_are_left_to_the_thread_that_sends() {
     let queue = connecting(&Handle::current(), true);
     let (sender, calls) = mpsc::channel();
