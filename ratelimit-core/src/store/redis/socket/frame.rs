@@ -152,12 +152,12 @@ mod tests {
     fn a_frame_has_16_mib_at_most() {
         let longest =
             |head: &str| [head.as_bytes(), &vec![b'x'; MAX_FRAME - head.len() - 2], b"\r\n"].concat();
-        for frame in [longest("-"), longest("$16777204\r\n")] {
+        for frame in [longest("-"), longest("$16777203\r\n")] {
             assert_eq!(FrameEnd::new().find(&frame).unwrap(), Some(MAX_FRAME));
         }
         // As soon as it is announced, or has come.
         let line = [&b"-"[..], &vec![b'x'; MAX_FRAME]].concat();
-        let announced = [&b"$16777205\r\n"[..], b"$9999999999999\r\n", b"*5592402\r\n", b"%16777216\r\n"];
+        let announced = [&b"$16777204\r\n"[..], b"$9999999999999\r\n", b"*5592403\r\n", b"%16777216\r\n"];
         for bytes in announced.into_iter().chain([&line[..]]) {
             let error = FrameEnd::new().find(bytes).unwrap_err();
             assert_eq!(error.to_string(), "the server sent a reply of more than 16 MiB");
