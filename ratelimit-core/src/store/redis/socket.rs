@@ -4,6 +4,7 @@
 //! does nothing but read gives it its reply in time while the application's threads are busy. The client crate's connection
 //! ([`ClientStream`]) shares the socket, so that all commands to a server have one order.
 
+mod client_replies;
 mod client_stream;
 mod frame;
 
@@ -24,7 +25,7 @@ use rustix::net::{SendFlags, Shutdown};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use self::client_stream::ClientReplies;
+use self::client_replies::ClientReplies;
 pub(super) use self::client_stream::ClientStream;
 use self::frame::{FrameEnd, value_of};
 use super::reply_sink::{CallId, ReplySink, hand_over};

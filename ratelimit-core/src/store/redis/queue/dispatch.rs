@@ -449,10 +449,10 @@ impl ReplySink for Queue {
             (Ok(value), _) => {
                 let replies = call.decode(value);
                 is_its_own = replies.is_ok();
-                if !is_its_own {
-                    connection.iter().for_each(|connection| link.lose(*connection));
-                } else if *counts {
-                    link.record_reply(call.range);
+                match connection {
+                    Some(connection) if !is_its_own => link.lose(*connection),
+                    _ if *counts && is_its_own => link.record_reply(call.range),
+                    _ => {}
                 }
                 replies
             }

@@ -1,17 +1,15 @@
 //! The client crate's side of a socket: it writes its commands between those of calls, and reads their replies.
 
-use std::collections::VecDeque;
 use std::io;
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frame::FrameEnd;
-use super::{Awaited, READ_SIZE, Socket};
+use super::{Awaited, Socket};
 
 /// A stream of the client crate's own commands and replies.
 pub(in crate::store::redis) struct ClientStream {
@@ -20,38 +18,6 @@ pub(in crate::store::redis) struct ClientStream {
     unfinished: Vec<u8>,
     /// Where it ends.
     end: FrameEnd,
-}
-
-/// Replies that the client crate has not read yet.
-#[derive(Default)]
-pub(super) struct ClientReplies(Mutex<Unread>);
-
-#[derive(Default)]
-struct Unread {
-    bytes: VecDeque<u8>,
-    has_ended: bool,
-    reader: Option<Waker>,
-}
-
-impl ClientReplies {
-    pub(super) fn add(&self, frame: &[u8]) {
-        let mut unread = self.0.lock();
-        unread.bytes.extend(frame);
-        wake(unread.reader.take());
-    }
-
-    /// No more replies come.
-    pub(super) fn end(&self) {
-        let mut unread = self.0.lock();
-        unread.has_ended = true;
-        wake(unread.reader.take());
-    }
-}
-
-fn wake(reader: Option<Waker>) {
-    if let Some(reader) = reader {
-        reader.wake();
-    }
 }
 
 impl ClientStream {
@@ -87,18 +53,6 @@ impl AsyncWrite for ClientStream {
 
 impl AsyncRead for ClientStream {
     fn poll_read(self: Pin<&mut Self>, task: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut unread = self.socket.0.client.0.lock();
-        if unread.bytes.is_empty() && !unread.has_ended {
-            unread.reader = Some(task.waker().clone());
-            return Poll::Pending;
-        }
-        let next = unread.bytes.as_slices().0;
-        let count = next.len().min(to.remaining());
-        to.put_slice(&next[..count]);
-        unread.bytes.drain(..count);
-        if unread.bytes.is_empty() {
-            unread.bytes.shrink_to(READ_SIZE);
-        }
-        Poll::Ready(Ok(()))
+        self.socket.0.client.poll_read(task, to)
     }
 }
