@@ -449,10 +449,12 @@ impl ReplySink for Queue {
             (Ok(value), _) => {
                 let replies = call.decode(value);
                 is_its_own = replies.is_ok();
-                match connection {
-                    Some(connection) if !is_its_own => link.lose(*connection),
-                    _ if *counts && is_its_own => link.record_reply(call.range),
-                    _ => {}
+                if is_its_own {
+                    if *counts {
+                        link.record_reply(call.range);
+                    }
+                } else if let Some(connection) = connection {
+                    link.lose(*connection);
                 }
                 replies
             }
