@@ -157,7 +157,7 @@ impl Shared {
     }
 
     fn read_until_lost(&self) {
-        let (mut buffer, mut filled, mut end) = (vec![0; READ_SIZE], 0, FrameEnd::new());
+        let (mut buffer, mut filled, mut end) = (vec![0; READ_SIZE], 0, FrameEnd::default());
         let lost = loop {
             if filled == buffer.len() {
                 buffer.resize(2 * filled, 0);

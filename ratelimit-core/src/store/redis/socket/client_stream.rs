@@ -21,8 +21,8 @@ pub(in crate::store::redis) struct ClientStream {
 }
 
 impl ClientStream {
-    pub(in crate::store::redis) const fn new(socket: Arc<Socket>) -> Self {
-        Self { socket, unfinished: Vec::new(), end: FrameEnd::new() }
+    pub(in crate::store::redis) fn new(socket: Arc<Socket>) -> Self {
+        Self { socket, unfinished: Vec::new(), end: FrameEnd::default() }
     }
 }
 

@@ -20,12 +20,14 @@ pub(super) struct FrameEnd {
     elements: usize,
 }
 
-impl FrameEnd {
+impl Default for FrameEnd {
     /// At the beginning of a frame.
-    pub(super) const fn new() -> Self {
+    fn default() -> Self {
         Self { at: 0, searched: 0, elements: 1 }
     }
+}
 
+impl FrameEnd {
     /// The length of the frame at the beginning of `bytes`; `None` if its end has not come: then the same bytes, and more, are to be
     /// passed again. Behind an end another frame begins.
     pub(super) fn find(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
@@ -65,7 +67,7 @@ impl FrameEnd {
             return Ok(None);
         }
         let length = self.at;
-        *self = Self::new();
+        *self = Self::default();
         Ok(Some(length))
     }
 }
@@ -126,7 +128,7 @@ mod tests {
             let two = [frame, b"+next\r\n"].concat();
             // All at once, byte by byte, and in larger parts.
             for step in 1..=two.len() {
-                let (mut end, mut seen) = (FrameEnd::new(), 0);
+                let (mut end, mut seen) = (FrameEnd::default(), 0);
                 let length = loop {
                     seen = (seen + step).min(two.len());
                     if let Some(length) = end.find(&two[..seen]).unwrap() {
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_no_frame_is_an_error() {
         for bytes in [&b"HTTP/1.1 400"[..], b"$x\r\n", b"*99999999999999999999\r\n", b"\r\n"] {
-            let error = FrameEnd::new().find(bytes).unwrap_err();
+            let error = FrameEnd::default().find(bytes).unwrap_err();
             assert_eq!(error.to_string(), "the server sent what is no reply", "{}", bytes.escape_ascii());
         }
     }
@@ -153,13 +155,13 @@ mod tests {
         let longest =
             |head: &str| [head.as_bytes(), &vec![b'x'; MAX_FRAME - head.len() - 2], b"\r\n"].concat();
         for frame in [longest("-"), longest("$16777203\r\n")] {
-            assert_eq!(FrameEnd::new().find(&frame).unwrap(), Some(MAX_FRAME));
+            assert_eq!(FrameEnd::default().find(&frame).unwrap(), Some(MAX_FRAME));
         }
         // As soon as it is announced, or has come.
         let line = [&b"-"[..], &vec![b'x'; MAX_FRAME]].concat();
         let announced = [&b"$16777204\r\n"[..], b"$9999999999999\r\n", b"*5592403\r\n", b"%16777216\r\n"];
         for bytes in announced.into_iter().chain([&line[..]]) {
-            let error = FrameEnd::new().find(bytes).unwrap_err();
+            let error = FrameEnd::default().find(bytes).unwrap_err();
             assert_eq!(error.to_string(), "the server sent a reply of more than 16 MiB");
         }
     }
@@ -168,7 +170,7 @@ mod tests {
     fn no_byte_is_read_twice() {
         let line = [&b"-"[..], &[b'x'; 10_000], b"\r\n"].concat();
         for frame in [[&b"*1\r\n".repeat(3_000)[..], b"_\r\n"].concat(), line] {
-            let mut end = FrameEnd::new();
+            let mut end = FrameEnd::default();
             for seen in 1..frame.len() {
                 assert_eq!(end.find(&frame[..seen]).unwrap(), None);
                 // Where it goes on: behind a line, or at a byte that may be the first one of a line's end.
