@@ -75,7 +75,7 @@ impl Batch {
 }
 
 /// The replies to the requests of one call, in their order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
     pub(in crate::store::redis) replies: Vec<Reply>,
     /// What all requests together did, for each key.

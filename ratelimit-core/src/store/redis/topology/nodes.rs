@@ -150,7 +150,7 @@ impl Nodes {
                 let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
                 self.runtime.spawn(async move {
                     // A master that hangs is noticed by the requests that wait for it.
-                    let reply = timeout(limit, server.send(&redis::cmd("PING"))).await;
+                    let reply = timeout(limit, server.ping()).await;
                     if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
                         nodes.lose(id);
                     }
