@@ -11,7 +11,8 @@ use syn::ReturnType;
 
 use crate::expand::paths::Facade;
 use crate::expand::{declaration, dynamic};
-use crate::parse::choice::Count;
+use crate::parse::args::value_of;
+use crate::parse::choice::{Count, Responses};
 use crate::span::{located, located_at_start};
 use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
@@ -103,7 +104,9 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     let names: Vec<Ident> = (0..extractors.len())
         .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
         .collect();
-    let counted = spec.limits.iter().any(|limit| !matches!(limit.count, Count::All));
+    let counted = spec.limits.iter().any(|limit| {
+        value_of(&limit.count).is_some_and(|count| !matches!(count, Responses::Named(Count::All)))
+    });
     let respond = respond(&spec.handler, &names, counted);
     let (values, decision) = dynamic::expand(spec);
     let extraction = extraction(&spec.handler, extractors, &names, &decision);

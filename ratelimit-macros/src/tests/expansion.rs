@@ -395,6 +395,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
     for rest in [
         "by = global",
         "by = f",
+        "by = (principal, principal_or_ip)",
         "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f)",
     ] {
         let arguments = format!(

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::Leasing;
 use crate::parse::args::Args;
 use crate::parse::calendar::Anchor;
-use crate::parse::choice::Count;
+use crate::parse::choice::{Count, Responses};
 use crate::parse::number::Units;
 
 /// Records a mistake for each broken rule.
@@ -50,6 +50,8 @@ fn counts_every_response(args: &Args) -> bool {
     match &args.count {
         None => true,
         // A mistake in `count` has been recorded.
-        Some(argument) => argument.value.as_ref().map_or(true, |count| matches!(count, Count::All)),
+        Some(argument) => {
+            argument.value.as_ref().map_or(true, |count| matches!(count, Responses::Named(Count::All)))
+        }
     }
 }
