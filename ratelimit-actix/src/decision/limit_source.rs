@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
-use ratelimit_core::{Mode, RateLimiter};
+use ratelimit_core::RateLimiter;
 
-use super::{deny_all, is_in_shadow, missing_caller};
+use super::{deny_all, missing_caller, rejects_without_value};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::overrides::plan::Plan;
-use crate::overrides::{EffectiveRow, LimitRows, is_lenient};
+use crate::overrides::{EffectiveRow, LimitRows};
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 
@@ -66,7 +66,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
         let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Err(MissingCallerError) if rejects_missing(req, &policy, rows) => {
+            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy(), rows) => {
                 return Err(missing_caller(req, config));
             }
             Ok(None) | Err(MissingCallerError) => {
@@ -89,10 +89,4 @@ pub(crate) fn applied_limits<S: LimitSource>(
         limits.push(limit);
     }
     Ok(limits)
-}
-
-/// Whether a limit that requires a caller rejects a request without one. A shadow limit rejects nothing.
-#[cold]
-fn rejects_missing(req: &HttpRequest, policy: &PolicyRef, rows: Option<&LimitRows>) -> bool {
-    !is_lenient(rows, policy.policy().mode() == Mode::Shadow) && !is_in_shadow(req)
 }

@@ -29,7 +29,7 @@ pub struct HandlerLimit {
     cost: u64,
     on_missing: OnMissing,
     count: Count,
-    /// What only the source says.
+    /// What operators see beyond the policy.
     text: SourceText,
     /// Logs an invalid `max` once.
     invalid_max: Once,
