@@ -47,21 +47,21 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
 fn per_request_values(facade: Facade<'_>, position: usize, limit: &Args) -> Vec<TokenStream> {
     let mut values = Vec::new();
     let failed = |span| failed(position, span);
-    if let Some(skip) = value_of(&limit.skip) {
+    if let Some(skip) = value_of(limit.skip.as_ref()) {
         let value = value(facade, skip, primitive("bool"), failed);
         values.push(assignment(position, "skip", skip.can_fail(), &value));
     }
     if let Some(by) = limit.caller().filter(|by| !by.is_immediate()) {
         values.push(assignment(position, "by", by.can_fail(), &caller(facade, by, failed)));
     }
-    if let Some(plan) = value_of(&limit.plan) {
+    if let Some(plan) = value_of(limit.plan.as_ref()) {
         values.push(assignment(position, "plan", plan.can_fail(), &self::plan(facade, plan, failed)));
     }
-    if let Some(anchor) = value_of(&limit.anchor).and_then(Anchor::per_request) {
+    if let Some(anchor) = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request) {
         let value = calendar(facade, limit, anchor, failed);
         values.push(assignment(position, "calendar", anchor.can_fail(), &value));
     }
-    for (setter, units) in [("max", &limit.max), ("cost", &limit.cost)] {
+    for (setter, units) in [("max", limit.max.as_ref()), ("cost", limit.cost.as_ref())] {
         if let Some(function) = value_of(units).and_then(Units::per_request) {
             let value = value(facade, function, primitive("u64"), failed);
             values.push(assignment(position, setter, function.can_fail(), &value));
@@ -150,7 +150,7 @@ fn calendar(
     let day_of_request = |returned: &dyn Fn(Span) -> TokenStream| value(facade, anchor, returned, &failed);
     let day = primitive("u8");
     let calendar = |days| limits::calendar_of(facade, &days, span, limit);
-    match value_of(&limit.window) {
+    match value_of(limit.window.as_ref()) {
         Some(LimitWindow::Calendar(Unit::Week, _)) => {
             let value = day_of_request(&|span| {
                 let private = facade.private(span);

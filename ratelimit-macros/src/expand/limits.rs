@@ -21,16 +21,16 @@ use crate::span::{located, located_at_start};
 
 /// One limit of the handler `handler`, at `index` among its limits.
 pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
-    let start = match value_of(&limit.policy) {
+    let start = match value_of(limit.policy.as_ref()) {
         None => own_policy(facade, handler, index, limit),
         Some(path) => shared_policy(facade, limit.kind, path),
     };
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).and_then(|by| {
         self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
     });
-    let on_missing = choice(facade, value_of(&limit.on_missing).copied());
-    let cost = setter("cost", constant(&limit.cost));
-    let count = value_of(&limit.count).and_then(|count| self::count(facade, count));
+    let on_missing = choice(facade, value_of(limit.on_missing.as_ref()).copied());
+    let cost = setter("cost", constant(limit.cost.as_ref()));
+    let count = value_of(limit.count.as_ref()).and_then(|count| self::count(facade, count));
     let text = text(facade, limit);
     quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
 }
@@ -40,8 +40,8 @@ fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
     let site = Span::mixed_site();
     let private = facade.private(site);
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
-    let count = value_of(&limit.count).and_then(count_text);
-    let has_dynamic_cost = value_of(&limit.cost).and_then(Units::per_request).is_some();
+    let count = value_of(limit.count.as_ref()).and_then(count_text);
+    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Units::per_request).is_some();
     let fields = [
         by.map(|by| quote!(by: #by)),
         count.map(|count| quote!(count: #count)),
@@ -80,7 +80,7 @@ fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream
 /// A limit whose policy is in the arguments.
 fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
     let site = Span::mixed_site();
-    let given_key = value_of(&limit.key).map(|(Key::Name(name) | Key::Template(name, _))| name);
+    let given_key = value_of(limit.key.as_ref()).map(|(Key::Name(name) | Key::Template(name, _))| name);
     let default_key = default_key(handler, index);
     let key = given_key.map_or_else(
         || {
@@ -91,18 +91,18 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         },
         string_literal,
     );
-    let max = setter("max", constant(&limit.max));
-    let window = value_of(&limit.window).map(|window| match window {
+    let max = setter("max", constant(limit.max.as_ref()));
+    let window = value_of(limit.window.as_ref()).map(|window| match window {
         LimitWindow::Length(window) => duration("window", window),
         LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
     });
     let algorithm = match limit.kind {
-        Kind::Rate => choice(facade, value_of(&limit.algorithm).copied()),
+        Kind::Rate => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
         Kind::Concurrency => Some(variant_setter(facade, "algorithm", "Algorithm", "Concurrency")),
     };
-    let sub_windows = setter("sub_windows", value_of(&limit.sub_windows));
-    let burst = setter("burst", value_of(&limit.burst));
-    let name = value_of(&limit.name).map(|name| {
+    let sub_windows = setter("sub_windows", value_of(limit.sub_windows.as_ref()));
+    let burst = setter("burst", value_of(limit.burst.as_ref()));
+    let name = value_of(limit.name.as_ref()).map(|name| {
         let name = string_literal(name);
         quote_spanned!(site=> .name(#name))
     });
@@ -116,19 +116,23 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
             quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#default_key).as_str()))
         }
     });
-    let on_error = choice(facade, value_of(&limit.on_error).copied());
-    let block = value_of(&limit.block).map(|block| duration("block", block));
-    let mode = choice(facade, value_of(&limit.mode).copied());
-    let lease = value_of(&limit.lease).map(|lease| duration("lease", lease));
+    let on_error = choice(facade, value_of(limit.on_error.as_ref()).copied());
+    let block = value_of(limit.block.as_ref()).map(|block| duration("block", block));
+    let mode = choice(facade, value_of(limit.mode.as_ref()).copied());
+    let lease = value_of(limit.lease.as_ref()).map(|lease| duration("lease", lease));
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
-    let span = constant_span([constant(&limit.max), value_of(&limit.sub_windows), value_of(&limit.burst)]);
+    let span = constant_span([
+        constant(limit.max.as_ref()),
+        value_of(limit.sub_windows.as_ref()),
+        value_of(limit.burst.as_ref()),
+    ]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
     };
-    let has_dynamic_max = value_of(&limit.max).and_then(Units::per_request).is_some();
-    let has_dynamic_anchor = value_of(&limit.anchor).and_then(Anchor::per_request).is_some();
+    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
     let limit = if has_dynamic_max || has_dynamic_anchor {
         quote_spanned! {span=>
             #private::HandlerLimit::with_computed(
@@ -151,7 +155,7 @@ fn default_key(handler: &str, index: usize) -> String {
 }
 
 /// The number, unless it is chosen per request.
-fn constant(units: &Option<Argument<Units>>) -> Option<&Number> {
+fn constant(units: Option<&Argument<Units>>) -> Option<&Number> {
     match value_of(units)? {
         Units::Fixed(number) => Some(number),
         Units::PerRequest(_) => None,
@@ -194,7 +198,7 @@ fn duration(name: &str, window: &Window) -> TokenStream {
 fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenStream {
     let span = located(span);
     let private = facade.private(span);
-    let days = match (unit, value_of(&limit.anchor).and_then(Anchor::fixed)) {
+    let days = match (unit, value_of(limit.anchor.as_ref()).and_then(Anchor::fixed)) {
         (Unit::Day, _) => quote_spanned!(span=> day()),
         (Unit::Week, day) => {
             let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
@@ -218,7 +222,7 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenSt
 /// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
 pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, limit: &Args) -> TokenStream {
     let private = facade.private(span);
-    let zone = value_of(&limit.zone).map(|zone| {
+    let zone = value_of(limit.zone.as_ref()).map(|zone| {
         let mut name = Literal::string(&zone.text);
         name.set_span(located(zone.span));
         quote_spanned!(span=> .in_zone(#name))

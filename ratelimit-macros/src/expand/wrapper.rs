@@ -105,7 +105,7 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
         .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
         .collect();
     let counted = spec.limits.iter().any(|limit| {
-        value_of(&limit.count).is_some_and(|count| !matches!(count, Responses::Named(Count::All)))
+        value_of(limit.count.as_ref()).is_some_and(|count| !matches!(count, Responses::Named(Count::All)))
     });
     let respond = respond(&spec.handler, &names, counted);
     let (values, decision) = dynamic::expand(spec);

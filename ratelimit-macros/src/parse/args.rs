@@ -70,7 +70,7 @@ impl Args {
 
     /// The caller. `None` if the argument that names it has a mistake.
     pub(crate) fn caller(&self) -> Option<&By> {
-        match (&self.by, value_of(&self.key)) {
+        match (&self.by, value_of(self.key.as_ref())) {
             (Some(by), _) => by.value.as_ref().ok(),
             (None, Some(Key::Template(_, by))) => Some(by),
             (None, _) => Some(&By::Ip),

@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use quote::ToTokens;
-use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
+use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit, LitStr};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
@@ -241,7 +241,7 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
                 .to_owned()
         }
         (Some("cookie"), _) => {
-            let name = text.map_or_else(|| "sid".to_owned(), |text| text.value());
+            let name = text.map_or_else(|| "sid".to_owned(), LitStr::value);
             format!(
                 "a closure reads a cookie: write `by = |req: &HttpRequest| req.cookie({name:?}).map(|cookie| \
                  cookie.value().to_owned())`; it is not verified, so a client that invents cookies invents quotas"

@@ -47,15 +47,16 @@ pub(crate) fn path_text(path: &ExprPath) -> String {
 }
 
 /// What printed tokens have more blanks than code, and the same as code.
-const BLANKS: [(&str, &str); 9] = [
+const BLANKS: [(&str, &str); 10] = [
     (" :: ", "::"),
     (" : ", ": "),
     (" . ", "."),
-    (" (", "("),
     (" ,", ","),
     (" ?", "?"),
     ("& ", "&"),
+    (" &&", " && "),
     (" < ", "<"),
+    (" (", "("),
     (" >", ">"),
 ];
 
@@ -65,7 +66,10 @@ pub(crate) fn code_text(code: impl ToTokens) -> String {
     let line = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = BLANKS.iter().fold(line, |text, (blanks, code)| text.replace(blanks, code));
     // The parameters of a closure.
-    text.replacen("| ", "|", 1).replacen(" |", "|", 1)
+    match text.splitn(3, '|').collect::<Vec<_>>()[..] {
+        [before, parameters, body] => format!("{before}|{}| {}", parameters.trim(), body.trim_start()),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -78,7 +82,10 @@ mod tests {
             "Api<T>",
             "|req: &HttpRequest| req.path().len()",
             "|path: web::Path<u64>, req: HttpRequest| f(path.0, &req)?",
+            "|path: web::Path<(u64,)>, req: HttpRequest| (path.0, client_ip(&req))",
+            "|status: StatusCode| status == StatusCode::OK && status.is_success() || is_free(&status)",
             "async |user: User| user.id",
+            "|| 1",
         ] {
             let tokens: TokenStream = code.parse().unwrap();
             assert_eq!(code_text(tokens), code);

@@ -162,7 +162,7 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
 
 /// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(block) = value_of(&args.block) else { return };
+    let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
     let unit = calendar::unit(args);
     if let Some(unit) = unit.filter(|_| window > grammar::MAX_MICROS) {
@@ -223,7 +223,7 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
 
 /// Placeholders of a key and `by` cannot both name the caller, and `global` is never missing.
 fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
-    let template = matches!(value_of(&args.key), Some(Key::Template(..)));
+    let template = matches!(value_of(args.key.as_ref()), Some(Key::Template(..)));
     if template && let Some(by) = &args.by {
         diagnostics.error(
             &by.keyword,
@@ -231,7 +231,7 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
         );
     }
     if let Some(on_missing) = &args.on_missing
-        && matches!(value_of(&args.by), Some(By::Global))
+        && matches!(value_of(args.by.as_ref()), Some(By::Global))
     {
         diagnostics.error(
             &on_missing.keyword,

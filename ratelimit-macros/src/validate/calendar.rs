@@ -6,7 +6,7 @@ use crate::parse::calendar::{Anchor, LimitWindow, Unit, units};
 
 /// The kind of the calendar window, if the limit has one.
 pub(crate) fn unit(args: &Args) -> Option<Unit> {
-    match value_of(&args.window)? {
+    match value_of(args.window.as_ref())? {
         LimitWindow::Calendar(unit, _) => Some(*unit),
         LimitWindow::Length(_) => None,
     }

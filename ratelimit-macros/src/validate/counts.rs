@@ -108,7 +108,7 @@ fn count(args: &Args) -> Option<CountIdentity> {
         };
         parameters.extend([max, burst]);
     }
-    let is_shadow = value_of(&args.mode) == Some(&Mode::Shadow);
+    let is_shadow = value_of(args.mode.as_ref()) == Some(&Mode::Shadow);
     // The arguments that a concurrency limit does not have are equal here.
     Some(CountIdentity {
         key: text.clone(),

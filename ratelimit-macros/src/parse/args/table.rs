@@ -25,8 +25,8 @@ pub(crate) struct Argument<T> {
 }
 
 /// The value of an argument that is given, unless it has a mistake.
-pub(crate) fn value_of<T>(argument: &Option<Argument<T>>) -> Option<&T> {
-    argument.as_ref()?.value.as_ref().ok()
+pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
+    argument?.value.as_ref().ok()
 }
 
 /// What an argument describes.
