@@ -17,8 +17,8 @@ use std::fmt;
 pub(crate) use self::fields::Anchor;
 pub(crate) use self::known::KnownCalendar;
 pub use self::zone::{DeclaredZones, UnknownZoneError};
+use super::fnv1a::{FNV_OFFSET, fnv1a};
 use super::named_values::named_values;
-use super::state_id::{FNV_OFFSET, fnv1a};
 use super::window_span::WindowSpan;
 
 /// Hours by which a local day can be longer than 24: the most that a zone put its clocks back at once.
