@@ -37,7 +37,7 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
     cases.compile_fail("fail/*.rs");
-    // Code of the user with a type that does not fit: the compiler words these, at that code.
+    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that code.
     cases.compile_fail("types/*.rs");
 }
 
