@@ -12,7 +12,6 @@ mod expand;
 mod fallback;
 mod kind;
 mod parse;
-mod source_text;
 mod span;
 mod suggest;
 mod validate;
@@ -78,8 +77,8 @@ use proc_macro::TokenStream;
 /// | `global` | one caller for all requests |
 /// | `path("id")` | a path parameter, of the route or of a scope around it |
 /// | `header("x-tenant")` | the first value of a header field. **It is not verified**: a client that invents values invents quotas. An empty value is no caller |
-/// | `caller::principal_or_ip` | the account that authentication has verified, or else the address; `by = caller::principal` for accounts only |
-/// | `caller` | the value of a `fn(&HttpRequest) -> K` |
+/// | `principal_or_ip` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
+/// | `caller` | the value of a `fn(&HttpRequest) -> K`; one whose name is a word of this table is `self::principal` |
 /// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body. If an extractor fails, its error is the response, and nothing is counted |
 /// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
@@ -91,8 +90,8 @@ use proc_macro::TokenStream;
 /// **An unverified API key lets a client choose its count.** With `by = header("x-api-key")`, or `{header:x-api-key}` in a
 /// key, a client that invents a key per request has a full quota each time and is never limited. A client that sends the
 /// key of another uses up the other's quota. Count by a verified identity instead: let authentication leave a `Principal`
-/// in the request, and write `by = caller::principal_or_ip`, which counts by address until a key is accepted, or
-/// `by = caller::principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
+/// in the request, and write `by = principal_or_ip`, which counts by address until a key is accepted, or
+/// `by = principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
 /// removes the client's own.
 ///
 /// A path parameter is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`, `+7`), so
