@@ -6,13 +6,13 @@ mod builder;
 #[cfg_attr(not(feature = "calendar"), path = "policy/calendar/absent.rs")]
 pub(crate) mod calendar;
 mod error;
+pub(crate) mod fnv1a;
 mod mode;
 pub(crate) mod name;
 mod named_values;
 mod on_error;
 #[cfg(feature = "serde")]
 mod serde;
-pub(crate) mod state_id;
 pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
@@ -40,13 +40,13 @@ pub(crate) use self::calendar::KnownCalendar;
 #[cfg(feature = "calendar")]
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::PolicyError;
+use self::fnv1a::{FNV_OFFSET, fnv1a};
 pub use self::mode::Mode;
 pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
-use self::state_id::state_id;
 pub use self::unknown_value::UnknownValueError;
-pub use self::window::{Window, WindowError};
+pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
 pub(crate) use self::window_span::WindowSpan;
 use crate::clock::Timestamp;
 
@@ -55,12 +55,6 @@ use crate::clock::Timestamp;
 /// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both in Rust and in
 /// the 53-bit integers of Lua; see `lua/README.md`.
 pub const MAX_UNITS: u64 = 1_000_000_000_000;
-
-/// Shortest window: 1 ms.
-pub const MIN_WINDOW: Duration = Duration::from_millis(1);
-
-/// Longest window, and longest time in which a full token bucket refills: 366 days.
-pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
@@ -139,9 +133,22 @@ impl Policy {
         Ok(self.identified())
     }
 
-    /// This policy with the fingerprint of its own states.
+    /// This policy with FNV-1a of everything that tells its states from those of others, so that a store hashes 8 bytes instead of a
+    /// name. Developers choose the input, so the hash need not resist attacks.
     const fn identified(mut self) -> Self {
-        self.state_id = state_id(&self);
+        let mut hash = fnv1a(FNV_OFFSET, self.key().as_bytes());
+        hash = fnv1a(hash, &[0, self.algorithm as u8, self.mode as u8]);
+        hash = fnv1a(hash, &self.window_us.to_le_bytes());
+        hash = fnv1a(hash, &self.sub_windows.to_le_bytes());
+        if let Some(calendar) = &self.calendar {
+            // Without zone and anchor: a change of these keeps the count. In a group the first limit tells the window.
+            hash = fnv1a(hash, &[calendar.letter()]);
+        }
+        if self.algorithm.has_burst() {
+            hash = fnv1a(hash, &self.max.to_le_bytes());
+            hash = fnv1a(hash, &self.burst.to_le_bytes());
+        }
+        self.state_id = hash;
         self
     }
 
@@ -165,8 +172,11 @@ impl Policy {
     }
 
     /// Key under which the counts are stored.
-    pub fn key(&self) -> &str {
-        &self.key
+    pub const fn key(&self) -> &str {
+        match &self.key {
+            Cow::Borrowed(key) => key,
+            Cow::Owned(key) => key.as_str(),
+        }
     }
 
     /// Name of this policy in headers and metrics; by default its key.

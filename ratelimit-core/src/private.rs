@@ -8,8 +8,8 @@ pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
 pub use crate::overrides::table::{EffectiveRow, LimitRows};
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
+pub use crate::policy::fnv1a::{FNV_OFFSET, fnv1a};
 pub use crate::policy::name::is_name_byte;
-pub use crate::policy::state_id::{FNV_OFFSET, fnv1a};
 use crate::{GroupOutcome, Outcome};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.

@@ -18,19 +18,22 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance: the number of letters to insert, delete or replace.
+/// The number of letters to insert, delete or replace, and of neighbours to swap.
 fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.chars().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut above = Vec::new();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in to.iter().enumerate() {
+            let replaced = row[j] + usize::from(a != b);
+            let edited = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            let is_swap = i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b;
+            next.push(if is_swap { edited.min(above[j - 1] + 1) } else { edited });
         }
+        above = std::mem::replace(&mut row, next);
     }
-    row[row.len() - 1]
+    row[to.len()]
 }
 
 /// Joins `words` with commas, each in `quote`s.
@@ -49,6 +52,8 @@ mod tests {
         assert_eq!(distance("windw", "window"), 1);
         assert_eq!(distance("", "max"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("shpo", "shop"), 1, "neighbours that are swapped");
+        assert_eq!(distance("hspo", "shop"), 2);
     }
 
     #[test]

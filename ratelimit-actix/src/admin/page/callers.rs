@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use ratelimit_core::overrides::Origin;
 
 use super::limits::text;
-use super::wait;
+use super::words::wait;
 use crate::admin::look::{CountView, CountedView, LookView, NumbersFrom};
 use crate::admin::token::token;
 use crate::admin::view::{CallersView, LimitView};

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use ratelimit_core::overrides::Origin;
 
 use super::picture::picture;
-use super::{cut, window};
+use super::words::{cut, window};
 use crate::admin::view::{LimitNumbers, LimitView, Numbers, RowView};
 
 /// The limits of one page.

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use ratelimit_core::overrides::OverridesStatus;
 
-use super::cut;
+use super::words::cut;
 
 /// Longest error that is shown, in characters: it may repeat a name from the file.
 const MAX_ERROR: usize = 2_000;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use ratelimit_core::store::ConnectionStatus;
 
-use super::millis;
+use super::words::millis;
 use crate::admin::view::{StoreView, micros};
 
 pub(super) fn section(store: &StoreView) -> Markup {

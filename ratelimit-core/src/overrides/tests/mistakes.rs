@@ -15,6 +15,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
     for (text, expected) in [
         ("[limit.shopp]\nmax = 1", "line 1: unknown limit `shopp`"),
         ("[limit.shopp]\nmax = 1", "did you mean `shop`?"),
+        ("[limit.shpo]\nmax = 1", "did you mean `shop`?"),
         ("[limits.shop]\nmax = 1", "line 1: unknown table `limits`; expected `[limit.NAME]`"),
         ("max = 1", "line 1: unknown table; expected `[limit.NAME]`"),
         ("limit = 5", "expected a table for each limit, such as `[limit.shop]`, found a number"),
