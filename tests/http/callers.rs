@@ -129,7 +129,7 @@ async fn by_user() -> &'static str {
     ""
 }
 
-#[rate_limit(max = 1, by = item)]
+#[rate_limit(max = 1, by = self::item)]
 #[get("/item/{item}")]
 async fn by_item() -> &'static str {
     ""
