@@ -16,7 +16,6 @@ use crate::kind::Kind;
 use crate::parse::by::By;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 use crate::parse::name::Key;
-use crate::parse::tokens::find_self;
 
 /// An attribute as it is written.
 #[derive(Clone)]
@@ -131,14 +130,6 @@ impl Args {
         };
         let value = read_value(input, &keyword, row.example, diagnostics);
         self.set(row, keyword, value, diagnostics);
-    }
-}
-
-/// Reports a `Self`. Numbers and code are written inside the wrapper, where it has no meaning.
-fn check_self(kind: Kind, value: TokenStream, diagnostics: &mut Diagnostics) {
-    if let Some(own_type) = find_self(value) {
-        diagnostics
-            .error(own_type, format!("`Self` cannot be named in {kind}; write the name of the type instead"));
     }
 }
 

@@ -1,10 +1,9 @@
 //! The table of all arguments: a new one is a row here, and the compiler or a test names every other place.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprPath};
 
-use super::check_self;
 use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
@@ -16,6 +15,7 @@ use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::tokens::find_self;
 use crate::parse::window::{Time, Window};
 
 /// A given argument, with its value unless that has a mistake.
@@ -223,4 +223,12 @@ fn store<T>(slot: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: 
     let keyword = argument.keyword;
     diagnostics.error(&keyword, format!("argument `{keyword}` is given twice; remove one of them"));
     diagnostics.error(&first.keyword, format!("`{keyword}` is first given here"));
+}
+
+/// Reports a `Self`. Numbers and code are written inside the wrapper, where it has no meaning.
+fn check_self(kind: Kind, value: TokenStream, diagnostics: &mut Diagnostics) {
+    if let Some(own_type) = find_self(value) {
+        diagnostics
+            .error(own_type, format!("`Self` cannot be named in {kind}; write the name of the type instead"));
+    }
 }

@@ -65,7 +65,7 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(is_cluster: bool) -> Self {
+    pub(in crate::store::redis) fn new(is_cluster: bool) -> Self {
         let size = if is_cluster { MAX_LANES } else { 1 };
         Self { lanes: (0..size).map(|_| Lane::default()).collect() }
     }
