@@ -44,9 +44,9 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped while it waits for its turn gives the turn back if it is the last one of the bucket. Otherwise the turn
-    /// stays unused, since moving those behind it would start two of them at once. A future that is dropped while its call to a server is in
-    /// flight, a process that crashes, and a reply that is lost also leave a turn unused.
+    /// A future that is dropped before its turn, also while its call to a server is in flight, gives the turn back if it is the last one
+    /// of the bucket. Otherwise the turn stays unused, since moving those behind it would start two of them at once. A process that
+    /// crashes, and a reply that is lost, also leave a turn unused.
     ///
     /// # Examples
     ///

@@ -201,7 +201,9 @@ impl Store for Broken {
                 return Err(StoreError::rejected("too many requests"));
             }
             Mistake::DenialsCharge if !outcome.is_allowed() && operation == Operation::Check => {
-                checks.iter().for_each(|check| _ = decide(&[*check], &mut states));
+                for check in &checks {
+                    let _ = decide(&[*check], &mut states);
+                }
             }
             Mistake::ChargesACountOnce => {
                 *states = before;
@@ -258,7 +260,7 @@ impl Store for Broken {
 /// The failure of a case about a store with a mistake.
 fn failure(case: impl Fn()) -> String {
     let failed = catch_unwind(AssertUnwindSafe(case));
-    failed.expect_err("the mistake is found").downcast_ref::<String>().unwrap().clone()
+    failed.unwrap_err().downcast_ref::<String>().unwrap().clone()
 }
 
 fn failure_of_histories(mistake: Mistake) -> String {
