@@ -7,13 +7,8 @@ use smallvec::{SmallVec, smallvec};
 use super::client::Client;
 use super::command::{Command, GuardedCommand};
 use super::denial_cache::DenialCache;
-<<<<<<< HEAD
 use super::lease::Leases;
-use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
-=======
-use super::lease::{LeaseTarget, Leases};
 use super::protocol::{Encoder, LimitArg, Request};
->>>>>>> wire
 use super::queue::PendingReply;
 use super::refunds::{UnclaimedTurn, refund_command};
 use super::riders::Rider;
@@ -96,12 +91,7 @@ impl GroupClient {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-<<<<<<< HEAD
         let targets = self.leases.targets(group, operation);
-        let rider = if targets.is_empty() { Rider::None } else { Rider::Leases(targets) };
-=======
-        let target = |(i, check)| self.leases.target(check, i, operation);
-        let targets: Box<[LeaseTarget]> = group.iter().enumerate().filter_map(target).collect();
         let rider = match (group, operation) {
             ([check], Operation::Wait { .. }) if check.has_turns() => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
@@ -110,7 +100,6 @@ impl GroupClient {
             _ if targets.is_empty() => Rider::None,
             _ => Rider::Leases(targets),
         };
->>>>>>> wire
         self.client.queues.submit(self.request(group, operation), rider, deadline)
     }
 
@@ -295,20 +284,14 @@ impl GroupClient {
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-<<<<<<< HEAD
     /// Sends one refund per caller of the charges. Slots are freed when their outcome is dropped, and not refunded.
     fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,
         deadline: Deadline,
     ) -> SmallVec<[PendingReply; 2]> {
-        let key_format = &self.encoder.key_format;
         let charges: SmallVec<[Charge<'_>; 2]> =
             charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
-=======
-    /// Sends one refund per caller of the charges.
-    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[PendingReply; 2]> {
->>>>>>> wire
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))
