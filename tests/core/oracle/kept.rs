@@ -65,9 +65,9 @@ fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String>
                 now += by;
                 kept.pass(by);
                 if expires {
-                    store.set_with_expiry(now)
+                    store.set_with_expiry(now);
                 } else {
-                    store.set(now)
+                    store.set(now);
                 }
                 told.push(format!("{by} later"));
             }
