@@ -19,7 +19,8 @@ pub(super) trait ReplySink: Send + Sync {
     fn reply(self: Arc<Self>, call: CallId, reply: RedisResult<Value>) -> bool;
 }
 
-/// Hands a reply over. Returns false if it is not that of the call. A panic of the application's metrics recorder or tracing subscriber ends one call, not the thread or task.
+/// Hands a reply over. Returns false if it is not that of the call. A panic of the application's metrics recorder or tracing
+/// subscriber ends one call, not the thread or task.
 pub(super) fn hand_over(sink: Arc<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) -> bool {
     catch_unwind(AssertUnwindSafe(|| sink.reply(call, reply))).unwrap_or(true)
 }
