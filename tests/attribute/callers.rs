@@ -2,11 +2,15 @@
 
 use std::net::IpAddr;
 
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::middleware::{Next, from_fn};
+use actix_web::test::init_service;
 use actix_web::web::{Path, Query, ReqData};
 use actix_web::{
-    Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, get, post, routes, web,
+    App, Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, get, post, routes, web,
 };
-use ratelimit_actix::{client_ip, rate_limit};
+use ratelimit_actix::{Principal, client_ip, rate_limit};
 use tests::answer::{by, get as from_client};
 use tests::store::{fresh, watched};
 use tests::{send, service};
@@ -174,6 +178,8 @@ handlers! {
     "/async-user" by_async_extractor: async |user: User| { std::future::ready(user.0).await };
     "/mixed/{id}" by_mixed: (path("id"), |user: User| user.0);
     "/nothing" by_nothing: || 1;
+    "/account" by_account: principal;
+    "/account-or-address" by_account_or_address: principal_or_ip;
 }
 
 fn keyed(path: &str, key: &'static str) -> actix_web::test::TestRequest {
@@ -222,6 +228,32 @@ async fn a_failing_extractor_sends_its_own_error_without_a_store_call() {
     assert_eq!((answer.status, answer.body.as_str(), answer.quota()), (401, "who are you?", None));
     assert_eq!(send(&app, from_client("/several/word")).await.status, 404);
     assert_eq!(watch.calls(), 0);
+}
+
+async fn authenticate(
+    req: ServiceRequest,
+    next: Next<impl MessageBody>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    if let Some(account) = api_key(req.request()).map(str::to_owned) {
+        req.extensions_mut().insert(Principal::new(account));
+    }
+    next.call(req).await
+}
+
+#[actix_web::test]
+async fn the_words_for_verified_accounts_need_no_import() {
+    let app = App::new().app_data(web::Data::new(fresh())).wrap(from_fn(authenticate));
+    let app = init_service(app.service(by_account).service(by_account_or_address)).await;
+    for path in ["/account", "/account-or-address"] {
+        let requests = passes!(app, keyed(path, "7"), keyed(path, "8"), keyed(path, "7"));
+        assert_eq!(requests, [true, true, false], "{path}");
+    }
+    // Without an account.
+    assert_eq!(send(&app, from_client("/account")).await.status, 400);
+    assert_eq!(
+        passes!(app, from_client("/account-or-address"), from_client("/account-or-address")),
+        [true, false]
+    );
 }
 
 #[rate_limit(max = 1, by = |query: Query<std::collections::HashMap<String, String>>| query.get("tenant").cloned())]
