@@ -26,9 +26,10 @@ use crate::check::{Check, MAX_GROUP};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
+use crate::noted::Noted;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::{BucketSet, Policy};
+use crate::policy::Policy;
 use crate::reservation::Reservation;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
@@ -69,7 +70,7 @@ struct Inner {
     /// By which waits sleep.
     clock: Arc<dyn Clock>,
     /// Buckets in which requests have waited for a turn.
-    waited_for: BucketSet,
+    waited_for: Noted,
     overrides: Arc<crate::overrides::Current>,
 }
 

@@ -102,7 +102,7 @@ impl RateLimiter {
         let operation = || Operation::Wait { at_most_us: micros(at_most) };
         let note = || {
             if !check.is_shadow() {
-                self.inner.waited_for.note(check.policy());
+                self.inner.waited_for.note(check.policy().state_id());
             }
         };
         match &self.inner.store {
@@ -134,7 +134,7 @@ impl RateLimiter {
     pub(super) fn moves_no_turn(&self, charge: &Charge<'_>) -> bool {
         let check = charge.check();
         let policy = check.policy();
-        !policy.algorithm().has_burst() || !self.inner.waited_for.may_have(policy)
+        !policy.algorithm().has_burst() || !self.inner.waited_for.may_have(policy.state_id())
     }
 }
 

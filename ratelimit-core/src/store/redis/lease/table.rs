@@ -21,10 +21,11 @@ use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
 use crate::error::StoreError;
+use crate::noted::Noted;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{BucketSet, Leasing, Policy};
+use crate::policy::{Leasing, Policy};
 use crate::store::LeaseStatus;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
@@ -50,7 +51,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    leased_buckets: BucketSet,
+    leased_buckets: Noted,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
@@ -90,7 +91,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            leased_buckets: BucketSet::default(),
+            leased_buckets: Noted::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),

@@ -28,7 +28,7 @@ impl Leases {
     /// Notes a request under a limit that may hold leases.
     pub(in crate::store::redis::lease) fn note_bucket(&self, policy: &Policy) {
         if !policy.is_refundable() {
-            self.leased_buckets.note(policy);
+            self.leased_buckets.note(policy.state_id());
         }
     }
 
@@ -38,6 +38,7 @@ impl Leases {
     pub(in crate::store::redis) fn allows_refund(&self, check: &Check<'_>) -> bool {
         let policy = check.policy();
         policy.is_refundable()
-            && (policy.algorithm().leasing() != Leasing::Evaporating || !self.leased_buckets.may_have(policy))
+            && (policy.algorithm().leasing() != Leasing::Evaporating
+                || !self.leased_buckets.may_have(policy.state_id()))
     }
 }
