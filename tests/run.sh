@@ -58,11 +58,17 @@ format() {
   cargo fmt --all -- --check
 }
 
-# Which crate may depend on what, and no circle among the files of a crate.
+# Which crate may depend on what, no circle among the files of a crate, and what dependencies may be. Without known vulnerabilities, which
+# change while the code does not: tests/release.sh asks for those.
 dependencies() {
   only ratelimit-macros "proc-macro2 quote syn unicode-ident"
   never ratelimit-core "actix|http "
   cargo run -q -p circles -- "${published[@]}"
+  if command -v cargo-deny >/dev/null; then
+    cargo deny check bans licenses sources
+  else
+    echo "skipped: deny.toml needs cargo-deny (cargo install --locked cargo-deny)"
+  fi
 }
 
 lints() {

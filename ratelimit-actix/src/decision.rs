@@ -10,14 +10,14 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Mode, Outcome, Policy, RateLimiter, Slots};
 use smallvec::SmallVec;
 
 use crate::caller;
 use crate::config::RateLimitConfig;
+use crate::overrides::LimitRows;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted};
 use crate::request::deadline::RequestDeadline;
-use crate::request::nearest_limiter;
 use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -62,14 +62,23 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     is_counted
 }
 
-/// Whether the nearest limiter makes every limit a shadow limit. These do not reject a request, not even one without a caller.
+/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
+/// that is off.
 #[cold]
-pub(crate) fn is_in_shadow(req: &HttpRequest) -> bool {
-    nearest_limiter::nearest(req).is_shadow()
+pub(crate) fn rejects_without_value(
+    limiter: &RateLimiter,
+    policy: &Policy,
+    rows: Option<&LimitRows>,
+) -> bool {
+    let limit = rows.map(LimitRows::limit);
+    let is_lenient = limit.is_some_and(InForce::is_off)
+        || limit.map_or(policy, InForce::policy).mode() == Mode::Shadow
+        || limiter.is_shadow();
+    !is_lenient
 }
 
-/// Checks all limits with the nearest limiter, which is `limiter`, and moves them with the outcome to the quotas of the request.
-/// `None` if that takes a round trip; then nothing is charged, and the limits stay.
+/// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round
+/// trip; then nothing is charged, and the limits stay for [`decide_by_store`].
 #[inline]
 pub(crate) fn try_decide(
     req: &HttpRequest,
@@ -80,25 +89,29 @@ pub(crate) fn try_decide(
     if limits.is_empty() {
         return Some(Ok(Slots::default()));
     }
-    // An error, such as that of a group that is too large, comes up again in `decide` and is a rejection there.
-    let outcome = limiter.try_check_all(&checks(limits)).ok()??;
-    Some(decided(req, config, limits, outcome))
+    // Most handlers have one limit, whose check needs no list.
+    let outcome = match &limits[..] {
+        [limit] => limiter.try_check_all(&[limit.check()]),
+        _ => limiter.try_check_all(&checks(limits)),
+    };
+    match outcome {
+        Ok(Some(outcome)) => Some(decided(req, config, limits, outcome)),
+        Ok(None) => None,
+        Err(_) => Some(Err(unavailable(req, config))),
+    }
 }
 
-/// [`try_decide`] with a round trip.
-pub(crate) async fn decide(
+/// [`try_decide`] with a round trip, after it returned `None`.
+pub(crate) async fn decide_by_store(
     req: &HttpRequest,
     config: &RateLimitConfig,
+    limiter: &RateLimiter,
     mut limits: AppliedLimits,
 ) -> AdmissionResult {
     let checks = checks(&limits);
     let deadline = RequestDeadline::of(&mut req.extensions_mut());
-    let check = async |limiter: &RateLimiter| limiter.check_all(&checks).await;
-    let Ok(outcome) = deadline.run(nearest_limiter::nearest(req), check).await else {
-        // The limiter has logged the reason.
-        let style = config.response_style().for_request(req);
-        return Err(Box::new(Rejection::Unavailable(Unavailable::new(style))));
-    };
+    let check = async |limiter: &RateLimiter| limiter.check_all_by_store(&checks).await;
+    let Ok(outcome) = deadline.run(limiter, check).await else { return Err(unavailable(req, config)) };
     drop(checks);
     decided(req, config, &mut limits, outcome)
 }
@@ -116,6 +129,13 @@ fn decided(
 ) -> AdmissionResult {
     Quotas::add(req, limits, &outcome);
     if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, config, outcome)) }
+}
+
+/// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
+#[cold]
+fn unavailable(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
+    let style = config.response_style().for_request(req);
+    Box::new(Rejection::Unavailable(Unavailable::new(style)))
 }
 
 /// The rejection of a request without the caller that a limit requires.

@@ -22,7 +22,7 @@ pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::applied_limits;
 use crate::decision::respond::{reject, write_quotas};
-use crate::decision::{Admission, AdmissionResult, decide, is_counted, try_decide};
+use crate::decision::{Admission, AdmissionResult, decide_by_store, is_counted, try_decide};
 use crate::quotas::Quotas;
 use crate::request::nearest_limiter;
 use crate::response::{hold, keep};
@@ -168,7 +168,9 @@ impl Settings {
         let result = match applied_limits(req, config, limiter, &self.limits) {
             Ok(mut limits) => match try_decide(req, config, limiter, &mut limits) {
                 Some(result) => result,
-                None => return Admission::Pending(Box::pin(decide(req, config, limits))),
+                None => {
+                    return Admission::Pending(Box::pin(decide_by_store(req, config, limiter, limits)));
+                }
             },
             Err(rejection) => Err(rejection),
         };

@@ -1,44 +1,73 @@
 -- concurrency.lua: slots that are held at this moment. Each process tells what it holds.
--- State   string, 3 + 23 n bytes: 'n', n (2 bytes, little-endian); and for each process: until when its slots count (7 bytes,
---         microseconds), its number (6 bytes), slots granted to it and slots that it has freed (5 bytes each)
+-- State   string, 3 + 25 n bytes: 'n', n (2 bytes, little-endian); and for each process: until when its slots count (7 bytes,
+--         microseconds), its number (6 bytes), slots granted to it and slots that it has freed (6 bytes each: the lower
+--         48 bits of numbers that only grow)
 -- ARGV[4] little-endian doubles: the number of the calling process; then for each key: the slots that it knows to be granted to
 --         it, and those of them that it has freed; absent if no key is one of slots
 -- Twin    src/algorithm/concurrency.rs, which explains the rule; same names, same integer steps. `window` is how long slots count
 --         after the last message of their process. Only open.lua runs this, since it writes on denial as well: `key` is the
 --         number of the key. A cost of 0 only tells: it renews what is held, and frees what has ended.
+--         `seen` holds what the first step of the call about a key read of other processes, which does not change within the
+--         call: hundreds of processes may hold slots of one caller, and one call may have many requests about it.
 repeat
   local own, granted, freed = decode('<d', ARGV[4]), decode('<dd', ARGV[4], 16 * key - 7)
-  local held, latest, entries = 0, now, {}
-  if value then
-    if string.byte(value) ~= 110 or #value < 3 or #value ~= 3 + 23 * decode('<I2', value, 2) then -- 'n'
+  local others, wrap = seen[key], 281474976710656 -- 2^48
+  if not others then
+    if value and (string.byte(value) ~= 110 or #value < 3 or #value ~= 3 + 25 * decode('<I2', value, 2)) then -- 'n'
       break
     end
-    local is_sound = true
-    for place = 4, #value, 23 do
-      local till, process, taken, ended = decode('<I7I6I5I5', value, place)
-      is_sound = is_sound and ended <= taken
-      if process == own then -- told numbers only grow, so a message may come late, twice or never
-        granted, freed = math.max(granted, taken), math.max(freed, ended)
+    -- `from` is the place behind the last entry that does not stay as it is.
+    local count, held, latest, last = 0, 0, now, now + window
+    local kept, from, is_sound, place_of_own = {}, 4, true, nil
+    for place = 4, value and #value or 0, 25 do
+      local till, process, taken, ended = decode('<I7I6I6I6', value, place)
+      is_sound = is_sound and (taken - ended) % wrap < wrap / 2
+      if process == own or till <= now or till > last then
+        kept[#kept + 1] = string.sub(value, from, place - 1)
+        from = place + 25
+      end
+      if process == own then
+        place_of_own = place
       elseif till > now then
-        till = math.min(till, now + window) -- a later instant is of a clock that went back
-        entries[#entries + 1] = pack('<I7', till) .. string.sub(value, place + 7, place + 22)
-        held, latest = held + taken - ended, math.max(latest, till)
+        if till > last then -- of a clock that went back
+          till = last
+          kept[#kept + 1] = pack('<I7', till) .. string.sub(value, place + 7, place + 24)
+        end
+        count, held = count + 1, held + (taken - ended) % wrap
+        if till > latest then
+          latest = till
+        end
       end
     end
     if not is_sound then
       break
     end
+    kept[#kept + 1] = string.sub(value or '', from)
+    others = { first = value, own = place_of_own, entries = table.concat(kept), count = count, held = held, latest = latest }
+    seen[key] = others
   end
-  fits = held + granted - freed + cost <= max
+  -- A step of this call has written the own entry behind the others.
+  local place = 4 + #others.entries
+  if value == others.first then
+    place = others.own
+  end
+  if value and place and place < #value then -- told numbers only grow, so a message may come late, twice or never
+    local _, _, taken, ended = decode('<I7I6I6I6', value, place)
+    granted = (taken - granted) % wrap < wrap / 2 and taken or granted
+    freed = (ended - freed) % wrap < wrap / 2 and ended or freed
+  end
+  fits = others.held + (granted - freed) % wrap + cost <= max
   if fits then
-    granted = granted + cost
+    granted = (granted + cost) % wrap
   end
-  if granted > freed then
+  local count, latest, entry = others.count, others.latest, ''
+  if granted ~= freed then
+    count = count + 1
     latest = now + window
-    entries[#entries + 1] = pack('<I7I6I5I5', latest, own, granted, freed)
+    entry = pack('<I7I6I6I6', latest, own, granted, freed)
   end
-  if value or entries[1] then
-    bytes, ttl = pack('<c1I2', 'n', #entries) .. table.concat(entries), latest - now
+  if value or count > 0 then
+    bytes, ttl = pack('<c1I2', 'n', count) .. others.entries .. entry, latest - now
   end
 until true
 -- refund:

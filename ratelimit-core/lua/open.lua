@@ -9,6 +9,7 @@ local requests = { decode('<' .. string.rep('d', #ARGV[2] / 8), ARGV[2]) } -- an
 -- By number of the key: its state with the charges so far, false for none; the TTL to write it with, false to patch it, nil
 -- to leave it; the log that was found there; and the window of a policy over a corrupt state.
 local values, ttls, logs, corrupt = {}, {}, {}, {}
+local seen = {} -- what the step of slots found
 local again -- whether a state turned out to be corrupt after it was used
 local blocks = (ARGV[3] or '') ~= '' and { decode('<' .. string.rep('d', policies), ARGV[3]) } or {}
 local LONGEST = 31622400000000 -- of all windows and blocks
@@ -49,7 +50,7 @@ end
 local function step(key, policy, cost)
   local ends, longest = end_of_block(values[key]), blocks[policy / 4] or 0
   if not ends then
-    return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2], key)
+    return steps[args[policy - 1]](values[key], cost, args[policy], args[policy + 1], args[policy + 2], key, seen)
   end
   longest = longest > 0 and longest or LONGEST
   if ends > now + longest then -- the clock went back

@@ -24,8 +24,9 @@ local function overdraw(first, wait)
   end
   local verdict, err = judge(first + 3, first + 3, false, false, not wait)
   local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
-  if is_charged and type(value) == 'string' and string.byte(value) == 116 then -- 't', a token bucket that may be in debt now
-    values[key] = 'd' .. string.sub(value, 2) .. pack('<I7', now)
+  local tag = is_charged and type(value) == 'string' and string.byte(value)
+  if tag == 116 or tag == 114 then -- 't' or 'r', a token bucket that may be in debt now
+    values[key] = (tag == 116 and 'd' or 'o') .. string.sub(value, 2, 13) .. pack('<I7', now) .. string.sub(value, 14)
   end
   return verdict, err
 end

@@ -4,7 +4,7 @@
 --         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instants at which it was
 --         charged and from which it no longer counts, in microseconds. The cost is negative for a charge of a token bucket that
 --         is refunded only where no later turn moves: if the bucket is not in debt, so that all turns are due, or if the
---         charge is the last one, so that the bucket is full when it no longer counts
+--         charge is the last one
 -- Reply   1
 -- Twin    src/algorithm/state.rs, State::refund_charge
 for key = 1, #KEYS do
@@ -31,15 +31,11 @@ for key = 1, #KEYS do
         -- The window of the charge may be one of another anchor: the count of a calendar and its TTL stay where they are.
         ttl = nil
       end
-      local is_in_debt = fits == false and #value == 20
-      local moves_turns = is_in_debt and cost < 0
-      if moves_turns and max <= window then -- otherwise several charges may end in one microsecond
-        local micros, fraction = decode('<I7I5', ttl and bytes or value, 2)
-        moves_turns = micros + (fraction > 0 and 1 or 0) ~= valid_until
-      end
-      cost = math.abs(cost)
-      if not moves_turns and (fits or is_in_debt) then
-        local state, lives = refunds[algorithm](ttl and bytes or value, cost, at, valid_until, max, window, shape)
+      local is_in_debt = fits == false and algorithm == 4
+      if fits or is_in_debt then
+        value = ttl and bytes or value
+        local state, lives =
+          refunds[algorithm](value, math.abs(cost), at, valid_until, max, window, shape, is_in_debt and cost < 0)
         ttl = lives or ttl
         if state and ttl then
           call('SET', KEYS[key], state, 'PX', millis(ttl))

@@ -1,33 +1,51 @@
 -- token_bucket.lua: a bucket of `burst` tokens, refilled at `max` per window, kept as one instant.
 -- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes);
---         or, of a bucket that may be in debt, 20 bytes: 'd', the same, and the instant of the last settlement (7 bytes)
+--         or, of a bucket that may be in debt, 20 bytes: 'd', the same, and the instant of the last settlement (7 bytes);
+--         or, of one of which units were given back out of order, 20 bytes: 'r', the same, and `given` (7 bytes);
+--         or, of one that is both, 27 bytes: 'o', the same, the instant of the last settlement, and `given`
 -- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or a
 --         span is two numbers here, micros and fraction.
 repeat
-  local tag, tat_micros, tat_fraction, indebted_at, went_back = 116, 0, 0, nil, false -- 't'
+  local tag, tat_micros, tat_fraction, indebted_at, given, went_back = 116, 0, 0 -- 't'
   if value then
     if #value ~= 13 then
-      if #value ~= 20 or string.byte(value) ~= 100 then -- 'd'
+      tag = #value > 13 and string.byte(value)
+      if tag == 100 and #value == 20 then -- 'd'
+        indebted_at = decode('<I7', value, 14)
+      elseif tag == 114 and #value == 20 then -- 'r'
+        given = decode('<I7', value, 14)
+      elseif tag == 111 and #value == 27 then -- 'o'
+        indebted_at, given = decode('<I7I7', value, 14)
+      else
         break
       end
-      indebted_at = decode('<I7', value, 14)
     end
     tag, tat_micros, tat_fraction = decode('<BI7I5', value)
-    if tag ~= 116 and not indebted_at or tat_fraction >= max then
+    if tag ~= 116 and not (indebted_at or given) or tat_fraction >= max then
       break
-    elseif indebted_at then
-      local longest = indebted_at + 31622400000000 -- 366 days
-      if tat_micros < indebted_at or tat_micros > longest or (tat_micros == longest and tat_fraction > 0) then
+    elseif tag ~= 116 then
+      given = given or 0
+      local longest = (indebted_at or 0) + 31622400000000 -- 366 days
+      if given > 4503599627370496 then -- 142 years
         break
+      elseif not indebted_at then
+        -- Nothing is owed.
+      elseif tat_micros < indebted_at or tat_micros > longest or (tat_micros == longest and tat_fraction > 0) then
+        break
+      else
+        local micros, fraction = mul_div(shape, window, max)
+        micros = now + micros
+        local in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
+        if in_debt and now < indebted_at then -- the clock went back, and the debt with it
+          given = math.min(given + (indebted_at - now), 4503599627370496)
+          tat_micros, indebted_at, went_back = tat_micros - (indebted_at - now), now, true
+          in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
+        end
+        indebted_at = in_debt and indebted_at
       end
-      local micros, fraction = mul_div(shape, window, max)
-      micros = now + micros
-      local in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
-      if in_debt and now < indebted_at then -- the clock went back, and the debt with it
-        tat_micros, indebted_at, went_back = tat_micros - (indebted_at - now), now, true
-        in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
-      end
-      indebted_at = in_debt and indebted_at
+      -- Time that pays nothing else pays what was given back.
+      given = math.max(math.min(given, given + tat_micros + (tat_fraction > 0 and 1 or 0) - now), 0)
+      given = given > 0 and given
     end
   end
   if tat_micros < now then
@@ -42,8 +60,9 @@ repeat
   end
   if not fits and (indebted_at or went_back) then
     if went_back then
-      bytes = pack('<c1I7I5', indebted_at and 'd' or 't', tat_micros, tat_fraction)
-      bytes, ttl = bytes .. (indebted_at and pack('<I7', indebted_at) or ''), tat_micros - now + 1
+      bytes = pack('<c1I7I5', indebted_at and (given and 'o' or 'd') or given and 'r' or 't', tat_micros, tat_fraction)
+      bytes = bytes .. (indebted_at and pack('<I7', indebted_at) or '') .. (given and pack('<I7', given) or '')
+      ttl = tat_micros - now + 1
     end
     break
   elseif not fits then
@@ -53,6 +72,8 @@ repeat
       break
     end
     -- The state is emptier than empty, because the clock went back.
+    given = (given or 0) + tat_micros - micros + (tat_fraction > fraction and 1 or 0)
+    given = math.min(given, 4503599627370496)
     tat_micros, tat_fraction, fits = micros, fraction, cost == 0
   elseif cost > 0 then
     micros, fraction = mul_div(cost, window, max)
@@ -63,35 +84,56 @@ repeat
   end
   bytes = pack('<c1I7I5', 't', tat_micros, tat_fraction)
   ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
+  if given then
+    -- Until the bucket is full, and until all charges have ended or are too old.
+    micros, fraction = mul_div(shape, window, max)
+    bytes = 'r' .. string.sub(bytes, 2) .. pack('<I7', given)
+    ttl = math.max(ttl, math.min(ttl + given, micros + (fraction > 0 and 1 or 0)))
+  end
 until true
 -- refund:
 local function is_later(micros, fraction, other_micros, other_fraction)
   return micros > other_micros or (micros == other_micros and fraction > other_fraction)
 end
 
-refunds[4] = function(value, cost, at, valid_until, max, window)
-  local _, tat_micros, tat_fraction = decode('<BI7I5', value)
+-- Nothing is given back if `only_last` and the charge is not the last one; that one is never too old then.
+refunds[4] = function(value, cost, at, mark, max, window, burst, only_last)
+  local tag, tat_micros, tat_fraction = decode('<BI7I5', value)
+  local given = (tag == 114 or tag == 111) and decode('<I7', value, #value - 6) or 0
+  local full_micros, full_fraction = mul_div(burst, window, max)
+  local is_last = max <= window and mark == tat_micros + (tat_fraction > 0 and 1 or 0) + given
+  if only_last and not is_last then
+    return
+  end
   local micros, fraction = mul_div(cost, window, max)
-  -- The exact end of validity: `valid_until` is it rounded up, so it is later than the microsecond before. And it is not
-  -- before the instant at which a bucket that was full at `at` is full again. The later of the two is surely not too late.
-  local until_micros, until_fraction = at + micros, fraction
-  if valid_until - 1 > until_micros then
-    until_micros, until_fraction = valid_until - 1, 0
+  if not is_last then
+    -- The exact mark is later than the microsecond before it, and not before the instant at which a bucket that was full at `at`
+    -- is full again. The later of the two is surely not too late.
+    local mark_micros, mark_fraction = at + micros, fraction
+    if mark - 1 > mark_micros then
+      mark_micros, mark_fraction = mark - 1, 0
+    end
+    if is_later(micros, fraction, mark_micros - given - now, mark_fraction) then
+      micros, fraction = mark_micros - given - now, mark_fraction
+    end
   end
-  if until_micros < now then
-    until_micros, until_fraction = now, 0
+  if is_later(micros, fraction, tat_micros - now, tat_fraction) then
+    micros, fraction = tat_micros - now, tat_fraction
   end
-  if is_later(micros, fraction, until_micros - now, until_fraction) then
-    micros, fraction = until_micros - now, until_fraction
-  end
-  if is_later(tat_micros, tat_fraction, now + micros, fraction) then
+  local up = micros + (fraction > 0 and 1 or 0)
+  local is_too_old = not only_last and now - at >= full_micros + (full_fraction > 0 and 1 or 0)
+  if not is_too_old and up > 0 and (is_last or given + up <= 4503599627370496) then
     tat_micros, tat_fraction = tat_micros - micros, tat_fraction - fraction
     if tat_fraction < 0 then
       tat_micros, tat_fraction = tat_micros - 1, tat_fraction + max
     end
-  else
-    tat_micros, tat_fraction = now, 0
+    given = is_last and given or given + up
   end
   local ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
-  return pack('<c1I7I5', string.sub(value, 1, 1), tat_micros, tat_fraction) .. string.sub(value, 14), ttl
+  if given == 0 then
+    return pack('<c1I7I5', string.sub(value, 1, 1), tat_micros, tat_fraction) .. string.sub(value, 14), ttl
+  end
+  ttl = math.max(ttl, math.min(ttl + given, full_micros + (full_fraction > 0 and 1 or 0)))
+  local indebted = (tag == 100 or tag == 111) and string.sub(value, 14, 20)
+  return pack('<c1I7I5', indebted and 'o' or 'r', tat_micros, tat_fraction) .. (indebted or '') .. pack('<I7', given), ttl
 end

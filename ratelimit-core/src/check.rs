@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use siphasher::sip128::Hasher128;
 use siphasher::sip128::SipHasher13;
 
-use crate::policy::{Mode, Policy};
+use crate::policy::{Mode, OnError, Policy};
 
 /// Largest number of limits in one group: 64.
 pub const MAX_GROUP: usize = 64;
@@ -58,6 +58,11 @@ impl<'a> Check<'a> {
     #[inline]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// What decides during an outage of the store. A shadow limit fails open.
+    pub(crate) fn on_error(&self) -> OnError {
+        if self.shadow { OnError::Allow } else { self.policy.on_error() }
     }
 
     /// Makes it a check of a shadow limit if `all` are.

@@ -29,6 +29,7 @@
 
 pub mod cases;
 mod clause;
+mod history;
 mod reference;
 mod setup;
 mod tested;
@@ -37,47 +38,28 @@ pub use self::reference::Reference;
 pub use self::tested::{Fixture, Tested};
 use crate::clock::{FakeClock, Timestamp};
 
-/// Makes one test per case of the suite, in modules that begin with the shortest cases; see the [module](crate::conformance).
+/// Makes one test per case of the suite, in modules in the order in which to look at them; see the [module](crate::conformance).
 #[macro_export]
 macro_rules! conformance_suite {
     (store: $store:path, block_on: $block_on:path $(,)?) => {
         use {$block_on as run_future, $store as store_under_test};
         $crate::conformance_suite! { @tests
-            step_1_one_limit:
-                the_given_clock_is_used
-                an_empty_group_passes
-                denied_is_an_outcome_and_takes_nothing
-                peek_takes_nothing
-                cost_zero_takes_nothing_and_too_high_a_cost_never_passes
-                reset_forgets_one_caller;
-            step_2_groups_and_refunds:
-                a_group_is_all_or_nothing
-                a_count_that_occurs_twice_is_charged_the_sum
-                callers_policies_and_windows_are_apart
-                a_partition_may_be_any_bytes
-                a_group_of_the_largest_size_is_judged
-                refund_gives_back_what_was_taken
-                refund_does_not_reach_into_a_later_window
-                a_calendar_window_lasts_until_its_edge;
-            step_3_blocks_shadows_and_debts:
-                the_first_denial_blocks_until_its_end
-                only_an_own_denial_begins_a_block
-                a_shadow_limit_is_charged_and_denies_nothing
-                as_many_units_as_fit_are_charged
-                a_debt_is_paid_by_time
-                the_largest_debt_is_bounded
-                turns_are_due_in_the_order_of_the_decisions
-                only_the_last_turn_is_given_back
-                other_groups_do_not_wait;
-            step_4_slots:
+            step_2_slots:
                 slots_are_held_until_they_are_freed
                 a_group_takes_its_slots_or_none;
-            step_5_races_and_floods:
+            step_3_races_and_floods:
                 one_of_those_that_race_for_a_unit_gets_it
                 racing_callers_get_exactly_the_limit
-                a_flood_of_callers_frees_no_denied_caller;
-            step_6_random_requests:
-                every_decision_is_that_of_the_reference
+                a_flood_of_callers_frees_no_denied_caller
+        }
+        mod step_1_random_histories {
+            #[test]
+            fn every_decision_is_that_of_the_reference() {
+                $crate::conformance::cases::every_decision_is_that_of_the_reference(
+                    super::store_under_test,
+                    |future| super::run_future(future),
+                );
+            }
         }
     };
     (@tests $($step:ident: $($case:ident)*);*) => {

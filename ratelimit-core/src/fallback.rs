@@ -1,8 +1,11 @@
 //! Fallback: decisions during an outage of the store, by the failure policy of each limit.
 
 mod outage;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU32;
+use std::slice;
 
 use smallvec::SmallVec;
 
@@ -73,7 +76,7 @@ impl Fallback {
         if matches!(error, StoreError::GroupTooLarge { .. }) {
             return Err(error);
         }
-        if group.iter().any(|check| check.policy().on_error() == OnError::Deny && !check.is_shadow()) {
+        if group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
         // A state that occurs twice is decided by the sum.
@@ -85,16 +88,33 @@ impl Fallback {
         };
         let local_policies: SmallVec<[Option<Policy>; 2]> =
             group.iter().map(|check| self.local_policy(check, cost(check))).collect();
-        let local: SmallVec<[Check<'_>; 2]> = local_checks(group, &local_policies);
+        let mut local: SmallVec<[Check<'_>; 2]> = SmallVec::new();
+        // For each of them the units beyond a full bucket of this process; `None` for what its part admits, or never passes.
+        let mut beyond: SmallVec<[Option<u64>; 2]> = SmallVec::new();
+        for (index, (check, policy)) in group.iter().zip(&local_policies).enumerate() {
+            let Some(policy) = policy else { continue };
+            let (part, sum) = (policy.capacity(), cost(check));
+            let is_beyond = part < sum && sum <= check.policy().capacity() && operation != Operation::UpTo;
+            // A count that occurs twice is charged where it occurs first.
+            let is_first = !group[..index].iter().any(|other| other.shares_count_with(check));
+            let share = |units| if is_first { units } else { 0 };
+            let units = if is_beyond { share(part) } else { check.cost() };
+            local.push(Check::new(policy, check.partition()).with_cost(units));
+            beyond.push(is_beyond.then(|| share(sum - part)));
+        }
         let mut decided = self.local.decide_group(&local, operation);
+        let charges = operation.charges() && decided.is_allowed();
         let slots = decided.take_slots();
-        let mut counted = decided.outcomes().iter();
+        let mut counted = decided.outcomes().iter().zip(local.iter().zip(&beyond));
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());
             let limit = check.policy().capacity();
             // Reports the limit as configured, not the part of this process.
-            if let Some(counted) = counted {
-                return counted.clone().with_limit(limit);
+            if let Some((counted, (local, beyond))) = counted {
+                let outcome = counted.clone().with_limit(limit);
+                let Some(beyond) = *beyond else { return outcome };
+                let outcome = outcome.with_cost(check.cost());
+                return if charges { self.charge_debt(outcome, &local.with_cost(beyond)) } else { outcome };
             }
             let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
             let cost = units.map_or(check.cost(), Outcome::cost);
@@ -121,6 +141,16 @@ impl Fallback {
         }
     }
 
+    /// Charges what an admitted request takes beyond a full bucket, which its outcome does not tell yet. A debt, because a bucket that
+    /// is emptier than empty is otherwise taken for one whose clock went back, and a cheaper request would forgive it.
+    fn charge_debt(&self, outcome: Outcome, beyond: &Check<'_>) -> Outcome {
+        let after = self.local.decide_group(slice::from_ref(beyond), Operation::Overdraw);
+        match after.into_only() {
+            Some(after) => outcome.with_waits_of(&after),
+            None => outcome,
+        }
+    }
+
     /// Charges beyond a limit of this process, during an outage.
     pub(crate) fn overdraw(&self, check: &Check<'_>) {
         if let Some(policy) = self.local_policy(check, 0) {
@@ -136,16 +166,8 @@ impl Fallback {
         }
     }
 
-    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails
-    /// open, as every shadow limit does.
+    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails open.
     fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
-        (check.policy().on_error() == OnError::Local && !check.is_shadow())
-            .then(|| check.policy().per_instance(self.instances, cost))
+        (check.on_error() == OnError::Local).then(|| check.policy().per_instance(self.instances, cost))
     }
-}
-
-/// The checks under their local policies, without those of limits that fail open.
-fn local_checks<'a>(group: &[Check<'a>], policies: &'a [Option<Policy>]) -> SmallVec<[Check<'a>; 2]> {
-    let local = group.iter().zip(policies).filter_map(|(check, policy)| Some((check, policy.as_ref()?)));
-    local.map(|(check, policy)| Check::new(policy, check.partition()).with_cost(check.cost())).collect()
 }

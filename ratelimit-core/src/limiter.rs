@@ -18,16 +18,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, Call, decide_group_in_memory, decide_in_memory, only, try_one};
+use self::backend::{
+    Backend, Call, Inner, decide_group_in_memory, decide_in_memory, only, try_one, with_slots,
+};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
-use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::fallback::Fallback;
-use crate::noted::Noted;
-use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
@@ -58,20 +56,6 @@ pub struct RateLimiter {
     inner: Arc<Inner>,
     /// Longest wait for the store; the store's own deadline applies as well.
     deadline: Duration,
-}
-
-#[derive(Debug)]
-struct Inner {
-    store: Backend,
-    fallback: Fallback,
-    report: Report,
-    /// Whether every limit is a shadow limit.
-    shadow: bool,
-    /// By which waits sleep.
-    clock: Arc<dyn Clock>,
-    /// Buckets in which requests have waited for a turn.
-    waited_for: Noted,
-    overrides: Arc<crate::overrides::Current>,
 }
 
 impl RateLimiter {
@@ -323,37 +307,58 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        let group = &*self.validated(group)?;
-        match &self.inner.store {
-            Backend::Memory(store) => {
-                Ok(Some(decide_group_in_memory(store, group, Operation::Check, &self.inner.report)))
-            }
-            Backend::Dyn(store) => {
-                let decided = store.try_decide(group, self.call(Operation::Check))?;
-                Ok(decided.map(|outcome| self.with_slots(group, outcome)))
-            }
-        }
+        self.try_decide(&self.validated(group)?, || Operation::Check)
     }
 
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store. The operation is a
-    /// function, so that it is known when this is compiled.
+    /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does not try once more.
+    #[doc(hidden)]
+    pub async fn check_all_by_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.decide_by_store(&self.validated(group)?, Operation::Check).await
+    }
+
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
     async fn decide(
         &self,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
     ) -> Result<GroupOutcome, StoreError> {
         let group = &*self.validated(group)?;
-        let store = match &self.inner.store {
+        match self.try_decide(group, &operation)? {
+            Some(outcome) => Ok(outcome),
+            None => self.decide_by_store(group, operation()).await,
+        }
+    }
+
+    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is known when this is
+    /// compiled.
+    #[inline]
+    fn try_decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
+        match &self.inner.store {
             Backend::Memory(store) => {
-                return Ok(decide_group_in_memory(store, group, operation(), &self.inner.report));
+                Ok(Some(decide_group_in_memory(store, group, operation(), &self.inner.report)))
             }
-            Backend::Dyn(store) => store,
-        };
-        let outcome = match store.try_decide(group, self.call(operation()))? {
-            Some(outcome) => outcome,
-            None => store.decide(group, self.call(operation())).await?,
-        };
-        Ok(if operation().charges() { self.with_slots(group, outcome) } else { outcome })
+            Backend::Dyn(store) => {
+                let decided = store.try_decide(group, self.call(operation()))?;
+                Ok(decided.map(|outcome| self.with_slots(group, operation(), outcome)))
+            }
+        }
+    }
+
+    async fn decide_by_store(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        let outcome = self.inner.store.as_dyn().decide(group, self.call(operation)).await?;
+        Ok(self.with_slots(group, operation, outcome))
+    }
+
+    fn with_slots(&self, group: &[Check<'_>], operation: Operation, outcome: GroupOutcome) -> GroupOutcome {
+        if operation.charges() { with_slots(&self.inner, self.deadline, group, outcome) } else { outcome }
     }
 
     /// A call that may take a round trip.

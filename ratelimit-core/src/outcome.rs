@@ -25,12 +25,16 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    degraded: bool,
-    overflowed: bool,
-    shadow: bool,
+    /// By how much later a reservation says that the charge ends: microseconds, little-endian, so that an outcome stays small.
+    given_us: [u8; 7],
+    /// A sum of [`DEGRADED`](Self::DEGRADED), [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW).
+    marks: u8,
 }
 
 impl Outcome {
+    const DEGRADED: u8 = 1;
+    const OVERFLOWED: u8 = 2;
+    const SHADOW: u8 = 4;
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
     /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
@@ -67,10 +71,19 @@ impl Outcome {
             reset_after_us,
             next_unit_after_us: Self::UNKNOWN_WAIT,
             verdict,
-            degraded: false,
-            overflowed: false,
-            shadow: false,
+            given_us: [0; 7],
+            marks: 0,
         }
+    }
+
+    #[inline]
+    const fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    #[inline]
+    const fn set(&mut self, mark: u8, is_set: bool) {
+        self.marks = self.marks & !mark | if is_set { mark } else { 0 };
     }
 
     /// Sets the cost of the request, in units; by default 1.
@@ -125,14 +138,14 @@ impl Outcome {
 
     /// Marks the outcome as that of a shadow limit, or as that of an enforced one.
     pub(crate) const fn in_shadow_if(mut self, shadow: bool) -> Self {
-        self.shadow = shadow;
+        self.set(Self::SHADOW, shadow);
         self
     }
 
     /// [`in_shadow_if`](Self::in_shadow_if) in place: an outcome is large.
     #[inline]
     pub(crate) const fn set_shadow(&mut self, shadow: bool) {
-        self.shadow = shadow;
+        self.set(Self::SHADOW, shadow);
     }
 
     /// Sets the instant of the decision.
@@ -165,25 +178,44 @@ impl Outcome {
         self
     }
 
+    /// This outcome with the waits that a later one tells, counted from the instant of this one.
+    pub(crate) const fn with_waits_of(mut self, later: &Self) -> Self {
+        let between = later.at.as_micros().saturating_sub(self.at.as_micros());
+        self.reset_after_us = later.reset_after_us + between;
+        // An unknown wait stays unknown.
+        self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
+    }
+
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
-        self.overflowed = true;
+        self.set(Self::OVERFLOWED, true);
         self
     }
 
     /// Whether it was charged to an overflow count.
     pub(crate) const fn is_overflowed(&self) -> bool {
-        self.overflowed
+        self.has(Self::OVERFLOWED)
     }
 
-    /// Instant from which the full quota is available if no request comes.
-    pub(crate) const fn resets_at(&self) -> Timestamp {
-        Timestamp::from_micros(self.at.as_micros().saturating_add(self.reset_after_us))
+    /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says that the charge ends.
+    pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
+        let [a, b, c, d, e, f, g, _] = given_us.to_le_bytes();
+        self.given_us = [a, b, c, d, e, f, g];
+        self
+    }
+
+    /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
+    /// later by what was given back out of order.
+    pub(crate) const fn counts_until(&self) -> Timestamp {
+        let [a, b, c, d, e, f, g] = self.given_us;
+        let given_us = u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
+        let full_after_us = self.reset_after_us.saturating_add(given_us);
+        Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
     }
 
     /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.
     pub const fn is_degraded(&self) -> bool {
-        self.degraded
+        self.has(Self::DEGRADED)
     }
 
     /// Instant of the decision, by the store's clock.
@@ -221,18 +253,18 @@ impl Outcome {
     /// # });
     /// ```
     pub const fn decision(&self) -> Decision {
-        if self.shadow { Decision::Allowed } else { self.verdict.decision() }
+        if self.is_shadow() { Decision::Allowed } else { self.verdict.decision() }
     }
 
     /// Whether the limit is a [shadow limit](crate::Mode::Shadow), which admits every request.
     pub const fn is_shadow(&self) -> bool {
-        self.shadow
+        self.has(Self::SHADOW)
     }
 
     /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not charged then.
     #[inline]
     pub const fn would_deny(&self) -> bool {
-        self.shadow && !self.fits()
+        self.is_shadow() && !self.fits()
     }
 
     /// Whether the request fits, also under a shadow limit.
@@ -249,14 +281,14 @@ impl Outcome {
     /// Whether this limit admitted the request. A group passes only if every limit does. A shadow limit admits every request.
     #[inline]
     pub const fn is_allowed(&self) -> bool {
-        self.shadow || self.fits()
+        self.is_shadow() || self.fits()
     }
 
     /// Whether a [concurrency limit](crate::Policy::concurrency) denied the request because all slots are held. It passes once one
     /// of them is freed; no process knows when, so there is no [`retry_after`](Self::retry_after).
     #[inline]
     pub const fn is_busy(&self) -> bool {
-        !self.shadow && matches!(self.verdict, Verdict::Busy)
+        !self.is_shadow() && matches!(self.verdict, Verdict::Busy)
     }
 
     /// Full quota in units: `max`, or the burst of a token bucket.
@@ -310,7 +342,7 @@ impl Outcome {
     /// waits matches the [`decision`](Self::decision), which tells these apart.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
-            Verdict::RetryAfterMicros(micros) if !self.shadow => Some(Duration::from_micros(micros)),
+            Verdict::RetryAfterMicros(micros) if !self.is_shadow() => Some(Duration::from_micros(micros)),
             _ => None,
         }
     }
@@ -404,7 +436,7 @@ impl GroupOutcome {
     /// Marks the limits at these indices as charged to an overflow count.
     pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.overflowed = is_overflowed(index);
+            outcome.set(Outcome::OVERFLOWED, is_overflowed(index));
         }
         self
     }
@@ -413,7 +445,7 @@ impl GroupOutcome {
     pub(crate) fn degraded(mut self) -> Self {
         self.degraded = true;
         for outcome in &mut self.outcomes {
-            outcome.degraded = true;
+            outcome.set(Outcome::DEGRADED, true);
         }
         self
     }
@@ -476,6 +508,11 @@ impl GroupOutcome {
         &self.outcomes
     }
 
+    /// The outcomes of enforced limits, with their indices.
+    pub(crate) fn enforced(&self) -> impl DoubleEndedIterator<Item = (usize, &Outcome)> {
+        self.outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_shadow())
+    }
+
     /// The only outcome, if it is a group of one.
     pub(crate) fn into_only(mut self) -> Option<Outcome> {
         if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
@@ -500,7 +537,7 @@ impl GroupOutcome {
     }
 
     fn violated(&self) -> impl Iterator<Item = &Outcome> {
-        self.outcomes.iter().filter(|outcome| !outcome.is_allowed())
+        self.enforced().map(|(_, outcome)| outcome).filter(|outcome| !outcome.fits())
     }
 
     /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
@@ -510,7 +547,6 @@ impl GroupOutcome {
         let rank =
             |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
         // `max_by_key` takes the last of equals; reversed, the limit that was written first.
-        let enforced = (0..self.outcomes.len()).rev().filter(|&i| !self.outcomes[i].shadow);
-        enforced.max_by_key(|&i| rank(&self.outcomes[i]))
+        self.enforced().rev().max_by_key(|(_, outcome)| rank(outcome)).map(|(index, _)| index)
     }
 }

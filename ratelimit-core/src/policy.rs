@@ -347,16 +347,15 @@ impl Policy {
     }
 
     /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough
-    /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost.
+    /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost. A bucket is the equal part
+    /// for every cost: under another burst its state would mean something else.
     pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
         let (max, burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
         let mut part = Self { max, burst, ..self.clone() }.identified();
-        if cost <= self.burst {
-            part.burst = burst.max(cost);
-            if !self.algorithm.has_burst() {
-                part.max = max.max(cost);
-            }
+        if cost <= self.burst && !self.algorithm.has_burst() {
+            part.max = max.max(cost);
+            part.burst = part.max;
         }
         part
     }

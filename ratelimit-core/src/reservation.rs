@@ -93,7 +93,7 @@ impl<'a> Charge<'a> {
 
     /// The charge of a turn that is given up before it is due.
     pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
-        Self::new(check, outcome.at(), outcome.resets_at()).as_turn_if(true)
+        Self::new(check, outcome.at(), outcome.counts_until()).as_turn_if(true)
     }
 
     /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
@@ -155,7 +155,7 @@ impl GroupOutcome {
             if any_denies && self.was_spared(check, checks) {
                 continue;
             }
-            let until = outcome.resets_at();
+            let until = outcome.counts_until();
             // A state that occurs twice was charged the sum, and is refunded the sum.
             // An overflow count is not refunded: its units may be those of other callers by then.
             let units = if outcome.is_overflowed() { 0 } else { check.cost() };

@@ -45,11 +45,12 @@ use crate::reservation::Reservation;
 /// * **Waiting.** [`Operation::Wait`] never waits: it takes a turn, and the limiter sleeps until it is due. A store that decides by
 ///   itself has to give turns in the order of its decisions, tell them by [`Outcome::with_due_after`](crate::Outcome::with_due_after),
 ///   and refund a [turn that is given up](crate::Charge::is_turn) only if it is the last one. For an operation that it does not know, it
-///   returns an error, such as [`StoreError::rejected`]: the failure policy decides then. The limiter polls the refund of a turn once,
-///   so one that takes a round trip goes on in the background.
+///   returns an error, such as [`StoreError::rejected`]: the failure policy decides then.
 /// * **Slots.** An admitted group with a [concurrency limit](crate::Policy::concurrency) takes slots. A store that is made of the
 ///   [`toolkit`] knows nothing of them: the limiter frees them by a [`refund`](Self::refund) when the work ends. What a process holds
 ///   that crashes stays taken then, until a reset. The built-in stores hold slots themselves, and return them with the outcome.
+/// * **Dropped values.** The refund of slots, and that of a turn, begins where a value is dropped, so the limiter polls it once: a refund
+///   that takes a round trip, or waits for a lock, has to go on by itself, such as in a task.
 /// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {

@@ -9,10 +9,11 @@ use futures_util::future::maybe_done;
 use futures_util::poll;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_core::clock::FakeClock;
+use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Reservation, Timestamp};
 use tests::START;
+use tests::redis::Server;
 use tests::strategies::{self, step_back, step_forward};
 
 /// Random cases; the environment can set another number.
@@ -81,20 +82,32 @@ fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
     u64::try_from((i128::from(now) + step).max(1)).unwrap()
 }
 
+/// Shows an instant, also to the server whose keys are to expire by it.
+async fn show(clock: &FakeClock, expiring: Option<&Server>, now: u64) {
+    let passed = now.cast_signed() - clock.now().as_micros().cast_signed();
+    clock.set(Timestamp::from_micros(now));
+    if let Some(server) = expiring {
+        server.age_keys(passed).await;
+    }
+}
+
 /// Runs a history on a store and on the specification, and compares every answer.
 async fn compare_history(
     limiter: &RateLimiter,
     clock: &FakeClock,
-    policies: &[Policy],
-    events: &[Event],
+    expiring: Option<&Server>,
+    (policies, events): (&[Policy], &[Event]),
     id: u64,
     compare: impl Fn(&GroupOutcome, &GroupOutcome),
 ) {
     let reference = RateLimiter::new(Reference::new(clock));
     let mut now = START;
+    if let Some(server) = expiring {
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    }
     for event in events {
         now = moved(now, event, &policies[0]);
-        clock.set(Timestamp::from_micros(now));
+        show(clock, expiring, now).await;
         let callers: Vec<String> =
             event.group.iter().map(|(_, caller, _)| format!("{id}/{caller}")).collect();
         let checks = event.group.iter().zip(&callers);
@@ -125,7 +138,7 @@ async fn compare_history(
                 {
                     // The handler takes a while.
                     now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
-                    clock.set(Timestamp::from_micros(now));
+                    show(clock, expiring, now).await;
                     limiter.refund(reservation.clone()).await.unwrap();
                     reference.refund(reservation).await.unwrap();
                 } else if let Action::CheckAndSettle(actual) = event.action
@@ -133,7 +146,7 @@ async fn compare_history(
                     && let Some(charge) = reservation.charges().next()
                 {
                     now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
-                    clock.set(Timestamp::from_micros(now));
+                    show(clock, expiring, now).await;
                     let settled = reservation.limit(charge.check().policy().name()).unwrap();
                     limiter.settle(settled.clone(), actual).await.unwrap();
                     reference.settle(settled, actual).await.unwrap();
@@ -154,21 +167,22 @@ fn compare_histories(
     histories: impl Strategy<Value = (Vec<Policy>, Vec<Event>)>,
     limiter: &RateLimiter,
     clock: &FakeClock,
+    (cases, expiring): (u32, Option<&Server>),
     compare: impl Fn(&GroupOutcome, &GroupOutcome),
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
-    let mut runner =
-        TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     runner
         .run(&histories, |(policies, events)| {
             // Every case has callers of its own, so that one store serves all.
             id.set(id.get() + 1);
-            runtime.block_on(compare_history(limiter, clock, &policies, &events, id.get(), &compare));
+            let history = (&policies[..], &events[..]);
+            runtime.block_on(compare_history(limiter, clock, expiring, history, id.get(), &compare));
             Ok(())
         })
         .unwrap();
-    println!("{} cases", cases());
+    println!("{cases} cases");
 }
 
 /// Histories in which the clock never goes back.
@@ -188,7 +202,7 @@ fn the_memory_store_decides_what_the_model_decides() {
     let histories = forward_only();
     // Room for all callers: a table that is full decides on purpose otherwise.
     let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
-    compare_histories(histories, &RateLimiter::new(store), &clock, |outcome, expected| {
+    compare_histories(histories, &RateLimiter::new(store), &clock, (cases(), None), |outcome, expected| {
         assert_eq!(outcome, expected);
     });
 }
@@ -197,7 +211,24 @@ fn the_memory_store_decides_what_the_model_decides() {
 fn the_redis_store_decides_what_the_model_decides() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    compare_histories(history(), &server.uncached_limiter_at(&clock), &clock, |outcome, expected| {
+    compare_histories(
+        history(),
+        &server.uncached_limiter_at(&clock),
+        &clock,
+        (cases(), None),
+        |outcome, expected| {
+            assert_eq!(outcome, expected);
+        },
+    );
+}
+
+#[test]
+fn keys_that_expire_change_no_decision() {
+    let Some(server) = tests::redis::server() else { return };
+    let clock = FakeClock::default();
+    // A clock that goes back over the end of a key finds nothing there.
+    let (limiter, some) = (server.uncached_limiter_at(&clock), (cases() / 10, Some(&server)));
+    compare_histories(forward_only(), &limiter, &clock, some, |outcome, expected| {
         assert_eq!(outcome, expected);
     });
 }
@@ -208,21 +239,27 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
     let clock = FakeClock::default();
     // The denial cache keeps checks from the server, which then does not see that entries expire: after a step back it may
     // count them again. So the clock only goes forward.
-    compare_histories(forward_only(), &server.limiter_at(&clock), &clock, |outcome, expected| {
-        let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
-        if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
-            return assert_eq!(outcome, expected);
-        }
-        // What is left may be as old as the denial: under limits that are not violated, and for more than one unit.
-        let violated = |outcome: &GroupOutcome| {
-            let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
-            outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()
-        };
-        // A limit that was not violated may be by now.
-        let known = violated(expected);
-        let is_known = violated(outcome).iter().all(|one| known.contains(one));
-        assert!(is_known && outcome.at() == expected.at(), "{outcome:?}, but {expected:?}");
-    });
+    compare_histories(
+        forward_only(),
+        &server.limiter_at(&clock),
+        &clock,
+        (cases(), None),
+        |outcome, expected| {
+            let single_units = expected.outcomes().iter().all(|one| one.cost() == 1);
+            if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
+                return assert_eq!(outcome, expected);
+            }
+            // What is left may be as old as the denial: under limits that are not violated, and for more than one unit.
+            let violated = |outcome: &GroupOutcome| {
+                let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
+                outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()
+            };
+            // A limit that was not violated may be by now.
+            let known = violated(expected);
+            let is_known = violated(outcome).iter().all(|one| known.contains(one));
+            assert!(is_known && outcome.at() == expected.at(), "{outcome:?}, but {expected:?}");
+        },
+    );
 }
 
 /// Requests that come at once: the group of each, and what is done with it.

@@ -197,3 +197,28 @@ async fn failed_refunds_are_logged_at_most_once_a_second() {
     let most = 1 + usize::try_from(begun.elapsed().as_secs()).unwrap();
     assert!((1..=most).contains(&lines.len()), "{lines:?}");
 }
+
+/// Where the future is dropped that waits for the turn.
+#[tokio::test]
+async fn a_turn_that_is_not_given_back_is_logged() {
+    let (log, _guard) = Log::of_thread();
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::TokenBucket, 1));
+    let an_hour = Duration::from_secs(3600);
+    assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+    let mut turn = Box::pin(limiter.wait(&policy, "a", 1, an_hour));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut turn).await.is_err(), "it waits for an hour");
+    watch.fail(true);
+    drop(turn);
+    let lines = log.at(Level::WARN);
+    assert!(lines.len() == 1 && lines[0].contains("a refund failed"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_store_is_asked_once_whether_it_can_decide_without_awaiting() {
+    let (builder, watch) = watched_builder();
+    let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 10));
+    let _ = limiter.check(&policy, "a").await.unwrap();
+    let _ = limiter.check_all(&[Check::new(&policy, "a")]).await.unwrap();
+    assert_eq!((watch.tries(), watch.calls()), (2, 2));
+}

@@ -24,7 +24,7 @@ async fn stacked_limits_are_one_call_to_the_store() {
     let (limiter, watch) = watched();
     let app = service!(limiter, stacked);
     assert_eq!(statuses(&app, "/stacked", 1).await, [200]);
-    assert_eq!((watch.calls(), watch.limits()), (1, 3));
+    assert_eq!((watch.tries(), watch.calls(), watch.limits()), (1, 1, 3));
 }
 
 #[rate_limit(max = 2, key = "probe", window = "1h")]

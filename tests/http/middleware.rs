@@ -153,7 +153,7 @@ async fn several_limits_are_one_group() {
     let app = App::new().app_data(Data::new(limiter)).wrap(limit).route("/", web::get().to(ok));
     let app = init_service(app).await;
     assert_eq!(send(&app, get("/")).await.status, 200);
-    assert_eq!((watch.calls(), watch.limits()), (1, 2));
+    assert_eq!((watch.tries(), watch.calls(), watch.limits()), (1, 1, 2));
     let denied = send(&app, by("192.0.2.2:1", "/")).await;
     assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, Some("2")));
 }

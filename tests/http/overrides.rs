@@ -55,6 +55,13 @@ async fn of_chosen() -> &'static str {
     "ok"
 }
 
+/// No limit: it admits nothing.
+#[rate_limit(max = |_: &HttpRequest| 0, window = "60s", name = "ov-nothing")]
+#[get("/nothing")]
+async fn of_nothing() -> &'static str {
+    "ok"
+}
+
 #[rate_limit(max = 1, window = "60s", name = "ov-off")]
 #[rate_limit(max = 9, window = "60s", name = "ov-beside")]
 #[get("/off")]
@@ -112,6 +119,15 @@ async fn the_numbers_of_the_overrides_apply_and_are_told() {
     assert_eq!(statuses(&app, "/plain", 3).await, [200, 200, 429], "3 of 5 were counted before");
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!(statuses(&app, "/plain", 1).await, [429]);
+}
+
+#[actix_web::test]
+async fn the_max_of_a_row_beats_a_computed_one_that_is_no_limit() {
+    let limiter = limiter("");
+    let app = service!(limiter, of_nothing);
+    assert_eq!(statuses(&app, "/nothing", 1).await, [429]);
+    limiter.replace_overrides(parsed("[limit.ov-nothing]\nmax = 2")).unwrap();
+    assert_eq!(statuses(&app, "/nothing", 3).await, [200, 200, 429]);
 }
 
 #[actix_web::test]

@@ -106,6 +106,33 @@ async fn a_lost_reply_costs_a_slot_until_the_next_message() {
     drop(slot);
 }
 
+/// The release waits behind a call without a reply, and is sent as the store ends.
+#[tokio::test]
+async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
+    let Some(server) = server() else { return };
+    let url = server.url();
+    let holder = RedisStore::builder(&url).deadline(Duration::from_secs(5)).build().unwrap();
+    let holder = RateLimiter::new(holder);
+    let slot = holder.acquire(&STREAMS, "a").await.unwrap().unwrap();
+    let other = limiter_that_is_up(&server).await;
+    assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 2);
+    server.signal("STOP");
+    let asks = holder.clone();
+    let mut call = Box::pin(asks.peek(&STREAMS, "b"));
+    assert!(futures_util::poll!(&mut call).is_pending());
+    drop((slot, call));
+    drop((asks, holder));
+    // A store that tells nothing has ended by then.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    server.signal("CONT");
+    until_up(&other).await;
+    let began = Instant::now();
+    while other.peek(&STREAMS, "a").await.unwrap().remaining() != 3 {
+        assert!(began.elapsed() < Duration::from_secs(5), "the slot is still taken");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn limiter_that_is_up(server: &Server) -> RateLimiter {
     let limiter = limiter(server);
     until_up(&limiter).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::policy::Calendar;
-use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, Timestamp};
+use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, StoreError, Timestamp};
 use redis::AsyncCommands;
 use tests::algorithms::shapes;
 use tests::clock_at_start;
@@ -159,4 +159,42 @@ async fn a_refund_under_an_earlier_anchor_keeps_the_time_to_live_of_a_later_one(
     limiter.refund(charged.as_reservation()).await.unwrap();
     assert_eq!(limiter.peek(&late, "a").await.unwrap().remaining(), 1);
     expect_lives(&server, last.reset_after(), &last, since, "until 20 February").await;
+}
+
+#[tokio::test]
+async fn a_calendar_count_of_an_earlier_version_is_kept_until_its_window_ends() {
+    let Some(server) = server() else { return };
+    let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
+    let limiter = server.uncached_limiter_at(&clock);
+    let [early, late] = [15, 20].map(|day| {
+        Policy::builder("k").calendar(Calendar::month(day)).max(3).on_error(OnError::Deny).build()
+    });
+    let group = [Check::new(&early, "a")];
+    let charged = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
+    let mut raw = server.raw().await;
+    let keys: Vec<String> = raw.keys("rl1:k:*").await.unwrap();
+    let state: Vec<u8> = raw.get(&keys[0]).await.unwrap();
+    assert_eq!((state.len(), state[0]), (20, b'k'));
+    // Such a state had no end, and the tag of any fixed window.
+    let earlier = [b"f", &state[1..13]].concat();
+    let () = raw.set(&keys[0], &earlier).await.unwrap();
+    assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 2);
+    limiter.refund(charged.as_reservation()).await.unwrap();
+    assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 3);
+    let () = raw.set(&keys[0], &earlier).await.unwrap();
+    let since = Instant::now();
+    let kept = limiter.check(&late, "a").await.unwrap();
+    assert_eq!((kept.remaining(), kept.reset_after()), (1, Duration::from_secs(31 * 86_400)));
+    expect_lives(&server, kept.reset_after(), &kept, since, "until 20 February").await;
+    let written: Vec<u8> = raw.get(&keys[0]).await.unwrap();
+    assert_eq!((written.len(), written[0]), (20, b'k'));
+    // Each tag has a length of its own.
+    for corrupt in
+        [[b"k", &state[1..13]].concat(), [b"f", &state[1..]].concat(), [b"l", &state[1..]].concat()]
+    {
+        let () = raw.set(&keys[0], &corrupt).await.unwrap();
+        let error = limiter.check(&late, "a").await.unwrap_err();
+        assert!(matches!(error, StoreError::CorruptState { .. }), "{corrupt:?}: {error}");
+        let () = raw.del(&keys[0]).await.unwrap();
+    }
 }

@@ -23,12 +23,12 @@ static TWO: Policy =
 /// The entries that are stored for a caller: until when each counts, and how many slots it stands for.
 fn entries(stored: &[u8]) -> Vec<(u64, u64)> {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    assert_eq!((stored[0], stored.len()), (b'n', 3 + 23 * usize::try_from(number(&stored[1..3])).unwrap()));
+    assert_eq!((stored[0], stored.len()), (b'n', 3 + 25 * usize::try_from(number(&stored[1..3])).unwrap()));
     let entry = |entry: &[u8]| {
-        let (granted, freed) = (number(&entry[13..18]), number(&entry[18..23]));
-        (number(&entry[..7]), granted - freed)
+        let (granted, freed) = (number(&entry[13..19]), number(&entry[19..25]));
+        (number(&entry[..7]), granted.wrapping_sub(freed) % (1 << 48))
     };
-    stored[3..].chunks(23).map(entry).collect()
+    stored[3..].chunks(25).map(entry).collect()
 }
 
 /// Slots that the server counts as held under a key; those of a key that is gone are none.
@@ -74,6 +74,19 @@ async fn processes_share_the_slots_of_a_caller() {
     assert!(third.is_ok() && one.acquire(&TWO, "a").await.unwrap().is_err());
     drop((second, third));
     until_held(&server, key, 0).await;
+}
+
+#[tokio::test]
+async fn callers_of_one_call_have_slots_of_their_own() {
+    let Some(server) = server() else { return };
+    let [limiter, other] = [(); 2].map(|()| server.limiter());
+    let held = other.acquire(&TWO, "a").await.unwrap().unwrap();
+    // The first goes at once, and the others together behind it.
+    let asked = ["c", "a", "b", "a", "b", "b"].map(|caller| limiter.acquire(&TWO, caller));
+    let slots: Vec<_> = futures_util::future::join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(slots.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, false, true, false]);
+    drop((held, slots));
+    until_held(&server, "rl1:slots:n:*", 0).await;
 }
 
 /// A denial is never cached, so the freed slot is seen at once.
@@ -238,7 +251,7 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
     let key = only_key(&server).await;
     let good: Vec<u8> = server.raw().await.get(&key).await.unwrap();
     let mut freed_more_than_granted = good.clone();
-    freed_more_than_granted[3 + 18..].copy_from_slice(&[255; 5]);
+    freed_more_than_granted[3 + 19] = good[3 + 13] + 1;
     for bad in [
         &b"n"[..],
         b"n\0",

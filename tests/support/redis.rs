@@ -373,6 +373,17 @@ impl Server {
         number.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
     }
 
+    /// Lets keys expire as if so many microseconds passed, also less than none: their times to live change by as much. A key lives up
+    /// to a minute longer for each call, because the real time of a test passes as well.
+    pub async fn age_keys(&self, by_us: i64) {
+        const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
+            local left = redis.call('PTTL', key) - ARGV[1]
+            if left < -60000 then redis.call('DEL', key) else redis.call('PEXPIRE', key, math.max(left, 60000)) end
+        end";
+        let mut raw = self.raw().await;
+        let () = redis::Script::new(AGE).arg(by_us / 1_000).invoke_async(&mut raw).await.unwrap();
+    }
+
     /// A plain connection, to look at and tamper with what is stored.
     pub async fn raw(&self) -> redis::aio::MultiplexedConnection {
         // The default is half a second, in which a node that writes its configuration to a busy disk may not answer.

@@ -51,6 +51,7 @@ pub fn watched_builder() -> (RateLimiterBuilder, Arc<Watch>) {
 #[derive(Debug)]
 pub struct Watch {
     calls: AtomicUsize,
+    tries: AtomicUsize,
     limits: AtomicUsize,
     refunds: AtomicUsize,
     resets: AtomicUsize,
@@ -63,6 +64,7 @@ impl Default for Watch {
     fn default() -> Self {
         Self {
             calls: AtomicUsize::new(0),
+            tries: AtomicUsize::new(0),
             limits: AtomicUsize::new(0),
             refunds: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
@@ -77,6 +79,11 @@ impl Watch {
     /// The number of checks.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How often the store was asked to decide without awaiting.
+    pub fn tries(&self) -> usize {
+        self.tries.load(Ordering::SeqCst)
     }
 
     /// The number of limits in all checks.
@@ -142,6 +149,11 @@ impl Store for WatchedStore {
         }
         self.watch.answer()?;
         self.counts.decide(group, operation, deadline).await
+    }
+
+    fn try_decide(&self, _: &[Check<'_>], _: Operation) -> Option<GroupOutcome> {
+        self.watch.tries.fetch_add(1, Ordering::SeqCst);
+        None
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {

@@ -77,6 +77,15 @@ impl Timed {
         self.clock.set(Timestamp::from_micros(micros));
     }
 
+    /// Shows the instant `micros`, as does the clock by which Redis lets [keys expire](Server::age_keys).
+    pub fn set_with_expiry(&self, micros: u64) {
+        let passed = micros.cast_signed() - self.clock.now().as_micros().cast_signed();
+        self.set(micros);
+        if let Some(server) = &self.server {
+            self.run(server.age_keys(passed));
+        }
+    }
+
     pub fn check(&self, policy: &Policy, caller: &str) -> Outcome {
         self.run(self.limiter.check(policy, caller)).unwrap()
     }

@@ -37,6 +37,8 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
     cases.compile_fail("fail/*.rs");
+    // Code of the user with a type that does not fit: the compiler words these, at that code.
+    cases.compile_fail("types/*.rs");
 }
 
 /// The cases that stand for the files of the attribute.

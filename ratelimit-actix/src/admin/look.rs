@@ -111,11 +111,11 @@ pub(super) struct CountedView {
 pub(super) struct Subject {
     limit: String,
     /// One, or one for each prefix by which the IPv6 address of the caller may be counted: that of the nearest configuration first.
-    readings: Vec<Reading>,
+    candidates: Vec<Candidate>,
 }
 
-/// A caller for which the fields stand.
-struct Reading {
+/// One way to read the form: the caller that it may mean.
+struct Candidate {
     partition: Vec<u8>,
     ipv6_prefix: Option<u32>,
 }
@@ -164,8 +164,8 @@ impl Subject {
         if !is_known {
             return Err(LookError::UnknownLimit);
         }
-        let one = |partition| vec![Reading { partition, ipv6_prefix: None }];
-        let readings = if !digest.is_empty() {
+        let one = |partition| vec![Candidate { partition, ipv6_prefix: None }];
+        let candidates = if !digest.is_empty() {
             let digest = digest.parse().map_err(|_| LookError::UnknownDigest)?;
             one(limiter.stats().partition_of(digest).ok_or(LookError::UnknownDigest)?)
         } else if fields.caller.len() > MAX_CALLER {
@@ -174,9 +174,9 @@ impl Subject {
             // As the application gave it to `check`.
             one(partition.as_bytes().to_vec())
         } else {
-            Reading::all(&fields.caller, RateLimitConfig::nearest(req).ipv6_prefix())?
+            Candidate::all(&fields.caller, RateLimitConfig::nearest(req).ipv6_prefix())?
         };
-        Ok(Self { limit: limit.to_owned(), readings })
+        Ok(Self { limit: limit.to_owned(), candidates })
     }
 
     /// What is left to the caller.
@@ -186,14 +186,14 @@ impl Subject {
         show_callers: bool,
     ) -> Result<LookView, LookError> {
         let mut looked = Vec::new();
-        for reading in &self.readings {
-            looked.push((reading, self.counts(reading, limiter).await?));
+        for candidate in &self.candidates {
+            looked.push((candidate, self.counts(candidate, limiter).await?));
         }
         let was_counted = looked.iter().any(|(_, counts)| is_counted(counts));
-        // Where nothing is counted, one reading stands for all.
+        // Where nothing is counted, one candidate stands for all.
         looked.retain(|(_, counts)| !was_counted || is_counted(counts));
         looked.truncate(if was_counted { looked.len() } else { 1 });
-        let partition = looked.first().map(|(reading, _)| &reading.partition[..]).unwrap_or_default();
+        let partition = looked.first().map(|(candidate, _)| &candidate.partition[..]).unwrap_or_default();
         Ok(LookView {
             limit: self.limit.clone(),
             digest: limiter.stats().digest_of(partition).to_string(),
@@ -204,9 +204,13 @@ impl Subject {
         })
     }
 
-    async fn counts(&self, reading: &Reading, limiter: &RateLimiter) -> Result<Vec<CountView>, LookError> {
+    async fn counts(
+        &self,
+        candidate: &Candidate,
+        limiter: &RateLimiter,
+    ) -> Result<Vec<CountView>, LookError> {
         let mut shown: Vec<CallerCount> = Vec::new();
-        for count in counts_of_name(limiter, &reading.partition, &self.limit) {
+        for count in counts_of_name(limiter, &candidate.partition, &self.limit) {
             if count.may_decide
                 && shown.len() < MAX_COUNTS
                 && !shown.iter().any(|other| other.has_numbers_of(&count))
@@ -223,29 +227,30 @@ impl Subject {
                 let policy = count.in_force.policy();
                 // Without a `max` the largest one, so that a peek counts exactly.
                 let policy = if numbers.max.is_some() { policy.clone() } else { policy.largest() };
-                let mut outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
+                let mut outcome =
+                    limiter.peek(&policy, &candidate.partition).await.map_err(LookError::Look)?;
                 if count.computed.anchor {
                     // Without an `anchor` the window that began first, so that a peek finds the count of every other one.
                     let policy = policy.with_earliest_window(outcome.at());
-                    outcome = limiter.peek(&policy, &reading.partition).await.map_err(LookError::Look)?;
+                    outcome = limiter.peek(&policy, &candidate.partition).await.map_err(LookError::Look)?;
                 }
                 Some(CountedView::new(&outcome, &numbers, count.computed))
             };
             let now = NumbersFrom::Now(count.in_force.origin());
             let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
-            let (plan, ipv6_prefix) = (count.plan, reading.ipv6_prefix);
+            let (plan, ipv6_prefix) = (count.plan, candidate.ipv6_prefix);
             counts.push(CountView { origin, plan, ipv6_prefix, numbers, counted });
         }
         Ok(counts)
     }
 
-    /// Forgets what is counted for the caller. Returns whether anything was; then only those readings are left.
+    /// Forgets what is counted for the caller. Returns whether anything was; then only those candidates are left.
     pub(super) async fn reset(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let result = self.reset_all(limiter).await;
-        // Where nothing was counted, or is known to be forgotten, one reading stands for all.
-        let logged = if matches!(result, Ok(true)) { self.readings.len() } else { 1 };
-        for reading in self.readings.iter().take(logged) {
-            let (limit, caller) = (&*self.limit, limiter.stats().digest_of(&reading.partition).to_string());
+        // Where nothing was counted, or is known to be forgotten, one candidate stands for all.
+        let logged = if matches!(result, Ok(true)) { self.candidates.len() } else { 1 };
+        for candidate in self.candidates.iter().take(logged) {
+            let (limit, caller) = (&*self.limit, limiter.stats().digest_of(&candidate.partition).to_string());
             // Warnings, because a reset changes what limits admit, and has to be found later.
             match &result {
                 Ok(was_counted) => tracing::warn!(
@@ -269,8 +274,8 @@ impl Subject {
 
     async fn reset_all(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let (mut is_known, mut counted) = (false, Vec::new());
-        for reading in &self.readings {
-            let partition = &reading.partition;
+        for candidate in &self.candidates {
+            let partition = &candidate.partition;
             let counts = counts_of_name(limiter, partition, &self.limit);
             let has_own_anchors = counts.iter().any(|count| count.computed.anchor);
             let policies = distinct(&counts);
@@ -290,27 +295,27 @@ impl Subject {
         let was_counted = counted.contains(&true);
         if was_counted {
             let mut counted = counted.into_iter();
-            self.readings.retain(|_| counted.next() == Some(true));
+            self.candidates.retain(|_| counted.next() == Some(true));
         }
         Ok(was_counted)
     }
 }
 
-impl Reading {
+impl Candidate {
     /// Every caller that the text is by one of the prefixes in use.
     fn all(text: &str, nearest: Ipv6Prefix) -> Result<Vec<Self>, LookError> {
-        let mut readings: Vec<Self> = Vec::new();
+        let mut candidates: Vec<Self> = Vec::new();
         for prefix in [nearest].into_iter().chain(Ipv6Prefix::in_use()) {
             let caller = Caller::from_form(text, |address| prefix.group(address))?;
             let partition = caller.partition().ok_or(NotationError::Empty)?.to_vec();
-            if readings.iter().all(|reading| reading.partition != partition) {
-                readings.push(Self { partition, ipv6_prefix: Some(prefix.bits()) });
+            if candidates.iter().all(|candidate| candidate.partition != partition) {
+                candidates.push(Self { partition, ipv6_prefix: Some(prefix.bits()) });
             }
         }
-        if let [only] = &mut readings[..] {
+        if let [only] = &mut candidates[..] {
             only.ipv6_prefix = None;
         }
-        Ok(readings)
+        Ok(candidates)
     }
 }
 

@@ -3,11 +3,11 @@
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, RateLimiter};
 
-use super::{deny_all, is_in_shadow, missing_caller};
+use super::{deny_all, missing_caller, rejects_without_value};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::overrides::plan::Plan;
-use crate::overrides::{LimitRows, is_lenient};
+use crate::overrides::LimitRows;
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 
@@ -64,7 +64,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
         let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Err(MissingCallerError) if rejects_missing(req, &policy, rows) => {
+            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy(), rows) => {
                 return Err(missing_caller(req, config));
             }
             Ok(None) | Err(MissingCallerError) => {
@@ -90,10 +90,4 @@ pub(crate) fn applied_limits<S: LimitSource>(
         limits.push(limit);
     }
     Ok(limits)
-}
-
-/// Whether a limit that requires a caller rejects a request without one. A shadow limit rejects nothing.
-#[cold]
-fn rejects_missing(req: &HttpRequest, policy: &PolicyRef, rows: Option<&LimitRows>) -> bool {
-    !is_lenient(policy.policy(), rows) && !is_in_shadow(req)
 }

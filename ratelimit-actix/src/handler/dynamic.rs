@@ -18,9 +18,9 @@ use super::request_fn::{self, RequestFn};
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
-use crate::decision::{Admission, is_counted, is_in_shadow};
+use crate::decision::{Admission, is_counted, rejects_without_value};
 use crate::overrides::plan::Plan;
-use crate::overrides::{LimitRows, is_lenient};
+use crate::overrides::LimitRows;
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
@@ -99,8 +99,9 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        let overrides = nearest_limiter::nearest(&self.req).overrides_guard();
-        *skipped = is_lenient(limit.policy(), overrides.limit(limit.policy())) || is_in_shadow(&self.req);
+        let limiter = nearest_limiter::nearest(&self.req);
+        let rows = limiter.overrides_guard();
+        *skipped = !rejects_without_value(limiter, limit.policy(), rows.limit(limit.policy()));
         (!*skipped).then_some(response)
     }
 
@@ -124,7 +125,27 @@ impl DynamicLimits {
         self.limits[position].numbers.max = Some(max);
     }
 
-    /// Sets the calendar from the value of `anchor`.
+    /// Sets the calendar from the value of `anchor`, which has the type of its kind of window: here a month's.
+    ///
+    /// ```
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| 15)]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| "15")]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
     #[cfg(feature = "calendar")]
     pub fn calendar(&mut self, position: usize, calendar: Calendar) {
         self.limits[position].numbers.calendar = Some(calendar);
@@ -190,7 +211,8 @@ impl LimitSource for DynamicLimit {
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
-        let is_shadow = applied.policy.policy().mode() == Mode::Shadow || is_in_shadow(req);
+        let is_shadow =
+            applied.policy.policy().mode() == Mode::Shadow || nearest_limiter::nearest(req).is_shadow();
         if is_shadow && let Some(policy) = self.limit.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             applied.cost = HandlerLimit::NEVER;

@@ -26,7 +26,7 @@ pub struct HandlerLimit {
     cost: u64,
     on_missing: OnMissing,
     count: Count,
-    /// What only the source says.
+    /// What operators see beyond the policy.
     text: SourceText,
     /// Which limiters decided about the handler; of its first limit only.
     limiter: SoleLimiter,

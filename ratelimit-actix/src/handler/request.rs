@@ -12,7 +12,7 @@ use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{Admission, decide, is_counted, try_decide};
+use crate::decision::{Admission, decide_by_store, is_counted, try_decide};
 use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
 use crate::response::{Rejection, hold};
@@ -57,7 +57,15 @@ pub(super) fn admit_by(
     let result = match apply(&req, config, limiter) {
         Ok(mut limits) => match try_decide(&req, config, limiter, &mut limits) {
             Some(result) => result,
-            None => return Admission::Pending(Box::pin(admit_by_server(req, payload, limits))),
+            None => {
+                let (config, limiter) = (config.clone(), limiter.clone());
+                return Admission::Pending(Box::pin(async move {
+                    match decide_by_store(&req, &config, &limiter, limits).await {
+                        Ok(slots) => Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }),
+                        Err(rejection) => Err(reject(&req, payload, rejection, &config).await),
+                    }
+                }));
+            }
         },
         Err(rejection) => Err(rejection),
     };
@@ -66,18 +74,6 @@ pub(super) fn admit_by(
         Err(rejection) => Admission::Pending(Box::pin(async move {
             Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
         })),
-    }
-}
-
-async fn admit_by_server(
-    req: HttpRequest,
-    payload: Payload,
-    limits: AppliedLimits,
-) -> Result<AdmittedRequest, HttpResponse> {
-    let config = RateLimitConfig::nearest(&req);
-    match decide(&req, config, limits).await {
-        Ok(slots) => Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }),
-        Err(rejection) => Err(reject(&req, payload, rejection, config).await),
     }
 }
 

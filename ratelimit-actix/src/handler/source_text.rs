@@ -1,6 +1,6 @@
-//! What only the source of a limit says, for the list of all limits.
+//! What operators see of a limit that its policy does not tell, for the list of all limits.
 
-/// What only the source of a limit says.
+/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each request.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText {
     /// What tells callers apart.

@@ -172,6 +172,9 @@ pub(crate) fn told<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<
 /// Among limits that denied the request or have nothing left, this is the one with the longest wait: after it, the next
 /// request passes all of them. Otherwise it is the one with the fewest units left, and among equals the one that resets last.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
+    if let [only] = quotas {
+        return Some(only);
+    }
     // Among equals `max_by_key` takes the last; the first in the source should win.
     quotas.iter().rev().copied().max_by_key(|quota| quota.tightness())
 }

@@ -5,7 +5,7 @@ use ratelimit_core::__private_0_1::decided_apart;
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
-use super::quota::{Closed, Quota};
+use super::quota::{Closed, Quota, told};
 use super::{DecidedGroup, Quotas};
 
 impl Quotas {
@@ -38,7 +38,7 @@ impl Quotas {
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
         self.replace_last(left.ok().filter(is_same_store).as_ref());
-        group.quotas.iter().any(|quota| !quota.is_shadow())
+        !told(&group.quotas).is_empty()
     }
 }
 

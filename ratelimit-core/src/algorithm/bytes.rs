@@ -12,6 +12,8 @@
 //! l            a log: the instant and the units of each entry, oldest first
 //! t            a token bucket: tat, fraction
 //! d            a token bucket in debt: tat, fraction, indebted_at
+//! r            one of which units were given back out of order: tat, fraction, given, too_old_at
+//! o            one that is both: tat, fraction, indebted_at, given, too_old_at
 //! n            slots: since, held
 //! b            a block: until
 //! ```
@@ -22,20 +24,18 @@ mod tests;
 use super::reader::{Reader, Writer};
 use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
-use super::{concurrency, sliding_window_log, token_bucket};
+use super::{calendar_window, concurrency, sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};
 
 /// First byte: the version of the layout.
 const VERSION: u8 = 1;
 
-const CALENDAR_WINDOW: u8 = b'k';
 const SUB_WINDOWS: u8 = b's';
-const IN_DEBT: u8 = b'd';
 const BLOCKED: u8 = b'b';
 
 impl State {
-    /// The state as bytes, for a store that keeps it outside of this process. They are 9 to 23, with more for each entry of a
+    /// The state as bytes, for a store that keeps it outside of this process. They are 9 to 35, with more for each entry of a
     /// log (12) and each sub-window (5).
     ///
     /// # Examples
@@ -63,7 +63,7 @@ impl State {
                 writer.units(*count);
             }
             Packed::CalendarWindow { forget_at, count, minutes } => {
-                writer.byte(CALENDAR_WINDOW);
+                writer.byte(calendar_window::TAG);
                 writer.micros((*forget_at).into());
                 writer.units((*minutes).into());
                 writer.units((*count).into());
@@ -91,11 +91,17 @@ impl State {
                 writer.micros((*tat).into());
                 writer.units(*fraction);
             }
-            Packed::InDebt(bucket) => {
-                writer.byte(IN_DEBT);
-                writer.micros(bucket.tat.micros);
-                writer.units(bucket.tat.fraction);
-                writer.micros(bucket.indebted_at);
+            Packed::LongBucket(long) => {
+                writer.byte(long.tag().unwrap_or(Algorithm::TokenBucket.spec().tag));
+                writer.micros(long.bucket.tat.micros);
+                writer.units(long.bucket.tat.fraction);
+                if long.indebted_at != token_bucket::NO_DEBT {
+                    writer.micros(long.indebted_at);
+                }
+                if long.bucket.given > 0 {
+                    writer.micros(long.bucket.given);
+                    writer.micros(long.too_old_at);
+                }
             }
             Packed::Concurrency { since, held } => {
                 writer.byte(Algorithm::Concurrency.spec().tag);
@@ -128,7 +134,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
     let of = |algorithm: Algorithm| policy.algorithm() == algorithm;
     let state = match kind {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
-        CALENDAR_WINDOW if policy.calendar().is_some() => {
+        calendar_window::TAG if policy.calendar().is_some() => {
             let (forget_at, minutes, count) = (reader.micros()?, reader.units()?, reader.bounded_units()?);
             let is_possible = count == 0 || minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
             is_possible.then_some(Packed::CalendarWindow {
@@ -142,8 +148,12 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
             [] => None,
             _ => Some(Box::new(SubWindows::read(policy, &mut reader)?)),
         }),
-        IN_DEBT if of(Algorithm::TokenBucket) => {
-            Packed::InDebt(Box::new(token_bucket::State::read_in_debt(policy, &mut reader)?))
+        tag if of(Algorithm::TokenBucket) && token_bucket::Long::is_tag(tag) => {
+            let mut long = token_bucket::Long::read(policy, tag, &mut reader)?;
+            if long.bucket.given > 0 {
+                long.too_old_at = reader.micros()?;
+            }
+            long.into()
         }
         tag if tag == policy.algorithm().spec().tag => match policy.algorithm() {
             Algorithm::FixedWindow => {

@@ -15,13 +15,19 @@
 //! A refund has the window of its charge, and moves neither the start nor the end of the count. A count that started more than half a
 //! window later is another one, which a changed anchor began.
 //!
+//! In Redis the end is a part of the state, so that the TTL of its key decides nothing.
+//!
 //! Twin: `lua/fixed_window.lua`, where `from` is the first instant of the window.
 
 use super::compact::{U24, U40, U56};
 use super::fixed_window::Count;
+#[cfg(feature = "redis")]
+use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
 use super::use_by::UseBy;
+#[cfg(feature = "redis")]
+use crate::policy::Algorithm;
 use crate::policy::{Policy, WindowSpan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,13 @@ pub(super) struct State {
     /// The end of the count: that of the last window in which it was used, by any anchor.
     pub(super) ends: u64,
 }
+
+/// First byte of a state as bytes.
+pub(super) const TAG: u8 = b'k';
+
+/// Length of a state in Redis, in bytes.
+#[cfg(feature = "redis")]
+pub(super) const ENCODED_LEN: usize = 20;
 
 const MINUTE: u64 = 60_000_000;
 
@@ -49,11 +62,21 @@ impl State {
         Some(Self { window: policy.calendar_window(now)?, count, ends })
     }
 
-    /// The state at `now` with this count, which has not ended. `None` if the policy has no calendar.
+    /// Reads a state that Redis holds, at `now`. `None` if the bytes are malformed, or if the policy has no calendar.
     #[cfg(feature = "redis")]
-    pub(super) fn of(policy: &Policy, now: u64, count: Count) -> Option<Self> {
-        let window = policy.calendar_window(now)?;
-        Some(Self { window, count, ends: window.before })
+    pub(super) fn read(policy: &Policy, now: u64, bytes: &[u8]) -> Option<Self> {
+        let (&tag, bytes) = bytes.split_first()?;
+        let (mut reader, window) = (Reader::new(bytes), policy.calendar_window(now)?);
+        let count = Count { start: reader.micros()?, units: reader.units()? };
+        let ends = if tag == TAG {
+            reader.micros()?
+        } else if tag == Algorithm::FixedWindow.spec().tag {
+            // Of a version that did not store the end: it is not over while its key lives.
+            window.before
+        } else {
+            return None;
+        };
+        reader.is_at_end().then_some(Self { window, count, ends })
     }
 
     /// The end, the count, and the minutes from the start to the end, rounded down.

@@ -11,10 +11,11 @@
 //! state of which something is held does not expire.
 //!
 //! In Redis the state has an entry for each process, which tells it two numbers that only grow: the slots that it knows to be
-//! granted to it, and those of them that it has freed. Held are the granted ones that are not freed.
+//! granted to it, and those of them that it has freed. Held are the granted ones that are not freed. The entry has the lower 48
+//! bits of each number.
 //!
 //! ```text
-//! message      merges what is told into the own entry, by the maximum of each number, and prolongs it to now + hold, also
+//! message      merges what is told into the own entry, by the later one of each number, and prolongs it to now + hold, also
 //!              when it is denied. A cost of 0 only tells
 //! entries      of other processes: dropped at their end, and cut to now + hold if the clock went back. Dropped when nothing
 //!              is held
@@ -29,7 +30,7 @@
 mod entries;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::entries::{Entries, Told};
+pub(crate) use self::entries::{Entries, HOLD_US, Told};
 use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]

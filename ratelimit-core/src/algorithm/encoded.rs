@@ -23,6 +23,9 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
         return Some(block::ENCODED_LEN);
     }
     match algorithm {
+        Algorithm::FixedWindow if bytes.first() == Some(&calendar_window::TAG) => {
+            Some(calendar_window::ENCODED_LEN)
+        }
         Algorithm::FixedWindow => fixed_window::State::encoded_len(sub_windows, bytes),
         Algorithm::SlidingWindowCounter if sub_windows == 1 => {
             sliding_window_counter::TwoWindows::encoded_len(sub_windows, bytes)
@@ -143,19 +146,19 @@ impl Unpacked {
             });
         }
         Some(match policy.algorithm() {
-            Algorithm::FixedWindow if policy.calendar().is_some() => Self::CalendarWindow(
-                calendar_window::State::of(policy, now, whole::<fixed_window::State>(policy, bytes)?.count)?,
-            ),
+            Algorithm::FixedWindow if policy.calendar().is_some() => {
+                Self::CalendarWindow(calendar_window::State::read(policy, now, bytes)?)
+            }
             Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Self::TwoWindows(whole(policy, bytes)?)
             }
             Algorithm::SlidingWindowCounter => Self::SubWindows(Box::new(whole(policy, bytes)?)),
             Algorithm::SlidingWindowLog => Self::SlidingWindowLog(Box::new(whole(policy, bytes)?)),
-            Algorithm::TokenBucket if bytes.first() == Some(&token_bucket::DEBT_TAG) => {
+            Algorithm::TokenBucket if token_bucket::Long::is_tag(*bytes.first()?) => {
                 let mut reader = Reader::new(&bytes[1..]);
-                let bucket = token_bucket::State::read_in_debt(policy, &mut reader)?;
-                Self::TokenBucket(Some(bucket).filter(|_| reader.is_at_end())?)
+                let bucket = token_bucket::Long::read(policy, bytes[0], &mut reader)?;
+                Self::LongBucket(Some(bucket).filter(|_| reader.is_at_end())?)
             }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),
             // Decoded with what this process told.

@@ -205,6 +205,7 @@ impl<'a> Group<'a> {
         let reset_after_us = step.resets_at().saturating_sub(at);
         let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
         let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
+            .with_given_us(step.given_us())
             .in_shadow_if(member.shadow);
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
     }
@@ -296,9 +297,15 @@ fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us:
 }
 
 impl Unpacked {
-    /// Charges units that may be more than are available.
+    /// Charges units that may be more than are available, at the instant to which the state is advanced. A bucket is in debt then.
     pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64) {
-        self.step_mut().charge_in_debt(policy, now, units);
+        self.step_mut().charge(policy, now, units);
+        if let Self::TokenBucket(bucket) = self {
+            *self = Self::LongBucket((*bucket).into());
+        }
+        if let Self::LongBucket(bucket) = self {
+            bucket.indebted_at = now;
+        }
     }
 }
 

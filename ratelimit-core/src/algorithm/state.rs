@@ -34,8 +34,8 @@ pub(super) enum Packed {
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
     TokenBucket { tat: U56, fraction: u64 },
-    // A token bucket after a settlement.
-    InDebt(Box<token_bucket::State>),
+    // A token bucket after a settlement, or of which units were given back out of order.
+    LongBucket(Box<token_bucket::Long>),
     Concurrency { since: U56, held: u64 },
     // Instead of any of these; as good as a new state from `until` on.
     Blocked { until: U56 },
@@ -52,6 +52,7 @@ pub(super) enum Unpacked {
     SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
     TokenBucket(token_bucket::State),
+    LongBucket(token_bucket::Long),
     Concurrency(concurrency::State),
     Blocked(block::State),
 }
@@ -62,7 +63,7 @@ macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
             FixedWindow(own => own) CalendarWindow(own => own) TwoWindows(own => own) SubWindows(own => *own)
-            SlidingWindowLog(own => *own) TokenBucket(own => own) Concurrency(own => own) Blocked(own => own))
+            SlidingWindowLog(own => *own) TokenBucket(own => own) LongBucket(own => own) Concurrency(own => own) Blocked(own => own))
     };
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
         $($kind:ident($own:ident => $of_own:expr))*) => {
@@ -107,7 +108,7 @@ impl State {
             Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
-            Packed::InDebt(bucket) => bucket.resets_at(),
+            Packed::LongBucket(bucket) => bucket.expires_at(),
             Packed::Concurrency { held: 0, .. } => 0,
             Packed::Concurrency { .. } => U56::MAX,
             Packed::Blocked { until } => (*until).into(),
@@ -176,14 +177,18 @@ impl State {
 
     /// [Refunds](Self::refund) a charge; that of a [turn](Charge::is_turn) only if no later turn moves.
     pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
-        let (check, until) = (charge.check(), charge.until());
-        let moves_turns = match &self.0 {
-            Packed::InDebt(bucket) if charge.is_turn() => {
-                bucket.has_turns_behind(check.policy(), now.as_micros(), until.as_micros())
+        let (check, mut at, until) = (charge.check(), charge.at(), charge.until());
+        if let Packed::LongBucket(bucket) = &self.0
+            && charge.is_turn()
+        {
+            match bucket.has_turns_behind(check.policy(), now.as_micros(), until.as_micros()) {
+                Some(true) => return false,
+                // The last turn is never too old: the bucket was in debt since.
+                Some(false) => at = now,
+                None => {}
             }
-            _ => false,
-        };
-        !moves_turns && self.refund(check.policy(), now, charge.at(), until, check.cost())
+        }
+        self.refund(check.policy(), now, at, until, check.cost())
     }
 
     /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in
@@ -227,7 +232,7 @@ impl State {
             Packed::TokenBucket { tat, fraction } => {
                 (Unpacked::TokenBucket(token_bucket::State::new(rational(*tat, *fraction))), false)
             }
-            Packed::InDebt(bucket) => (Unpacked::TokenBucket(**bucket), false),
+            Packed::LongBucket(bucket) => (Unpacked::LongBucket(**bucket), false),
             Packed::Concurrency { since, held } => {
                 let (since, held) = ((*since).into(), *held);
                 (Unpacked::Concurrency(concurrency::State { since, held }), false)
@@ -298,10 +303,19 @@ impl From<Box<sliding_window_log::State>> for Packed {
 impl From<token_bucket::State> for Packed {
     #[inline]
     fn from(bucket: token_bucket::State) -> Self {
-        if bucket.indebted_at != token_bucket::NO_DEBT {
-            return Self::InDebt(Box::new(bucket));
+        if bucket.given > 0 {
+            return Self::LongBucket(Box::new(bucket.into()));
         }
         Self::TokenBucket { tat: bucket.tat.micros.into(), fraction: bucket.tat.fraction }
+    }
+}
+
+impl From<token_bucket::Long> for Packed {
+    fn from(mut long: token_bucket::Long) -> Self {
+        if long.bucket.given == 0 {
+            long.too_old_at = long.bucket.resets_at();
+        }
+        if long.tag().is_none() { long.bucket.into() } else { Self::LongBucket(Box::new(long)) }
     }
 }
 
@@ -326,6 +340,7 @@ impl From<Unpacked> for Packed {
             Unpacked::SubWindows(state) => state.into(),
             Unpacked::SlidingWindowLog(state) => state.into(),
             Unpacked::TokenBucket(state) => state.into(),
+            Unpacked::LongBucket(state) => state.into(),
             Unpacked::Concurrency(state) => state.into(),
             Unpacked::Blocked(state) => state.into(),
         }
@@ -351,6 +366,7 @@ impl Unpacked {
             Self::SubWindows(state) => &**state,
             Self::SlidingWindowLog(state) => &**state,
             Self::TokenBucket(state) => state,
+            Self::LongBucket(state) => state,
             Self::Concurrency(state) => state,
             Self::Blocked(state) => state,
         }
@@ -364,6 +380,7 @@ impl Unpacked {
             Self::SubWindows(state) => &mut **state,
             Self::SlidingWindowLog(state) => &mut **state,
             Self::TokenBucket(state) => state,
+            Self::LongBucket(state) => state,
             Self::Concurrency(state) => state,
             Self::Blocked(state) => state,
         }

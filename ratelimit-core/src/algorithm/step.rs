@@ -19,13 +19,13 @@ pub(super) trait Step {
     /// Charges `cost`, which is available.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
 
-    /// Charges `cost` for a settlement, which may be more than is available.
-    fn charge_in_debt(&mut self, policy: &Policy, now: u64, cost: u64) {
-        self.charge(policy, now, cost);
-    }
-
     /// The instant from which nothing that was charged counts; 0 if nothing was charged.
     fn resets_at(&self) -> u64;
+
+    /// By how much later than [`resets_at`](Self::resets_at) a reservation says that its charge ends.
+    fn given_us(&self) -> u64 {
+        0
+    }
 
     /// Until when units may be used that were charged at the instant to which the state was advanced; `None` if every unit
     /// counts from its own instant.

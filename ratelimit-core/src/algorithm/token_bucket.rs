@@ -13,9 +13,21 @@
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
 //!
-//! A refund moves `tat` back by `refill(cost)`, but not beyond the time left until the bucket would have been full after
-//! the charge. Without the charge the bucket would have been full earlier and gained nothing since, so time has refilled
-//! the rest.
+//! A refund moves `tat` back by what is not paid of its charge. Time, and whatever is given back out of order, pay the oldest
+//! charge of the bucket first. So a charge is told where it ended on an axis that no refund before it shortens, its *mark*, and
+//! the state holds in `given` how much later that is than `tat`:
+//!
+//! ```text
+//! mark         tat + given behind the charge                     rounded up
+//! too old      now >= at + refill(burst)                         time has paid it, or the bucket was full since
+//! the last     mark = tat + given                                back = min(refill(units), tat - now)
+//! another      its mark is above mark - 1                        back = min(refill(units), mark - 1 - given - now)
+//!              tat = tat - back;  given = given + back, but not for the last one: it is undone
+//! while full   given = given - (now - tat)                       time that pays nothing else pays it, down to 0
+//! ```
+//!
+//! So what passes, less what is given back, passes the plain bucket: with every charge that is kept, `tat` is never earlier than
+//! if the others had not been made. What `tat` moves back by because the clock does is added to `given` as well, since the marks stay.
 //!
 //! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`. Nothing is
 //! rounded before it is reported, so no token is lost or gained over any length of time.
@@ -52,62 +64,79 @@ fn instant(micros: u64) -> Rational {
     Rational { micros, fraction: 0 }
 }
 
+/// A bucket without a debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
+    /// Microseconds that were given back out of order, and that time has not paid yet, rounded up. Not 0 only after the step that
+    /// makes it so: a [`Long`] state is advanced with it.
+    pub(super) given: u64,
+}
+
+/// A bucket that may be in debt, or of which units were given back out of order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Long {
+    pub(super) bucket: State,
     /// Instant of the last settlement or turn, if it may have left a debt; otherwise [`NO_DEBT`].
     pub(super) indebted_at: u64,
+    /// The instant from which every charge is too old to be given back.
+    pub(super) too_old_at: u64,
 }
 
 /// In place of an instant: later than any.
 pub(super) const NO_DEBT: u64 = u64::MAX;
 
+/// Largest `given`, 142 years: more is not given back. So marks are below 2^53.
+const MOST_GIVEN: u64 = 1 << 52;
+
 impl State {
-    /// A bucket without a debt.
+    /// A bucket of which nothing was given back.
     pub(super) const fn new(tat: Rational) -> Self {
-        Self { tat, indebted_at: NO_DEBT }
+        Self { tat, given: 0 }
     }
 
-    /// Advances a bucket that is emptier than `empty`.
+    /// An empty bucket at `now`.
+    fn empty(policy: &Policy, now: u64) -> Rational {
+        instant(now).plus(refill(policy.capacity(), policy), policy.max())
+    }
+
+    /// Moves a bucket back that is emptier than `empty`, because the clock went back.
     #[cold]
-    fn advance_in_debt(&mut self, now: u64, empty: Rational) -> bool {
-        if self.indebted_at == NO_DEBT {
-            self.tat = empty;
-            return true;
-        }
-        let went_back = now < self.indebted_at;
-        if went_back {
-            self.tat.micros -= self.indebted_at - now;
-            self.indebted_at = if self.tat > empty { now } else { NO_DEBT };
-        }
-        went_back
+    fn cut(&mut self, empty: Rational, max: u64) {
+        self.add_given(self.tat.minus(empty, max).rounded_up());
+        self.tat = empty;
     }
-}
 
-impl State {
-    /// Whether turns that are not due may have been taken behind a charge that ends at `until`. While there are such turns, the bucket
-    /// is in debt; the last charge ends when the bucket is full.
-    pub(super) fn has_turns_behind(mut self, policy: &Policy, now: u64, until: u64) -> bool {
-        self.advance(policy, now);
-        // Several charges of less than a microsecond may end in the same one.
-        let is_last = policy.max() <= policy.window_us() && self.resets_at() == until;
-        self.indebted_at != NO_DEBT && !is_last
+    fn add_given(&mut self, micros: u64) {
+        self.given = self.given.saturating_add(micros).min(MOST_GIVEN);
+    }
+
+    /// Mark of the last charge. Saturates, because a wrong reply of a server must not end in an overflow.
+    fn marked(&self) -> u64 {
+        self.resets_at().saturating_add(self.given)
+    }
+
+    /// Whether the charge with this mark is the last one.
+    fn is_last(&self, policy: &Policy, mark: u64) -> bool {
+        // Several charges of less than a microsecond may have the same one.
+        policy.max() <= policy.window_us() && self.marked() == mark
     }
 }
 
 impl Step for State {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
-        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        let empty = Self::empty(policy, now);
         if self.tat > empty {
-            return self.advance_in_debt(now, empty);
+            self.cut(empty, policy.max());
+            return true;
         }
-        *self = Self::new(self.tat.max(instant(now)));
+        self.tat = self.tat.max(instant(now));
         false
     }
 
     fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
-        let empty = instant(now).plus(refill(policy.capacity(), policy), policy.max());
+        let empty = Self::empty(policy, now);
         if self.tat > empty {
             return None;
         }
@@ -120,13 +149,12 @@ impl Step for State {
         self.tat = self.tat.plus(refill(cost, policy), policy.max());
     }
 
-    fn charge_in_debt(&mut self, policy: &Policy, now: u64, cost: u64) {
-        self.charge(policy, now, cost);
-        self.indebted_at = now;
-    }
-
     fn resets_at(&self) -> u64 {
         self.tat.rounded_up()
+    }
+
+    fn given_us(&self) -> u64 {
+        self.given
     }
 
     #[cfg(feature = "redis")]
@@ -140,15 +168,100 @@ impl Step for State {
         Some(self.tat.minus(spare, policy.max()).rounded_up() - now)
     }
 
-    fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64) {
-        let full = instant(now);
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, mark: u64, cost: u64) {
+        if instant(now) >= Self::empty(policy, at) {
+            return;
+        }
         let taken = refill(cost, policy);
-        // `until` is rounded up, so the exact instant is after `until - 1`. It is also not before the instant at which a
-        // full bucket would have been full again. The later of the two bounds is never too late.
-        let until = instant(until.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
-        let back = taken.min(until.max(full).minus(full, policy.max()));
-        self.tat =
-            if self.tat > full.plus(back, policy.max()) { self.tat.minus(back, policy.max()) } else { full };
+        let back = taken.min(self.tat.minus(instant(now), policy.max()));
+        if self.is_last(policy, mark) {
+            self.tat = self.tat.minus(back, policy.max());
+            return;
+        }
+        // The mark is rounded up, so the exact one is after `mark - 1`. It is also not before the instant at which a full bucket
+        // would have been full again. The later of the two bounds is never too late.
+        let mark = instant(mark.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
+        let paid = instant(now + self.given);
+        let back = back.min(mark.max(paid).minus(paid, policy.max()));
+        if back.rounded_up() <= MOST_GIVEN - self.given {
+            self.tat = self.tat.minus(back, policy.max());
+            self.given += back.rounded_up();
+        }
+    }
+}
+
+impl Long {
+    /// Moves a debt back with the clock. Returns whether the clock went back.
+    fn advance_debt(&mut self, now: u64, empty: Rational) -> bool {
+        let went_back = now < self.indebted_at;
+        if went_back {
+            self.bucket.add_given(self.indebted_at - now);
+            self.bucket.tat.micros -= self.indebted_at - now;
+            self.indebted_at = if self.bucket.tat > empty { now } else { NO_DEBT };
+        }
+        went_back
+    }
+
+    /// Whether a charge with this mark must stay where later turns must not move. While turns are not due, the bucket is in debt, and
+    /// the last one may go.
+    pub(super) fn has_turns_behind(mut self, policy: &Policy, now: u64, mark: u64) -> Option<bool> {
+        self.advance(policy, now);
+        (self.indebted_at != NO_DEBT).then(|| !self.bucket.is_last(policy, mark))
+    }
+
+    /// The instant from which the bucket is full, and no charge can be given back.
+    pub(super) fn expires_at(&self) -> u64 {
+        let full = self.bucket.resets_at();
+        full.max(self.too_old_at.min(self.bucket.marked()))
+    }
+}
+
+impl From<State> for Long {
+    fn from(bucket: State) -> Self {
+        // Nothing was given back before, so no charge ends later.
+        Self { bucket, indebted_at: NO_DEBT, too_old_at: bucket.marked() }
+    }
+}
+
+impl Step for Long {
+    fn advance(&mut self, policy: &Policy, now: u64) -> bool {
+        let empty = State::empty(policy, now);
+        self.too_old_at = empty.rounded_up();
+        if self.bucket.tat > empty && self.indebted_at != NO_DEBT {
+            return self.advance_debt(now, empty);
+        }
+        self.indebted_at = NO_DEBT;
+        self.bucket.given = self.bucket.given.min(self.bucket.marked().saturating_sub(now));
+        self.bucket.advance(policy, now)
+    }
+
+    fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
+        self.bucket.available(policy, now)
+    }
+
+    fn charge(&mut self, policy: &Policy, now: u64, cost: u64) {
+        self.bucket.charge(policy, now, cost);
+    }
+
+    fn resets_at(&self) -> u64 {
+        self.bucket.resets_at()
+    }
+
+    fn given_us(&self) -> u64 {
+        self.bucket.given
+    }
+
+    #[cfg(feature = "redis")]
+    fn use_by(&self) -> Option<UseBy> {
+        self.bucket.use_by()
+    }
+
+    fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
+        self.bucket.retry_after(policy, now, cost)
+    }
+
+    fn refund(&mut self, policy: &Policy, now: u64, at: u64, mark: u64, cost: u64) {
+        self.bucket.refund(policy, now, at, mark, cost);
     }
 }
 
@@ -157,7 +270,11 @@ impl Encoded for State {
     const ALGORITHM: Algorithm = Algorithm::TokenBucket;
 
     fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
-        Some(if bytes.first() == Some(&DEBT_TAG) { 20 } else { 13 })
+        Some(match bytes.first() {
+            Some(&(DEBT_TAG | GIVEN_TAG)) => 20,
+            Some(&GIVEN_IN_DEBT_TAG) => 27,
+            _ => 13,
+        })
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
@@ -165,23 +282,50 @@ impl Encoded for State {
     }
 }
 
-/// First byte of a bucket in Redis that may be in debt.
-#[cfg(feature = "redis")]
-pub(super) const DEBT_TAG: u8 = b'd';
-
 impl State {
-    /// Reads a bucket without a debt; `None` if the bytes are malformed.
+    /// Reads a bucket that is not [`Long`]; `None` if the bytes are malformed.
     pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
         let (micros, fraction) = (reader.micros()?, reader.units()?);
         (fraction < policy.max()).then_some(Self::new(Rational { micros, fraction }))
     }
+}
 
-    /// Reads a bucket that may be in debt, behind its tag; `None` if the bytes are malformed, or if time does not pay the debt
-    /// within the longest window.
-    pub(super) fn read_in_debt(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        let (tat, indebted_at) = (Self::read(policy, reader)?.tat, reader.micros()?);
-        let is_payable = tat >= instant(indebted_at) && tat <= instant(indebted_at + LONGEST_US);
-        is_payable.then_some(Self { tat, indebted_at })
+/// First byte of a bucket that may be in debt.
+const DEBT_TAG: u8 = b'd';
+/// First byte of a bucket of which units were given back out of order.
+const GIVEN_TAG: u8 = b'r';
+/// First byte of a bucket that is both.
+const GIVEN_IN_DEBT_TAG: u8 = b'o';
+
+impl Long {
+    /// First byte of the bucket; `None` if it need not be long.
+    pub(super) const fn tag(&self) -> Option<u8> {
+        match (self.indebted_at != NO_DEBT, self.bucket.given > 0) {
+            (false, false) => None,
+            (true, false) => Some(DEBT_TAG),
+            (false, true) => Some(GIVEN_TAG),
+            (true, true) => Some(GIVEN_IN_DEBT_TAG),
+        }
+    }
+
+    /// Whether a bucket that begins with this byte is long.
+    pub(super) const fn is_tag(tag: u8) -> bool {
+        matches!(tag, DEBT_TAG | GIVEN_TAG | GIVEN_IN_DEBT_TAG)
+    }
+
+    /// Reads a bucket behind its [tag](Self::tag); `None` if the bytes are malformed, or if time does not pay the debt within the
+    /// longest window.
+    pub(super) fn read(policy: &Policy, tag: u8, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut long = Self::from(State::read(policy, reader)?);
+        if let DEBT_TAG | GIVEN_IN_DEBT_TAG = tag {
+            long.indebted_at = reader.micros()?;
+            let longest = instant(long.indebted_at + LONGEST_US);
+            Some(()).filter(|()| (instant(long.indebted_at)..=longest).contains(&long.bucket.tat))?;
+        }
+        if let GIVEN_TAG | GIVEN_IN_DEBT_TAG = tag {
+            long.bucket.given = reader.micros().filter(|given| *given <= MOST_GIVEN)?;
+        }
+        Some(long)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::outcome::GroupOutcome;
 use crate::policy::Algorithm;
 
 /// A clause of the contract of [`Store`](crate::store::Store), as one case tests it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Clause {
     text: &'static str,
     algorithm: Option<Algorithm>,
@@ -70,32 +70,56 @@ impl Clause {
             None => self.fail(&format!("limit {limit} of a group has no outcome: {outcome:?}")),
         }
     }
+}
 
-    /// Both outcomes of the group must be the same. Shows the first limit whose outcomes differ.
-    #[track_caller]
-    pub(super) fn same(
-        self,
-        which: &str,
-        group: &[Check<'_>],
-        found: &GroupOutcome,
-        expected: &GroupOutcome,
-    ) {
-        if found == expected {
-            return;
-        }
-        ONE_CLOCK.equal(&format!("instant of {which}, by the clock of the suite"), found.at(), expected.at());
-        self.equal(&format!("number of outcomes of {which}"), found.outcomes().len(), group.len());
-        let mut limits = group.iter().zip(found.outcomes().iter().zip(expected.outcomes()));
-        if let Some((check, (found, expected))) = limits.find(|(_, (found, expected))| found != expected) {
-            let policy = check.policy();
-            let shape = (policy.max(), policy.sub_windows(), policy.capacity(), policy.block());
-            self.of(policy.algorithm()).fail(&format!(
-                "{which}: caller {:?}, cost {}, (max, sub_windows, capacity, block) = {shape:?}:\n expected {expected:?}\n    found {found:?}",
-                check.partition(),
-                check.cost(),
-            ));
-        }
-        self.equal(&format!("whether {which} is admitted"), found.is_allowed(), expected.is_allowed());
-        self.fail(&format!("{which}: expected {expected:?}, found {found:?}"));
+/// How two outcomes differ, or what else a store did wrong.
+#[derive(Debug)]
+pub(super) struct Difference {
+    clause: Option<Clause>,
+    algorithm: Option<Algorithm>,
+    message: String,
+}
+
+impl Difference {
+    /// A difference that breaks this clause.
+    pub(super) const fn of(clause: Clause, message: String) -> Self {
+        Self { clause: Some(clause), algorithm: None, message }
     }
+
+    /// Fails with what led to the difference. `clause` is broken if the difference does not tell.
+    #[track_caller]
+    pub(super) fn fail(self, clause: Clause, how: &str) -> ! {
+        let clause = Clause { algorithm: self.algorithm, ..self.clause.unwrap_or(clause) };
+        clause.fail(&format!("{how}\n{}", self.message))
+    }
+}
+
+/// How an outcome of the group differs from the expected one: the first limit whose outcomes differ.
+pub(super) fn difference(
+    which: &str,
+    group: &[Check<'_>],
+    found: &GroupOutcome,
+    expected: &GroupOutcome,
+) -> Option<Difference> {
+    if found == expected {
+        return None;
+    }
+    let shown = |found: &dyn Debug, expected: &dyn Debug| {
+        format!("{which}:\n expected {expected:?}\n    found {found:?}")
+    };
+    if found.at() != expected.at() {
+        let message =
+            format!("instant, by the clock of the suite, of {}", shown(&found.at(), &expected.at()));
+        return Some(Difference::of(ONE_CLOCK, message));
+    }
+    let mut limits = group.iter().zip(found.outcomes().iter().zip(expected.outcomes()));
+    let differs = limits.find(|(_, (found, expected))| found != expected);
+    Some(match differs.filter(|_| found.outcomes().len() == expected.outcomes().len()) {
+        Some((check, (found, expected))) => Difference {
+            clause: None,
+            algorithm: Some(check.policy().algorithm()),
+            message: format!("cost {} under {:?}, {}", check.cost(), check.policy(), shown(found, expected)),
+        },
+        None => Difference { clause: None, algorithm: None, message: shown(found, expected) },
+    })
 }

@@ -1,11 +1,9 @@
 //! The store under test, by one handle or by two in turns, and what makes it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::micros;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
@@ -51,9 +49,12 @@ impl<'s, S: Store> Tested<'s, S> {
         self.handles[self.calls.fetch_add(1, Ordering::Relaxed) % 2]
     }
 
-    /// Decides by [`Store::decide`].
-    pub(super) async fn decide(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
-        decided(self.handle().decide(group, operation, Deadline::none()).await)
+    pub(super) async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.handle().decide(group, operation, Deadline::none()).await
     }
 
     /// Decides by [`Store::try_decide`], if the store can.
@@ -62,28 +63,19 @@ impl<'s, S: Store> Tested<'s, S> {
     }
 
     pub(super) async fn check(&self, group: &[Check<'_>]) -> GroupOutcome {
-        self.decide(group, Operation::Check).await
+        decided(self.decide(group, Operation::Check).await)
     }
 
     pub(super) async fn peek(&self, group: &[Check<'_>]) -> GroupOutcome {
-        self.decide(group, Operation::Peek).await
+        decided(self.decide(group, Operation::Peek).await)
     }
 
-    pub(super) async fn check_up_to(&self, group: &[Check<'_>], units: u64) -> GroupOutcome {
-        let group: Vec<Check<'_>> = group.iter().map(|check| check.with_cost(units)).collect();
-        self.decide(&group, Operation::UpTo).await
+    pub(super) async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
+        self.handle().reset(group, Deadline::none()).await
     }
 
-    pub(super) async fn wait(&self, group: &[Check<'_>], at_most: Duration) -> GroupOutcome {
-        self.decide(group, Operation::Wait { at_most_us: micros(at_most) }).await
-    }
-
-    pub(super) async fn overdraw(&self, group: &[Check<'_>]) {
-        let _ = self.decide(group, Operation::Overdraw).await;
-    }
-
-    pub(super) async fn reset(&self, group: &[Check<'_>]) {
-        decided(self.handle().reset(group, Deadline::none()).await);
+    pub(super) async fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        self.handle().refund(reservation, Deadline::none()).await
     }
 
     /// Frees the slots of a decision: those that the store holds itself by dropping them, and others by a refund.
@@ -91,12 +83,8 @@ impl<'s, S: Store> Tested<'s, S> {
         if !outcome.slots().is_empty() {
             drop(outcome.take_slots());
         } else if let Some(charges) = outcome.slot_charges(group) {
-            self.refund(&charges).await;
+            decided(self.refund(&charges).await);
         }
-    }
-
-    pub(super) async fn refund(&self, reservation: &Reservation<'_>) {
-        decided(self.handle().refund(reservation, Deadline::none()).await);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The store of a limiter, as a trait object where it may take a round trip, and the fallback behind it.
+//! The parts of a limiter: its store, as a trait object where it may take a round trip, and the fallback behind it.
 
 use std::any::Any;
 use std::fmt;
@@ -6,19 +6,47 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
 use std::slice;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
+use crate::noted::Noted;
 use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::reservation::Reservation;
+use crate::reservation::{OwnedReservation, Reservation};
+use crate::slots::Slots;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
+
+/// What the clones of a limiter share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) store: Backend,
+    pub(super) fallback: Fallback,
+    pub(super) report: Report,
+    /// Whether every limit is a shadow limit.
+    pub(super) shadow: bool,
+    /// By which waits sleep.
+    pub(super) clock: Arc<dyn Clock>,
+    /// Buckets in which requests have waited for a turn.
+    pub(super) waited_for: Noted,
+    pub(super) overrides: Arc<crate::overrides::Current>,
+}
+
+impl Inner {
+    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background.
+    pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
+        if let Err(error) = self.store.as_dyn().begin_refund(reservation, limit) {
+            self.fallback.outage.log_failed_refund(&error);
+        }
+    }
+}
 
 /// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a virtual call.
 #[derive(Debug)]
@@ -75,8 +103,8 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     fn decide_one<'a>(&'a self, check: Check<'a>, call: Call<'a>) -> BoxFuture<'a, Outcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
-    /// Begins a refund whose end is not awaited.
-    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration);
+    /// Begins a refund whose end is not awaited. An error if it fails at once.
+    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError>;
 }
 
 impl<S: Store> DynStore for S {
@@ -122,9 +150,12 @@ impl<S: Store> DynStore for S {
         Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
     }
 
-    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
+    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
         let refund = pin!(Store::refund(self, reservation, Deadline::after(limit)));
-        let _ = refund.poll(&mut Context::from_waker(Waker::noop()));
+        match refund.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(refunded) => refunded,
+            Poll::Pending => Ok(()),
+        }
     }
 }
 
@@ -242,6 +273,38 @@ pub(super) fn measured<T>(
     stopwatch.decided();
     report.decided(group, outcomes(&decided));
     decided
+}
+
+/// Slots in a store that knows nothing of them. Dropping this refunds them.
+#[derive(Debug)]
+struct RefundOnDrop {
+    limiter: Arc<Inner>,
+    deadline: Duration,
+    charges: OwnedReservation,
+}
+
+impl Drop for RefundOnDrop {
+    fn drop(&mut self) {
+        self.limiter.begin_refund(&self.charges.as_reservation(), self.deadline);
+    }
+}
+
+/// Adds to a decision of a store the slots that the store does not hold itself, and counts all slots while they are held.
+pub(super) fn with_slots(
+    limiter: &Arc<Inner>,
+    deadline: Duration,
+    group: &[Check<'_>],
+    mut outcome: GroupOutcome,
+) -> GroupOutcome {
+    if outcome.is_allowed()
+        && outcome.slots().is_empty()
+        && !outcome.is_degraded()
+        && let Some(charges) = outcome.slot_charges(group)
+    {
+        let (limiter, charges) = (Arc::clone(limiter), charges.into_owned());
+        outcome = outcome.with_slots(Slots::new(RefundOnDrop { limiter, deadline, charges }));
+    }
+    limiter.report.hold(group, outcome)
 }
 
 /// The outcome of a group of one.

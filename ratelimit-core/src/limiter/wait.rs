@@ -83,8 +83,11 @@ impl RateLimiter {
     ) -> Result<Outcome, WaitError> {
         check_wait(policy, cost, at_most)?;
         let check = self.check_of(policy, &partition, cost);
+        if check.is_shadow() {
+            return Ok(self.check_n(policy, partition, cost).await?);
+        }
         let outcome = self.take_turn(&check, at_most).await?;
-        if outcome.is_allowed() && !check.is_shadow() {
+        if outcome.is_allowed() {
             metrics::waits(policy, outcome.due_after());
         }
         let wait = outcome.due_after();
@@ -100,18 +103,14 @@ impl RateLimiter {
     /// Decides when the request is due.
     async fn take_turn(&self, check: &Check<'_>, at_most: Duration) -> Result<Outcome, StoreError> {
         let operation = || Operation::Wait { at_most_us: micros(at_most) };
-        let note = || {
-            if !check.is_shadow() {
-                self.inner.waited_for.note(check.policy().state_id());
-            }
-        };
+        let note = || self.inner.waited_for.note(check.policy().state_id());
         match &self.inner.store {
             Backend::Memory(store) => {
                 let group = slice::from_ref(check);
                 let decide = || {
                     // Mostly it need not wait. Otherwise this has charged nothing.
                     let outcome = store.decide_one(check, Operation::Check);
-                    if outcome.fits() || check.is_shadow() {
+                    if outcome.fits() {
                         return outcome;
                     }
                     note();
@@ -183,9 +182,6 @@ impl Drop for Turn<'_> {
             limiter.inner.fallback.refund(&charge);
             return;
         }
-        match &limiter.inner.store {
-            Backend::Memory(store) => store.refund_all(&charge),
-            Backend::Dyn(store) => store.begin_refund(&charge, limiter.deadline),
-        }
+        limiter.inner.begin_refund(&charge, limiter.deadline);
     }
 }

@@ -128,7 +128,7 @@ pub enum Algorithm {
     /// retry_after  unknown: no process knows when a slot is freed
     /// ```
     ///
-    /// Complexity: one count of state in memory; in Redis an entry of 23 bytes per process that holds slots of the caller.
+    /// Complexity: one count of state in memory; in Redis an entry of 25 bytes per process that holds slots of the caller.
     ///
     /// Worst case: `max`. Under faults, such as a process that stands still for longer than 10 s, up to `max` more until the old
     /// ones end.

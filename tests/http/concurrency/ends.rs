@@ -86,6 +86,26 @@ fn every_end_of_a_request_frees_its_slot_in_redis() {
     frees(&server.limiter());
 }
 
+#[test]
+fn the_response_of_an_extractor_that_fails_holds_the_slot_until_it_has_been_sent() {
+    let stage = Stage::start(&fresh());
+    let (lead, mut client) = running(&stage, "/refused");
+    lead.go(Step::Text);
+    read_to(&mut client, "text\n\r\n");
+    assert!(!stage.is_free(), "held while the body is sent");
+    drop(lead);
+    read_to(&mut client, "0\r\n\r\n");
+    assert!(stage.becomes_free(), "the end of the response");
+}
+
+#[test]
+fn a_response_that_holds_slots_tells_its_length() {
+    let stage = Stage::start(&fresh());
+    for (path, length) in [("/item/7", "1"), ("/item/42", "2")] {
+        assert_eq!(stage.get(path).header("content-length"), Some(length), "{path}");
+    }
+}
+
 /// The client can go on as soon as it has the whole response.
 #[test]
 fn in_memory_the_slot_is_free_before_the_client_has_the_whole_response() {

@@ -1,12 +1,15 @@
 //! A service whose handlers hold one slot and do what the test tells them.
 
 use std::collections::VecDeque;
+use std::future::{Ready, ready};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use actix_web::dev::Payload;
+use actix_web::error::{self, InternalError};
 use actix_web::web::{Bytes, Data, Path, ServiceConfig};
-use actix_web::{HttpResponse, Result, error, get};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, Result, get};
 use futures_util::stream::{self, Stream};
 use ratelimit_actix::{Policy, RateLimiter, concurrency_limit};
 use tests::client::{self, Reply};
@@ -93,6 +96,25 @@ async fn wait(led: Data<Led>) -> Result<&'static str> {
     }
 }
 
+/// An extractor that fails. The body of its response is led.
+struct Refused;
+
+impl FromRequest for Refused {
+    type Error = InternalError<&'static str>;
+    type Future = Ready<Result<Self, Self::Error>>;
+
+    fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let body = req.app_data::<Data<Led>>().unwrap().body();
+        ready(Err(InternalError::from_response("refused", HttpResponse::BadRequest().streaming(body))))
+    }
+}
+
+#[concurrency_limit(policy = ONE, by = global)]
+#[get("/refused")]
+async fn refused(_: Refused) -> &'static str {
+    "not refused"
+}
+
 #[concurrency_limit(policy = ONE, by = global)]
 #[get("/item/{id}")]
 async fn item(id: Path<u64>) -> String {
@@ -115,7 +137,7 @@ impl Stage {
         let data = Data::new(led.clone());
         let service = Service::with_half_closed(allowed, move |app: &mut ServiceConfig| {
             app.app_data(limiter.clone()).app_data(data.clone());
-            app.service(stream_of).service(wait).service(item);
+            app.service(stream_of).service(wait).service(refused).service(item);
         });
         Self { service, led }
     }

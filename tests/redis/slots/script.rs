@@ -27,7 +27,7 @@ fn message() -> impl Strategy<Value = Message> {
         1 => Just(9_999_999),
         1 => -20_000_000i64..0,
     ];
-    (0usize..4, 0u64..6, 0u64..6, prop::collection::vec(cost, 1..3), step).prop_map(
+    (0usize..4, 0u64..6, 0u64..6, prop::collection::vec(cost, 1..5), step).prop_map(
         |(process, granted, freed, costs, step)| Message {
             process,
             granted,
@@ -62,6 +62,7 @@ fn doubles(numbers: &[f64]) -> Vec<u8> {
 #[test]
 fn the_script_keeps_what_each_process_told_as_the_rule_says() {
     const HOLD: i64 = 10_000_000;
+    const WRAP: u64 = 1 << 48;
     let Some(server) = server() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let sha = runtime.block_on(script_of_slots(&server));
@@ -69,8 +70,10 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
     let number = std::cell::Cell::new(0);
     let cases = tests::strategies::cases("SLOTS_CASES", 300);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let messages = (1u64..6, prop::collection::vec(message(), 1..25));
-    let run = runner.run(&messages, |(max, messages)| {
+    // Told numbers grow, and those that the script keeps wrap: from 0, and past their 48 bits.
+    let base = prop_oneof![Just(0u64), WRAP - 8..WRAP];
+    let messages = (1u64..6, base, prop::collection::vec(message(), 1..25));
+    let run = runner.run(&messages, |(max, base, messages)| {
         number.set(number.get() + 1);
         let key = format!("script {}", number.get());
         let mut now = i64::try_from(tests::START).unwrap();
@@ -114,7 +117,11 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
                     })
                     .collect(),
                 doubles(&[0.0]),
-                doubles(&[1_000.0 + process as f64, granted as f64, freed as f64]),
+                doubles(&[
+                    1_000.0 + process as f64,
+                    ((base + granted) % WRAP) as f64,
+                    ((base + freed) % WRAP) as f64,
+                ]),
             ];
             let mut call = redis::cmd("EVALSHA");
             call.arg(&sha).arg(1).arg(&key).arg(&arguments[..]);

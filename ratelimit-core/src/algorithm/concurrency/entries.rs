@@ -7,11 +7,15 @@ use crate::policy::{Algorithm, HOLD};
 
 /// Time for which an entry counts after the last message of its process, in microseconds.
 #[allow(clippy::cast_possible_truncation, reason = "10 s")]
-const HOLD_US: u64 = HOLD.as_micros() as u64;
+pub(crate) const HOLD_US: u64 = HOLD.as_micros() as u64;
 
 /// Length in bytes of the tag and the number of entries, and of an entry.
 const HEAD: usize = 3;
-const ENTRY: usize = 23;
+const ENTRY: usize = 25;
+
+/// The bits of a told number that the server keeps. They wrap: of two numbers the later one is at most half of these ahead,
+/// which is 140 times the largest limit.
+const KEPT: u64 = (1 << 48) - 1;
 
 /// What a process tells of itself. Both numbers only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,11 +28,31 @@ pub(crate) struct Told {
     pub(crate) freed: u64,
 }
 
+impl Told {
+    /// What the server keeps of it.
+    pub(crate) const fn kept(self) -> Self {
+        Self { granted: self.granted & KEPT, freed: self.freed & KEPT, ..self }
+    }
+}
+
+/// The later of two told numbers: the one that is known in full, or the one that the server keeps.
+const fn later(number: u64, kept: u64) -> u64 {
+    let ahead = kept.wrapping_sub(number) & KEPT;
+    if ahead <= KEPT / 2 { number + ahead } else { number }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     /// First instant at which it does not count.
     till: u64,
+    /// As the server keeps it.
     told: Told,
+}
+
+impl Entry {
+    const fn held(&self) -> u64 {
+        self.told.granted.wrapping_sub(self.told.freed) & KEPT
+    }
 }
 
 /// The entries of all processes, in the order in which the script writes them.
@@ -52,8 +76,9 @@ impl Entries {
         let entries = bytes[HEAD..].chunks_exact(ENTRY).map(|entry| {
             let mut reader = Reader::new(entry);
             let (till, process) = (reader.micros()?, reader.next(6)?);
-            let (granted, freed) = (reader.units()?, reader.units()?);
-            (freed <= granted).then_some(Entry { till, told: Told { process, granted, freed } })
+            let (granted, freed) = (reader.next(6)?, reader.next(6)?);
+            let entry = Entry { till, told: Told { process, granted, freed } };
+            (entry.held() <= KEPT / 2).then_some(entry)
         });
         entries.collect::<Option<_>>().map(Self)
     }
@@ -63,22 +88,22 @@ impl Entries {
         let mut own = told;
         self.0.retain(|entry| {
             if entry.told.process == told.process {
-                own.granted = own.granted.max(entry.told.granted);
-                own.freed = own.freed.max(entry.told.freed);
+                own.granted = later(own.granted, entry.told.granted);
+                own.freed = later(own.freed, entry.told.freed);
                 return false;
             }
             entry.till = entry.till.min(now + HOLD_US);
             entry.till > now
         });
         if own.granted > own.freed {
-            self.0.push(Entry { till: now + HOLD_US, told: own });
+            self.0.push(Entry { till: now + HOLD_US, told: own.kept() });
         }
         own
     }
 
     /// Slots that are held.
     pub(crate) fn held(&self) -> u64 {
-        self.0.iter().map(|entry| entry.told.granted - entry.told.freed).sum()
+        self.0.iter().map(Entry::held).sum()
     }
 }
 
@@ -105,8 +130,8 @@ impl Entries {
         self.0.sort_unstable_by_key(|entry| entry.told.process);
     }
 
-    /// The numbers of a process.
-    pub(crate) fn of(&self, process: u64) -> Option<Told> {
-        self.0.iter().map(|entry| entry.told).find(|told| told.process == process)
+    /// Slots that a process holds, if it has an entry.
+    pub(crate) fn held_by(&self, process: u64) -> Option<u64> {
+        self.0.iter().find(|entry| entry.told.process == process).map(Entry::held)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::tests::{Report, START, at, charge, policies, report};
+use crate::policy::Algorithm;
 
 #[test]
 fn a_denied_group_stores_that_the_clock_went_back() {
@@ -59,4 +60,20 @@ fn a_settlement_of_no_units_keeps_the_state_and_stores_that_the_clock_went_back(
         let later = settle_up(&mut state, &policy, earlier + wait / 2, 0).reset_after;
         assert_eq!(later, wait - wait / 2, "{policy:?}: the wait began at the first request");
     }
+}
+
+#[test]
+fn no_turn_is_taken_beyond_the_largest_debt() {
+    let window = crate::policy::MAX_WINDOW;
+    let policy =
+        Policy::builder("k").algorithm(Algorithm::TokenBucket).max(2).burst(1).window(window).build();
+    let mut state = State::new(&policy);
+    charge(&mut state, &policy, START, 1);
+    let wait = Operation::Wait { at_most_us: u64::MAX };
+    let turn = state.decide(&policy, 1, at(START), wait);
+    assert_eq!(turn.due_after(), window / 2);
+    let taken = state.clone();
+    let beyond = state.decide(&policy, 1, at(START), wait);
+    assert_eq!((beyond.is_allowed(), beyond.retry_after()), (false, Some(window)));
+    assert_eq!(state, taken);
 }

@@ -82,7 +82,7 @@ fn a_bucket_in_debt_or_a_block_expires_when_it_is_over() {
     let bucket = policy(Algorithm::TokenBucket);
     let mut state = State::new(&bucket);
     let _ = state.decide(&bucket, 5, Timestamp::from_micros(NOW), Operation::Overdraw);
-    assert!(matches!(state.0, Packed::InDebt(_)));
+    assert!(matches!(state.0, Packed::LongBucket(_)));
     assert_eq!(state.expires_at().as_micros(), NOW + 150_000_000);
     let _ = state.decide(&bucket, 0, Timestamp::from_micros(NOW + 120_000_000), Operation::Check);
     assert!(matches!(state.0, Packed::TokenBucket { .. }), "paid, and charged again");

@@ -1,128 +1,141 @@
-//! The random case: a long sequence of decisions, compared with the reference.
+//! Random histories, compared with the reference.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
+use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::FakeClock;
-use crate::conformance::clause::EQUAL;
+use crate::clock::{FakeClock, micros};
+use crate::conformance::clause::{ALL_OR_NOTHING, DENIAL, Difference, EQUAL, difference};
+use crate::conformance::clock;
+use crate::conformance::history::{Event, What, World, smallest};
 use crate::conformance::reference::Reference;
-use crate::conformance::setup::{MINUTE, Run};
-use crate::conformance::tested::Tested;
-use crate::policy::{Algorithm, Policy};
+use crate::conformance::setup::Run;
+use crate::conformance::tested::{Fixture, Tested};
+use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
 use crate::reservation::{Charge, Reservation};
 use crate::store::Store;
 
-/// Contract 3: a long random sequence of checks, peeks, refunds and charges beyond a limit, compared field by field with [`Reference`].
-pub fn every_decision_is_that_of_the_reference(
-    store: &Tested<'_, impl Store>,
-    clock: &FakeClock,
+/// Histories, and the events of each.
+const HISTORIES: u64 = 24;
+const EVENTS: usize = 120;
+
+/// Contracts 2 to 5: histories of all operations on random groups, compared event by event with [`Reference`]. `make` makes an empty
+/// store; a failure shows the smallest history that still fails.
+pub fn every_decision_is_that_of_the_reference<F: Fixture>(
+    make: impl Fn(&FakeClock) -> Option<F>,
     run: impl Fn(Run<'_>),
 ) {
-    run(Box::pin(async {
-        // Every algorithm, without its parameter and with it; an algorithm without the parameter is an error.
-        let shapes = Algorithm::ALL.iter().flat_map(|&algorithm| {
-            let plain = Policy::builder("random").algorithm(algorithm).window(MINUTE);
-            // The block shares its counts with the first policy.
-            let blocks = plain.max(5).block(MINUTE + MINUTE / 2);
-            [plain.max(5), blocks, plain.max(9).sub_windows(6), plain.max(7).burst(3)]
-        });
-        let policies: Vec<Policy> = shapes.filter_map(|builder| builder.try_build().ok()).collect();
-        let reference = Reference::new(clock);
-        let reference = Tested::new(&reference);
-        // A linear congruential generator (Knuth's MMIX), so that every run is the same.
-        let mut seed = 2026u64;
-        let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
-        let callers = [[0u8], [1]];
-        let everything = |cost: u64| -> Vec<Check<'_>> {
-            let checks =
-                policies.iter().flat_map(|policy| callers.iter().map(move |c| Check::new(policy, c)));
-            checks.map(|check| check.with_cost(cost)).collect()
-        };
-        // Reservations to refund at once or later.
-        let mut reservations = Vec::new();
-        // Waits of the last outcomes, after which a limit frees units.
-        let mut waits = Vec::new();
-        for step in 0..2_000 {
-            let micro = Duration::from_micros(1);
-            let promised: Option<&Duration> = waits.get(usize::try_from(random(6)).unwrap());
-            clock.advance(match (random(4), promised) {
-                (0, Some(wait)) => wait.saturating_sub(micro) + micro * u32::try_from(random(3)).unwrap(),
-                (1, _) => Duration::ZERO,
-                _ => Duration::from_micros(random(12_000_000)),
-            });
-            let group: Vec<Check<'_>> = (0..=random(3))
-                .map(|_| {
-                    let policy = &policies[usize::try_from(random(policies.len() as u64)).unwrap()];
-                    Check::new(policy, &callers[usize::try_from(random(2)).unwrap()]).with_cost(random(4))
-                })
-                .collect();
-            let expected = reference.check(&group).await;
-            let decided = if step % 3 == 0 { store.try_check(&group) } else { None };
-            let outcome = match decided {
-                Some(outcome) => outcome,
-                None => store.check(&group).await,
-            };
-            EQUAL.same(&format!("the check of step {step}"), &group, &outcome, &expected);
-            let outcomes = expected.outcomes().iter();
-            waits = outcomes
-                .flat_map(|one| [Some(one.reset_after()), one.retry_after()])
-                .flatten()
-                .collect::<Vec<_>>();
-            // A difference of the stored states may show only later, so all of them are compared now.
-            let all = everything(random(4));
-            let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-            EQUAL.same(&format!("a peek after the check of step {step}"), &all, &stored, &model);
-            reservations.extend(outcome.reservation(&group));
-            if random(2) == 0 && !reservations.is_empty() {
-                let which = usize::try_from(random(reservations.len() as u64)).unwrap();
-                let reservation = reservations.remove(which);
-                store.refund(&reservation).await;
-                reference.refund(&reservation).await;
-                let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-                EQUAL.same(&format!("a peek after the refund of step {step}"), &all, &stored, &model);
-            }
-            match random(8) {
-                0 => {
-                    let units = random(12);
-                    let outcome = store.check_up_to(&group, units).await;
-                    let expected = reference.check_up_to(&group, units).await;
-                    EQUAL.same(&format!("up to {units} units in step {step}"), &group, &outcome, &expected);
-                }
-                1 => {
-                    let checks = [group[0].with_cost(random(9))];
-                    store.overdraw(&checks).await;
-                    reference.overdraw(&checks).await;
-                    let (stored, model) = (store.peek(&all).await, reference.peek(&all).await);
-                    EQUAL.same(&format!("a peek after the overdraft of step {step}"), &all, &stored, &model);
-                }
-                2 => {
-                    let (wait, checks) =
-                        (Duration::from_micros(random(90_000_000)), [group[0].with_cost(random(4))]);
-                    let outcome = store.wait(&checks, wait).await;
-                    let expected = reference.wait(&checks, wait).await;
-                    EQUAL.same(
-                        &format!("a wait of at most {wait:?} in step {step}"),
-                        &checks,
-                        &outcome,
-                        &expected,
-                    );
-                    // Some are given up, whether or not they are the last.
-                    if let ([turn], 0..2) = (expected.outcomes(), random(3))
-                        && !turn.due_after().is_zero()
-                    {
-                        let turn = Reservation::single(Charge::turn(checks[0], turn));
-                        store.refund(&turn).await;
-                        reference.refund(&turn).await;
-                    }
-                }
-                _ => {}
-            }
-            if reservations.len() > 3 {
-                drop(reservations.remove(0));
-            }
+    let world = World::new();
+    let fails = |history: &[Event]| {
+        let clock = clock();
+        let fixture = make(&clock)?;
+        let found = Mutex::new(None);
+        run(Box::pin(async {
+            let failure = play(&world, history, &Tested::new(&fixture), &clock).await.err();
+            *found.lock() = failure;
+        }));
+        found.into_inner()
+    };
+    for seed in 1..=HISTORIES {
+        let history = world.random(seed, EVENTS);
+        if let Some(failure) = fails(&history) {
+            let (history, failure) = smallest(history, failure, fails);
+            let is_group = history.iter().any(|event| event.limits.len() > 1);
+            let clause = if is_group { ALL_OR_NOTHING } else { EQUAL };
+            let events: Vec<String> = history.iter().map(|event| world.describe(event)).collect();
+            let events = events.join("\n");
+            failure.fail(clause, &format!("seed {seed}; the smallest history that fails:\n{events}"));
         }
-    }));
+    }
+}
+
+/// Plays a history on the store and on the reference. An error is the first difference.
+async fn play(
+    world: &World,
+    history: &[Event],
+    store: &Tested<'_, impl Store>,
+    clock: &FakeClock,
+) -> Result<(), Difference> {
+    let reference = Reference::new(clock);
+    let reference = Tested::new(&reference);
+    // Of each event, for refunds.
+    let mut reservations: HashMap<usize, Reservation<'_>> = HashMap::new();
+    // Waits of the last outcome, after which a limit frees units.
+    let mut waits: Vec<Duration> = Vec::new();
+    for Event { id, what, limits } in history {
+        let group = world.group(limits);
+        let operation = match *what {
+            What::Advance(time) => {
+                clock.advance(time);
+                continue;
+            }
+            What::AdvanceToWait(which, more) => {
+                let wait = waits.get(which).copied().unwrap_or_default();
+                clock.advance(wait.saturating_sub(Duration::from_micros(1)) + more);
+                continue;
+            }
+            What::Check | What::TryCheck => Some(Operation::Check),
+            What::Peek => Some(Operation::Peek),
+            What::UpTo => Some(Operation::UpTo),
+            What::Overdraw => Some(Operation::Overdraw),
+            What::Wait(at_most) => Some(Operation::Wait { at_most_us: micros(at_most) }),
+            What::Reset => {
+                errors(store.reset(&group).await)?;
+                errors(reference.reset(&group).await)?;
+                None
+            }
+            What::Refund(of) => {
+                let Some(reservation) = reservations.remove(&of) else { continue };
+                errors(store.refund(&reservation).await)?;
+                errors(reference.refund(&reservation).await)?;
+                None
+            }
+        };
+        if let Some(operation) = operation {
+            let expected = errors(reference.decide(&group, operation).await)?;
+            let decided = if matches!(what, What::TryCheck) { store.try_check(&group) } else { None };
+            let found = match decided {
+                Some(outcome) => outcome,
+                None => errors(store.decide(&group, operation).await)?,
+            };
+            // A store need not tell what is left after a charge beyond the limit.
+            if operation != Operation::Overdraw {
+                differs(&format!("event {id}"), &group, &found, &expected)?;
+            }
+            let outcomes = expected.outcomes().iter();
+            waits = outcomes.flat_map(|one| [Some(one.reset_after()), one.retry_after()]).flatten().collect();
+            let reservation = match (&group[..], expected.outcomes()) {
+                ([check], [turn]) if !turn.due_after().is_zero() => {
+                    Some(Reservation::single(Charge::turn(*check, turn)))
+                }
+                _ => found.reservation(&group),
+            };
+            reservations.extend(reservation.map(|reservation| (*id, reservation)));
+        }
+        // A difference of the stored states may show only later, so all of them are compared now.
+        let all = world.everything(limits, *id as u64 % 4);
+        for group in all.chunks(crate::check::MAX_GROUP) {
+            let found = errors(store.decide(group, Operation::Peek).await)?;
+            let expected = errors(reference.decide(group, Operation::Peek).await)?;
+            differs(&format!("a peek behind event {id}"), group, &found, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+fn errors<T>(result: Result<T, StoreError>) -> Result<T, Difference> {
+    result.map_err(|error| Difference::of(DENIAL, format!("the store returned an error: {error}: {error:?}")))
+}
+
+fn differs(
+    which: &str,
+    group: &[Check<'_>],
+    found: &GroupOutcome,
+    expected: &GroupOutcome,
+) -> Result<(), Difference> {
+    difference(which, group, found, expected).map_or(Ok(()), Err)
 }

@@ -16,13 +16,13 @@ use crate::store::{Deadline, Store};
 
 static TWO: Policy = Policy::concurrency("two", 2);
 
-/// A store as a user writes one. Its refunds wait for a while.
+/// A store as a user writes one.
 #[derive(Debug)]
 struct Custom {
     clock: FakeClock,
     states: Arc<Mutex<HashMap<u128, State>>>,
-    /// How often a refund waits before it refunds.
-    waits: usize,
+    /// Whether a refund takes a round trip, and goes on by itself.
+    is_remote: bool,
 }
 
 const KEY: [u8; 16] = [5; 16];
@@ -43,24 +43,21 @@ impl Store for Custom {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
-        for _ in 0..self.waits {
-            let mut is_first = true;
-            std::future::poll_fn(|task| {
-                if !std::mem::take(&mut is_first) {
-                    return std::task::Poll::Ready(());
-                }
-                task.waker().wake_by_ref();
-                std::task::Poll::Pending
-            })
-            .await;
+        let (now, states, charges) =
+            (self.clock.now(), Arc::clone(&self.states), reservation.clone().into_owned());
+        let refund = move || refund_with(&charges.as_reservation(), now, &KEY, &mut *states.lock());
+        if self.is_remote {
+            std::thread::spawn(refund);
+            std::future::pending().await
+        } else {
+            refund();
+            Ok(())
         }
-        refund_with(reservation, self.clock.now(), &KEY, &mut *self.states.lock());
-        Ok(())
     }
 }
 
-fn custom(waits: usize) -> RateLimiter {
-    RateLimiter::new(Custom { clock: clock(), states: Arc::default(), waits })
+fn custom(is_remote: bool) -> RateLimiter {
+    RateLimiter::new(Custom { clock: clock(), states: Arc::default(), is_remote })
 }
 
 /// Waits until so many slots are free: a refund may end in the background.
@@ -76,7 +73,7 @@ fn until_free(limiter: &RateLimiter, free: u64) {
 
 #[test]
 fn a_slot_is_held_until_it_is_dropped_in_every_store() {
-    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(0), custom(3)] {
+    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(false), custom(true)] {
         // Takes the only room of the smaller store in memory.
         let _ = block_on(limiter.check(&Policy::new("k", 5, MINUTE), "first")).unwrap();
         let acquire = || block_on(limiter.acquire(&TWO, "a")).unwrap();
@@ -95,19 +92,9 @@ fn a_slot_is_held_until_it_is_dropped_in_every_store() {
     }
 }
 
-/// A runtime that is there frees slots; without one a thread does.
-#[test]
-fn a_refund_that_waits_goes_on_in_the_runtime_of_the_request() {
-    let limiter = custom(1_000);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let slot = runtime.block_on(limiter.acquire(&TWO, "a")).unwrap();
-    runtime.block_on(async { drop(slot) });
-    until_free(&limiter, 2);
-}
-
 #[test]
 fn a_check_of_one_limit_takes_no_slot() {
-    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(0)] {
+    for limiter in [limiter(&clock(), 1000), limiter(&clock(), 1), custom(false)] {
         for _ in 0..5 {
             assert!(block_on(limiter.check(&TWO, "a")).unwrap().is_allowed());
             assert_ne!(
@@ -123,7 +110,7 @@ fn a_check_of_one_limit_takes_no_slot() {
 
 #[test]
 fn an_outcome_holds_its_slots_until_they_are_taken() {
-    for limiter in [limiter(&clock(), 1000), custom(0)] {
+    for limiter in [limiter(&clock(), 1000), custom(false)] {
         let rate = Policy::new("rate", 10, MINUTE);
         let group = [Check::new(&TWO, "a"), Check::new(&rate, "a"), Check::new(&TWO, "a")];
         let mut outcome = block_on(limiter.check_all(&group)).unwrap();
@@ -178,7 +165,7 @@ fn slots_that_are_held_are_neither_evicted_nor_reset_in_memory() {
 #[test]
 fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
     let (clock, states) = (clock(), Arc::default());
-    let limiter = RateLimiter::new(Custom { clock: clock.clone(), states, waits: 0 });
+    let limiter = RateLimiter::new(Custom { clock: clock.clone(), states, is_remote: false });
     let before = block_on(limiter.acquire(&TWO, "a")).unwrap();
     block_on(limiter.reset(&TWO, "a")).unwrap();
     clock.advance(Duration::from_micros(1));
@@ -191,7 +178,7 @@ fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
 
 #[test]
 fn a_shadow_limit_of_slots_holds_what_fits() {
-    for limiter in [limiter(&clock(), 1000), custom(0)] {
+    for limiter in [limiter(&clock(), 1000), custom(false)] {
         let shadow =
             Policy::builder("two").algorithm(Algorithm::Concurrency).max(1).mode(Mode::Shadow).build();
         let group = [Check::new(&shadow, "a")];
@@ -222,7 +209,7 @@ fn slots_are_neither_settled_nor_charged_up_to_a_number() {
 #[cfg(feature = "stats")]
 #[test]
 fn the_statistics_tell_how_many_slots_are_held() {
-    for limiter in [limiter(&clock(), 1000), custom(0)] {
+    for limiter in [limiter(&clock(), 1000), custom(false)] {
         let held = |limiter: &RateLimiter| limiter.stats().limits()[0].held();
         let slots = ["a", "a", "b"].map(|caller| block_on(limiter.acquire(&TWO, caller)).unwrap());
         assert!(block_on(limiter.acquire(&TWO, "a")).unwrap().is_err());

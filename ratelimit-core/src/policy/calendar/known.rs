@@ -11,7 +11,8 @@ use super::{Calendar, zone};
 use crate::policy::window_span::WindowSpan;
 
 /// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor of a year in one zone,
-/// which requests may choose, has a place of its own.
+/// which requests may choose, has a place of its own. With the anchors of several zones some calendars have one place: the first that
+/// is used keeps it, and each decision about another one of them takes the lock of [`ALL`].
 const PLACES: usize = 2048;
 
 static NEAREST: [OnceLock<&'static KnownCalendar>; PLACES] = [const { OnceLock::new() }; PLACES];

@@ -111,7 +111,7 @@ fn define_steps(set: usize) -> String {
     let mut text = String::from("local steps = {}\n");
     for (number, file) in steps_of(set) {
         let head = format!(
-            "steps[{number}] = function(value, cost, max, window, shape, key)\nlocal fits, bytes, ttl\n"
+            "steps[{number}] = function(value, cost, max, window, shape, key, seen)\nlocal fits, bytes, ttl\n"
         );
         text.extend([&head, split_refund(file).0, "return fits, bytes, ttl\nend\n"]);
     }

@@ -22,10 +22,11 @@ pub(super) async fn check<'a, F: Future<Output = Result<GroupOutcome, StoreError
     let mut attempt = 1;
     loop {
         let peeked = decide(with_cost(0), Operation::Peek).await?;
-        let enforced = group.iter().zip(peeked.outcomes()).filter(|(_, outcome)| !outcome.is_shadow());
         // A count that several limits share is charged for each of them.
         let sharing = |check: &Check<'_>| group.iter().filter(|other| other.shares_count_with(check)).count();
-        let fitting = enforced.map(|(check, outcome)| outcome.remaining() / sharing(check).max(1) as u64);
+        let fitting = peeked
+            .enforced()
+            .map(|(index, outcome)| outcome.remaining() / sharing(&group[index]).max(1) as u64);
         let fitting = fitting.min().unwrap_or(most).clamp(most.min(1), most);
         // The last denial has to be that of one unit.
         let fitting = if attempt == MAX_ATTEMPTS { most.min(1) } else { fitting };

@@ -37,4 +37,6 @@ mod report;
 mod streams;
 mod tenants;
 mod tokens;
+#[cfg(target_os = "linux")]
+mod vanished;
 mod websocket;

@@ -43,8 +43,8 @@ impl PolicyArg {
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
-    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; slots take up to that if
-    /// 50 processes hold some of one caller.
+    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; slots take that if 190
+    /// processes hold some of one caller, once a call, and up to 25 µs for each further request about the caller.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
             LuaSource::Log(_) => 8,

@@ -188,7 +188,7 @@ fn told_of(keys: &[KeyEntry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
     push(&mut bytes, process);
     for key in keys {
-        let told = key.told.as_deref().copied().unwrap_or_default();
+        let told = key.told.as_deref().copied().unwrap_or_default().kept();
         push(&mut bytes, told.granted);
         push(&mut bytes, told.freed);
     }

@@ -126,7 +126,9 @@ fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
     let (slots, rate) = (Policy::concurrency("slots", 3), Policy::new("m", 10, MINUTE));
     let mut requests =
         vec![request(&[(&slots, "a", 1)], Operation::Check), request(&[(&rate, "a", 1)], Operation::Check)];
-    let told = Told { process: 7, granted: 5, freed: 4 };
+    // The server keeps 48 bits of told numbers.
+    let many = 1 << 50;
+    let told = Told { process: 7, granted: many + 5, freed: many + 4 };
     requests[0].limits[0].told = Some(Box::new(told));
     let (call, batch) = encoder(7).encode(requests);
     assert_eq!(doubles(&call.arguments[0])[10..], [1.0, -1.0, 2.0, 1.0]);
@@ -134,12 +136,12 @@ fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
     assert_eq!(doubles(&call.arguments[3]), [7.0, 5.0, 4.0, 0.0, 0.0]);
     // Another process holds one slot, and one that was told to be freed here counts no more.
     let entry = |process: u64, granted: u64, freed: u64| {
-        let numbers = [(60_000_000u64, 7), (process, 6), (granted, 5), (freed, 5)];
+        let numbers = [(60_000_000u64, 7), (process, 6), (granted, 6), (freed, 6)];
         numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec()).collect::<Vec<u8>>()
     };
     let found = [&b"n\x02\0"[..], &entry(9, 2, 1), &entry(7, 5, 3)].concat();
     let mut replies = batch.decode(reply(&[&found, b"."], 59_000_000.0, "11")).unwrap();
-    assert_eq!((replies.charged(0, 0, 1), replies.granted_there(0, 0)), (1, Some(6)));
+    assert_eq!((replies.charged(0, 0, 1), replies.granted_there(0, 0)), (1, Some(many + 6)));
     let outcome = replies.replies.remove(0).into_outcome(&[Check::new(&slots, "a")]).unwrap();
     assert_eq!((outcome.is_allowed(), outcome.outcomes()[0].remaining()), (true, 0));
 }

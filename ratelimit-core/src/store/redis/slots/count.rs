@@ -1,7 +1,12 @@
 //! The slots of one caller in this process: its numbers, and every event. Pure: no clock, no lock, no connection.
 
+use crate::algorithm::concurrency::HOLD_US;
+
 /// Age of the last message at which a caller is told of again, in microseconds: 3 s.
 const RENEW_US: u64 = 3_000_000;
+
+/// No number of freed slots.
+const UNTOLD: u64 = u64::MAX;
 
 /// The numbers of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,7 +17,7 @@ pub(super) struct Count {
     granted: u64,
     /// Slots that it asked for and that may still be granted to a request.
     pending: u64,
-    /// Freed slots of which the last message told.
+    /// Freed slots of which the last message told; [`UNTOLD`] if it may be lost.
     told_freed: u64,
     /// Instant of the last message.
     told_at: u64,
@@ -38,9 +43,19 @@ impl Count {
         self.used
     }
 
-    /// Whether nothing runs and nothing is asked for, so that the caller may be forgotten.
+    /// Whether nothing runs and nothing is asked for.
     pub(super) const fn is_idle(&self) -> bool {
         self.used == 0 && self.pending == 0
+    }
+
+    /// Whether the caller may be forgotten when a reply comes: nothing runs, and nothing is left to tell.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_idle() && self.freed() == self.told_freed
+    }
+
+    /// Whether the caller may be forgotten without a reply: nothing runs, and the server counts nothing of it any more.
+    pub(super) fn is_over_there(&self, now: u64) -> bool {
+        self.is_idle() && now.saturating_sub(self.told_at) >= HOLD_US
     }
 
     /// Whether a message is due: a slot was freed since the last one, or it is too old for what runs.
@@ -59,9 +74,9 @@ impl Count {
         (self.granted, self.freed())
     }
 
-    /// The server may have lost what it was told.
+    /// The server may have lost what it was told, or the last message may be lost.
     pub(super) fn forget_message(&mut self) {
-        self.told_at = 0;
+        self.told_freed = UNTOLD;
     }
 
     /// A message that asks for slots is written.

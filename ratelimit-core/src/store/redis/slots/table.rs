@@ -94,6 +94,11 @@ impl SlotTable {
         self.process
     }
 
+    #[cfg(test)]
+    pub(super) fn set_running(&self, grants: u64) {
+        self.running.store(grants, Ordering::Relaxed);
+    }
+
     /// Sets how messages are queued. Once, before the first request.
     pub(in crate::store::redis) fn set_sender(&self, sender: Sender) {
         // Set only here.
@@ -119,7 +124,7 @@ impl SlotTable {
         let result = change(entry);
         // Under the lock, so that the caller does not start anew before.
         self.running.fetch_add(entry.count.granted() - granted, Ordering::Relaxed);
-        if entry.count.is_idle() && entry.queued_at.is_none() {
+        if entry.count.is_over() && entry.queued_at.is_none() {
             known.remove();
         }
         Some(result)
@@ -168,9 +173,12 @@ impl SlotTable {
         });
     }
 
-    /// There will be no reply to a message that asked for slots.
+    /// There will be no reply to a message that asked for slots. What it told may be lost as well, so the sweeper tells it again.
     pub(super) fn lose(&self, key: &StateKey, asked: u64) {
-        self.change(key, |entry| entry.count.lose(asked));
+        self.change(key, |entry| {
+            entry.count.lose(asked);
+            entry.count.forget_message();
+        });
     }
 
     /// Slots of a caller that a request holds from now on.
@@ -194,7 +202,7 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message. Without a connection it is left to the next one.
+    /// Queues a message. Without a connection it is left to the sweeper.
     fn send(&self, message: LimitArg) {
         let key = message.key.clone();
         if !self.sender.get().is_some_and(|send| send(message)) {
@@ -202,18 +210,19 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message about each caller whose last one is too old. Returns whether there is any caller.
+    /// Queues a message about each caller of which something is to be told. Returns whether there is any caller.
     pub(super) fn sweep(&self) -> bool {
         let (now, mut any) = (self.now(), false);
         for shard in &self.shards {
             let mut due = Vec::new();
             shard.lock().retain(|entry| {
                 if !entry.is_queued(now) {
+                    if entry.count.is_over_there(now) {
+                        return false;
+                    }
                     if entry.count.is_due(now) {
                         entry.queued_at = Some(now);
                         due.push(entry.message());
-                    } else if entry.count.is_idle() {
-                        return false;
                     }
                 }
                 any = true;

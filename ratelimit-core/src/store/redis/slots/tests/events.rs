@@ -1,18 +1,21 @@
 //! Single events of one caller, worked out by hand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::smallvec;
 
+use super::super::call::CallSlots;
 use super::super::count::Count;
 use super::super::table::SlotTable;
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::FakeClock;
 use crate::policy::Policy;
 use crate::store::redis::key::{KeyFormat, StateKey};
-use crate::store::redis::protocol::{LimitArg, PolicyArg};
+use crate::store::redis::protocol::{LimitArg, PolicyArg, Request};
 
 #[test]
 fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
@@ -74,7 +77,7 @@ fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     assert_eq!(queue.lock().len(), 1, "one message");
     assert!(table.take_message(&key));
     assert_eq!(numbers(0), (2, 2));
-    table.lose(&key, 0);
+    table.answer(&key, 0, 0, Some(2));
     assert!(!table.sweep(), "forgotten");
     assert_eq!((numbers(0), numbers(1)), ((2, 2), (2, 2)));
 }
@@ -105,13 +108,25 @@ fn what_a_peek_tells_is_still_to_be_told() {
     assert!(table.take_message(&message.key));
 }
 
-#[test]
-fn what_cannot_be_queued_is_left_to_the_next_connection() {
-    let policy = Policy::concurrency("k", 5);
+/// A clock, a table whose messages are counted and queued if there is a connection, and a caller.
+fn table_of(
+    connected: &Arc<AtomicBool>,
+) -> (FakeClock, Arc<SlotTable>, Arc<AtomicUsize>, StateKey, PolicyArg) {
+    let (clock, policy) = (FakeClock::default(), Policy::concurrency("k", 5));
     let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
-    let table = Arc::new(SlotTable::new(Arc::new(FakeClock::default())));
-    table.set_sender(Box::new(|_| false));
-    let arg = PolicyArg::new(&policy);
+    let (table, sent) = (Arc::new(SlotTable::new(Arc::new(clock.clone()))), Arc::new(AtomicUsize::new(0)));
+    let (connected, count) = (Arc::clone(connected), Arc::clone(&sent));
+    table.set_sender(Box::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        connected.load(Ordering::Relaxed)
+    }));
+    (clock, table, sent, key, PolicyArg::new(&policy))
+}
+
+#[test]
+fn what_cannot_be_queued_is_told_over_the_next_connection() {
+    let connected = Arc::new(AtomicBool::new(false));
+    let (_, table, sent, key, arg) = table_of(&connected);
     table.ask(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
@@ -120,21 +135,93 @@ fn what_cannot_be_queued_is_left_to_the_next_connection() {
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (2, 1));
     drop(other);
+    assert!(table.sweep(), "the release is not told yet");
+    connected.store(true, Ordering::Relaxed);
+    let tried = sent.load(Ordering::Relaxed);
+    table.tell_all_again();
+    assert_eq!(sent.load(Ordering::Relaxed), tried + 1);
+    assert!(table.take_message(&key));
+    let told = table.ask(&key, arg, 0, true);
+    assert_eq!((told.granted, told.freed), (2, 2));
+    table.answer(&key, 0, 0, Some(2));
+    assert!(!table.sweep(), "forgotten");
+}
+
+#[test]
+fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it() {
+    let (clock, table, _, key, arg) = table_of(&Arc::default());
+    table.ask(&key, arg, 1, true);
+    table.answer(&key, 1, 1, Some(1));
+    drop(table.hold(&key, 1));
+    clock.advance(Duration::from_micros(9_999_999));
+    assert!(table.sweep(), "without a connection");
+    clock.advance(Duration::from_micros(1));
+    assert!(!table.sweep());
+}
+
+#[test]
+fn a_release_that_is_lost_with_its_call_is_told_again() {
+    let (clock, table, sent, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
+    table.ask(&key, arg, 1, true);
+    table.answer(&key, 1, 1, Some(1));
+    drop(table.hold(&key, 1));
+    assert!(table.take_message(&key));
+    let mut requests =
+        [Request { operation: Operation::Check, limits: smallvec![LimitArg::tell(key.clone(), arg)] }];
+    let call = CallSlots::new(&table, &mut requests);
+    // The sweeper looks while the call is in flight.
+    clock.advance(Duration::from_millis(500));
+    assert!(table.sweep());
+    assert_eq!(sent.load(Ordering::Relaxed), 1);
+    drop(call);
+    assert_eq!(table.untold().len(), 1, "told when the store is dropped as well");
+    assert!(table.sweep());
+    assert_eq!(sent.load(Ordering::Relaxed), 2);
+    assert!(table.take_message(&key));
+    let told = table.ask(&key, arg, 0, true);
+    assert_eq!((told.granted, told.freed), (1, 1));
+}
+
+/// Another reply tells that both are granted, before that of their own call.
+#[test]
+fn two_requests_of_a_caller_in_one_call_both_ask() {
+    let (_, table, _, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
+    let policy = Policy::concurrency("k", 5);
+    let mut requests = [(); 2].map(|()| {
+        let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
+        Request { operation: Operation::Check, limits: smallvec![limit] }
+    });
+    let call = CallSlots::new(&table, &mut requests);
+    table.answer(&key, 0, 0, Some(2));
+    let told = table.ask(&key, arg, 0, true);
+    assert_eq!((told.granted, told.freed), (0, 0));
+    drop(call);
+}
+
+/// The server may have granted what it was asked for.
+#[test]
+fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
+    let (_, table, sent, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
+    let policy = Policy::concurrency("k", 5);
+    let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
+    let mut requests = [Request { operation: Operation::Check, limits: smallvec![limit] }];
+    drop(CallSlots::new(&table, &mut requests));
+    for (number, told) in [(1, (0, 0)), (2, (1, 1))] {
+        assert!(table.sweep());
+        assert_eq!(sent.load(Ordering::Relaxed), number);
+        assert!(table.take_message(&key));
+        let tells = table.ask(&key, arg, 0, true);
+        assert_eq!((tells.granted, tells.freed), told);
+        table.answer(&key, 0, 0, Some(1));
+    }
     assert!(!table.sweep(), "forgotten");
 }
 
 /// A call that panics before it takes the message, as a recorder of the application may make it do.
 #[test]
 fn a_queued_message_that_no_call_takes_is_queued_again() {
-    let (clock, policy) = (FakeClock::default(), Policy::concurrency("k", 5));
-    let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
-    let (table, queued) = (Arc::new(SlotTable::new(Arc::new(clock.clone()))), Arc::new(AtomicUsize::new(0)));
-    let count = Arc::clone(&queued);
-    table.set_sender(Box::new(move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
-        true
-    }));
-    table.ask(&key, PolicyArg::new(&policy), 2, true);
+    let (clock, table, queued, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
+    table.ask(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     drop(table.hold(&key, 1));
     let sent = |seconds: u64| {

@@ -11,6 +11,9 @@ use crate::algorithm::concurrency::{Entries, Told};
 /// The instant at which everything happens.
 const NOW: u64 = 1;
 
+/// Where told numbers start: with the first slot they pass the 48 bits that the server keeps.
+const START: u64 = (1 << 48) - 1;
+
 /// What is tried: numbers of processes and of what each does, and of faults.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -99,7 +102,7 @@ struct World {
 impl World {
     fn new(case: Case) -> Self {
         let process = Process {
-            count: Count::start(0),
+            count: Count::start(START),
             starts: case.starts,
             renewals: case.renewals,
             outbox: VecDeque::new(),
@@ -117,7 +120,7 @@ impl World {
     }
 
     fn books(&self, process: usize) -> u64 {
-        self.entries.of(process as u64).map_or(0, |told| told.granted - told.freed)
+        self.entries.held_by(process as u64).unwrap_or(0)
     }
 
     fn run(&mut self, message: Message, max: u64) -> Answer {
@@ -169,7 +172,8 @@ impl World {
                     None,
                 ));
             }
-            if case.forgets && process.count.is_idle() && (1..3).contains(&process.count.granted()) {
+            if case.forgets && process.count.is_idle() && (1..3).contains(&(process.count.granted() - START))
+            {
                 // Meanwhile the process was granted two slots of other callers.
                 let running = process.count.granted() + 2;
                 next.push((changed(&|process| process.count = Count::start(running)), None));
@@ -214,7 +218,7 @@ impl World {
                 process.limbo.extend(process.outbox.drain(..));
                 next.push((world, None));
             }
-            if self.vanished > 0 && self.entries.of(i as u64).is_some() {
+            if self.vanished > 0 && self.entries.held_by(i as u64).is_some() {
                 let mut world = self.clone();
                 world.vanished -= 1;
                 world.credit += process.running() + self.asked(i);
