@@ -6,8 +6,8 @@ use ratelimit_core::{InForce, RateLimiter};
 use super::{deny_all, missing_caller, rejects_without_value};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
-use crate::overrides::plan::Plan;
 use crate::overrides::LimitRows;
+use crate::overrides::plan::Plan;
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 

@@ -19,8 +19,8 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::{Admission, is_counted, rejects_without_value};
-use crate::overrides::plan::Plan;
 use crate::overrides::LimitRows;
+use crate::overrides::plan::Plan;
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
