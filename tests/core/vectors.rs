@@ -396,7 +396,11 @@ fn check_vectors(on: &str, store: &Timed) {
                 reservations.push([charged(0), charged(1)]);
                 timeline::assert_same(&place, store, &model, &group, now);
                 let [Some(outcome), Some(model_outcome)] = &played[..] else { continue };
-                assert_eq!(shown(outcome), shown(&expected(vector, row, outcome)), "{place}");
+                assert_eq!(
+                    timeline::shown(outcome),
+                    timeline::shown(&expected(vector, row, outcome)),
+                    "{place}"
+                );
                 assert_eq!(outcome, model_outcome, "{place}");
                 let retry_after = row.retry_after.and_then(Wait::micros).map(Duration::from_micros);
                 assert_eq!(outcome.retry_after(), retry_after, "{place}");
@@ -406,16 +410,6 @@ fn check_vectors(on: &str, store: &Timed) {
     }
     assert!(files.len() >= 5 && rows > 400, "{rows} rows in {} files", files.len());
     timed::report(&format!("{on}: {rows} rows of {vectors_count} vectors in {} files", files.len()));
-}
-
-/// All of an outcome but what its reservation holds, which no row has: the model is compared in that.
-fn shown(group: &GroupOutcome) -> impl PartialEq + std::fmt::Debug + use<> {
-    let outcomes = group.outcomes().iter().map(|one| {
-        let waits = (one.reset_after(), one.next_unit_after(), one.due_after());
-        let answer = (one.decision(), one.would_deny(), one.is_degraded());
-        (one.at(), one.limit(), one.cost(), one.remaining(), waits, answer)
-    });
-    (group.at(), group.is_allowed(), outcomes.collect::<Vec<_>>())
 }
 
 /// The outcome that the row expects. Rows have no wait for one more unit; that is taken from `outcome`.

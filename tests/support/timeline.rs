@@ -64,3 +64,13 @@ fn peeked(store: &Timed, check: &Check<'_>, at: Timestamp) -> Vec<GroupOutcome> 
     let outcomes_now = store.run(join_all(groups.iter().map(|group| store.limiter.peek_all(group))));
     outcomes_now.into_iter().map(Result::unwrap).collect()
 }
+
+/// All of an outcome but what its reservation holds.
+pub fn shown(group: &GroupOutcome) -> impl PartialEq + std::fmt::Debug + use<> {
+    let outcomes = group.outcomes().iter().map(|one| {
+        let waits = (one.reset_after(), one.next_unit_after(), one.due_after());
+        let answer = (one.decision(), one.would_deny(), one.is_degraded());
+        (one.at(), one.limit(), one.cost(), one.remaining(), waits, answer)
+    });
+    (group.at(), group.is_allowed(), outcomes.collect::<Vec<_>>())
+}
