@@ -170,19 +170,17 @@ impl LimitSource for &Limit {
     }
 
     fn plan(&self, req: &HttpRequest) -> Plan {
-        match &self.plan {
-            Some(plan) => plan(req),
-            None => {
-                if is_first("override-without-effect", ("plan", self.policy.name())) {
-                    tracing::warn!(
-                        policy = self.policy.name(),
-                        help = help("override-without-effect"),
-                        "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
-                    );
-                }
-                Plan::default()
-            }
+        if let Some(plan) = &self.plan {
+            return plan(req);
         }
+        if is_first("override-without-effect", ("plan", self.policy.name())) {
+            tracing::warn!(
+                policy = self.policy.name(),
+                help = help("override-without-effect"),
+                "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
+            );
+        }
+        Plan::default()
     }
 
     /// Changes nothing. Says once that no request passes, because its cost is above what overrides allow.

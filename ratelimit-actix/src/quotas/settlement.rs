@@ -36,9 +36,9 @@ impl Settlement {
     pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), SettleError> {
         let charges = self.charges();
         let Some((first, cost)) = charges.first() else { return Ok(()) };
-        let charged = charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
-        let Some(mut surplus) = charged.checked_sub(actual).filter(|surplus| *surplus > 0) else {
-            return limiter.settle(first.clone(), cost + (actual - charged)).await;
+        let sum = charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
+        let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
+            return limiter.settle(first.clone(), cost + (actual - sum)).await;
         };
         // The latest charge counts for longest, so it is given back first.
         for (reservation, cost) in charges.iter().rev() {
