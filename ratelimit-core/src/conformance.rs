@@ -35,8 +35,8 @@ mod setup;
 mod tested;
 
 pub use self::reference::Reference;
+pub use self::setup::clock;
 pub use self::tested::{Fixture, Tested};
-use crate::clock::{FakeClock, Timestamp};
 
 /// Makes one test per case of the suite, in modules in the order in which to look at them; see the [module](crate::conformance).
 #[macro_export]
@@ -77,9 +77,4 @@ macro_rules! conformance_suite {
             }
         )*
     };
-}
-
-/// Creates a clock at a fixed instant in 2026 that is no multiple of a second.
-pub fn clock() -> FakeClock {
-    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
 }

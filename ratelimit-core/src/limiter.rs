@@ -420,7 +420,7 @@ impl RateLimiter {
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
     /// of other requests.
     pub async fn refund(&self, mut reservation: Reservation<'_>) -> Result<(), StoreError> {
-        reservation.retain(|charge| self.moves_no_turn(charge));
+        reservation.retain(|charge| !self.inner.may_have_turns(charge.check().policy()));
         if reservation.is_degraded() {
             self.inner.fallback.refund(&reservation);
             return Ok(());

@@ -44,7 +44,7 @@ pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
 pub use self::unknown_value::UnknownValueError;
-pub use self::window::{Window, WindowError};
+pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
 pub(crate) use self::window_span::WindowSpan;
 use crate::clock::Timestamp;
 
@@ -53,12 +53,6 @@ use crate::clock::Timestamp;
 /// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both in Rust and in
 /// the 53-bit integers of Lua; see `lua/README.md`.
 pub const MAX_UNITS: u64 = 1_000_000_000_000;
-
-/// Shortest window: 1 ms.
-pub const MIN_WINDOW: Duration = Duration::from_millis(1);
-
-/// Longest window, and longest time in which a full token bucket refills: 366 days.
-pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::setup::MINUTE;
 use crate::check::{Check, MAX_GROUP};
-use crate::policy::{Algorithm, Mode, Policy, PolicyBuilder};
+use crate::policy::{Algorithm, Mode, Policy};
 
 /// Callers that a careless store takes for each other, and a long one behind them.
 const CALLERS: [&[u8]; 14] = [
@@ -88,8 +88,12 @@ impl World {
                 other.max(1),
             ]
         });
-        let policies = shapes.chain(calendar()).filter_map(|builder| builder.try_build().ok());
-        Self { policies: policies.collect() }
+        #[cfg(feature = "calendar")]
+        let shapes = {
+            let month = crate::policy::Calendar::month(1).in_zone("Europe/Berlin");
+            shapes.chain([Policy::builder("month").calendar(month).max(4)])
+        };
+        Self { policies: shapes.filter_map(|builder| builder.try_build().ok()).collect() }
     }
 
     pub(super) fn group(&self, limits: &[Limit]) -> Vec<Check<'_>> {
@@ -191,16 +195,6 @@ fn limit(used: &[usize], random: &mut Random) -> Limit {
         _ => random.below(4),
     };
     Limit { policy: used[random.index(used.len())], caller, cost }
-}
-
-/// A policy with windows of a calendar, if there are calendars.
-fn calendar() -> Option<PolicyBuilder> {
-    #[cfg(feature = "calendar")]
-    return Some(
-        Policy::builder("month").calendar(crate::policy::Calendar::month(1).in_zone("Europe/Berlin")).max(4),
-    );
-    #[cfg(not(feature = "calendar"))]
-    return None;
 }
 
 /// A linear congruential generator (Knuth's MMIX), so that every run is the same.

@@ -19,6 +19,7 @@ use crate::noted::Noted;
 use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::Policy;
 use crate::reservation::{OwnedReservation, Reservation};
 use crate::slots::Slots;
 use crate::store::memory::MemoryStore;
@@ -40,6 +41,11 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Whether requests may have waited for turns of this policy's buckets, which a refund would move.
+    pub(super) fn may_have_turns(&self, policy: &Policy) -> bool {
+        policy.algorithm().has_burst() && self.waited_for.may_have(policy.state_id())
+    }
+
     /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background.
     pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
         if let Err(error) = self.store.as_dyn().begin_refund(reservation, limit) {

@@ -128,13 +128,6 @@ impl RateLimiter {
             }
         }
     }
-
-    /// Whether a refund of this charge leaves all turns where they are.
-    pub(super) fn moves_no_turn(&self, charge: &Charge<'_>) -> bool {
-        let check = charge.check();
-        let policy = check.policy();
-        !policy.algorithm().has_burst() || !self.inner.waited_for.may_have(policy.state_id())
-    }
 }
 
 /// Checks that requests of this cost can wait so long under the policy.

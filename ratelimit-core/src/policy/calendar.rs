@@ -19,7 +19,6 @@ pub(crate) use self::known::KnownCalendar;
 pub use self::zone::{DeclaredZones, UnknownZoneError};
 use super::fnv1a::{FNV_OFFSET, fnv1a};
 use super::named_values::named_values;
-use super::window_span::WindowSpan;
 
 /// Hours by which a local day can be longer than 24: the most that a zone put its clocks back at once.
 const MOST_HOURS_MORE: u64 = 3;
@@ -248,18 +247,6 @@ impl Calendar {
     #[cfg(feature = "redis")]
     pub(crate) const fn id(&self) -> u64 {
         self.id
-    }
-
-    /// The calendar with its zone.
-    #[inline]
-    pub(crate) fn known(&self) -> &'static KnownCalendar {
-        KnownCalendar::of(self)
-    }
-
-    /// The window of an instant in microseconds.
-    #[inline]
-    pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
-        self.known().window_at(now)
     }
 }
 

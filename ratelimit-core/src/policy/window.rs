@@ -6,8 +6,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{MAX_WINDOW, MIN_WINDOW};
 use crate::clock::micros;
+
+/// Shortest window: 1 ms.
+pub const MIN_WINDOW: Duration = Duration::from_millis(1);
+
+/// Longest window, and longest time in which a full token bucket refills: 366 days.
+pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Length of a window as text, such as `"60s"` or `"1h30m"`.
 ///

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Ident, Item, ItemMod, ItemUse, Macro, UseTree};
+use syn::{Attribute, Ident, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 use crate::graph::Arrows;
+use crate::methods::{Calls, MethodCall, Methods, TypeName, inherent};
 
 /// From the crate's root.
 type ModulePath = Vec<String>;
@@ -29,6 +30,12 @@ struct Module {
     /// What `use` names here, by the name it has here.
     imports: BTreeMap<String, ModulePath>,
     globs: Vec<ModulePath>,
+    passed_globs: Vec<ModulePath>,
+    /// The names that only leave the module again by `pub use`, which uses nothing here.
+    passed_on: BTreeSet<String>,
+    /// The methods of inherent blocks, by the name of their type.
+    methods: Vec<(String, Vec<String>)>,
+    calls: Vec<MethodCall>,
     /// Every path that is written here, outside of `use` as well.
     paths: Vec<ModulePath>,
 }
@@ -113,7 +120,7 @@ impl Modules {
                     } else if let Some(import) = here.imports.get(name) {
                         return self.file_of(&at, &joined(import, after.iter().cloned()), imports + 1);
                     } else {
-                        let found = here.globs.iter().find_map(|glob| {
+                        let found = here.globs.iter().chain(&here.passed_globs).find_map(|glob| {
                             self.file_of(&at, &joined(glob, rest.iter().cloned()), imports + 1)
                         });
                         // A name of another crate, or one that a macro makes in this module.
@@ -126,19 +133,34 @@ impl Modules {
         Some(&self.0.get(&at)?.file)
     }
 
-    /// Which file uses which, apart from files that use the one they are below: a child continues its parent.
+    /// Which file uses which. Each may use the crate's root.
     pub(crate) fn arrows(&self) -> Arrows {
         let mut arrows = Arrows::new();
         for (path, module) in &self.0 {
-            for used in module.imports.values().chain(&module.globs).chain(&module.paths) {
+            let imports = module.imports.iter().filter(|(name, _)| !module.passed_on.contains(*name));
+            for used in imports.map(|(_, used)| used).chain(&module.globs).chain(&module.paths) {
                 if let Some(file) = self.file_of(path, used, 0)
                     && file != module.file
-                    && !is_below(&module.file, file)
                 {
                     arrows.entry((module.file.clone(), file.to_owned())).or_insert_with(|| used.join("::"));
                 }
             }
         }
+        let type_of = |path: &[String], name: &str| -> Option<TypeName> {
+            Some((self.file_of(path, &[name.to_owned()], 0)?.to_owned(), name.to_owned()))
+        };
+        let mut methods = Methods::default();
+        for (path, module) in &self.0 {
+            for (name, here) in &module.methods {
+                if let Some(of) = type_of(path, name) {
+                    methods.add(of, &module.file, here);
+                }
+            }
+        }
+        for (path, module) in &self.0 {
+            methods.add_arrows(&module.file, &module.calls, |name| type_of(path, name), &mut arrows);
+        }
+        arrows.retain(|(_, to), _| to != "lib.rs");
         arrows
     }
 
@@ -223,6 +245,10 @@ impl<'a> Visit<'a> for Module {
             return;
         }
         self.defined.extend(name.map(ToString::to_string));
+        if let Item::Impl(block) = item {
+            self.methods.extend(inherent(block));
+        }
+        self.calls.extend(Calls::of(item));
         visit::visit_item(self, item);
     }
 
@@ -233,11 +259,17 @@ impl<'a> Visit<'a> for Module {
     }
 
     fn visit_item_use(&mut self, item: &'a ItemUse) {
+        let known: BTreeSet<String> = self.imports.keys().cloned().collect();
+        let globs = self.globs.len();
         self.import(&item.tree, &[]);
+        if !matches!(item.vis, Visibility::Inherited) {
+            self.passed_on.extend(self.imports.keys().filter(|name| !known.contains(*name)).cloned());
+            self.passed_globs.extend(self.globs.split_off(globs));
+        }
     }
 
     // `pub(super)` uses nothing.
-    fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
+    fn visit_visibility(&mut self, _: &'a Visibility) {}
 
     fn visit_path(&mut self, path: &'a syn::Path) {
         if path.leading_colon.is_none() {
@@ -250,11 +282,6 @@ impl<'a> Visit<'a> for Module {
         self.paths_in(item.tokens.clone());
         visit::visit_macro(self, item);
     }
-}
-
-fn is_below(file: &str, other: &str) -> bool {
-    other == "lib.rs"
-        || file.strip_prefix(other.trim_end_matches(".rs")).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn joined(path: &[String], rest: impl IntoIterator<Item = String>) -> ModulePath {
@@ -277,7 +304,7 @@ fn path_attribute(attributes: &[Attribute]) -> Option<String> {
 }
 
 /// Whether an item exists in tests only: `cfg(test)`, alone or with more conditions.
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return false };
         let condition = list.tokens.to_string();

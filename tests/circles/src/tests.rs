@@ -50,17 +50,49 @@ fn a_name_is_followed_through_imports_to_the_file_that_defines_it() {
 }
 
 #[test]
-fn a_child_may_use_its_parent_but_not_what_uses_the_parent() {
-    let files = [
-        ("lib.rs", "mod room; mod high;"),
-        ("room.rs", "mod child; use child::Child; pub struct Room(Child);"),
+fn a_parent_that_uses_its_child_is_not_used_by_it() {
+    let mut files = [
+        ("lib.rs", "mod room;"),
+        ("room.rs", "mod child; pub use child::Child; pub struct Room;"),
         ("room/child.rs", "pub struct Child; fn make() -> super::Room { loop {} }"),
-        ("high.rs", "use crate::room::Room;"),
+    ];
+    assert_eq!(circles_of(&files), [] as [&str; 0], "what it passes on, it does not use");
+    files[1].1 = "mod child; use child::Child; pub struct Room(Child);";
+    assert_eq!(circles_of(&files), ["room.rs -> room/child.rs"]);
+}
+
+#[test]
+fn methods_of_one_type_in_two_files_that_call_each_other_are_a_circle() {
+    let circles = |calls: &str| {
+        let text = format!(
+            "mod more; pub struct Queue; impl Queue {{ fn send(&self) {{}} fn end(&self) {{ {calls} }} }}"
+        );
+        circles_of(&[
+            ("lib.rs", "mod queue;"),
+            ("queue.rs", &text),
+            ("queue/more.rs", "use super::Queue; impl Queue { pub fn again(&self) { self.send(); } }"),
+        ])
+    };
+    assert_eq!(circles(""), [] as [&str; 0]);
+    for calls in
+        ["self.again()", "Self::again(self)", "Queue::again(self)", "let queue = self; queue.again()"]
+    {
+        assert_eq!(circles(calls), ["queue.rs -> queue/more.rs"], "{calls}");
+    }
+}
+
+#[test]
+fn a_method_of_another_type_with_the_same_name_is_no_circle() {
+    let files = [
+        ("lib.rs", "mod queue; mod other;"),
+        ("other.rs", "pub struct Other; impl Other { pub fn again(&self) {} }"),
+        (
+            "queue.rs",
+            "mod more; pub struct Queue(crate::other::Other); impl Queue { fn send(&self) { self.0.again(); } }",
+        ),
+        ("queue/more.rs", "use super::Queue; impl Queue { pub fn again(&self) { self.send(); } }"),
     ];
     assert_eq!(circles_of(&files), [] as [&str; 0]);
-    let mut files = files;
-    files[2].1 = "pub struct Child; use crate::high;";
-    assert_eq!(circles_of(&files), ["high.rs -> room.rs -> room/child.rs"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::{Calendar, CalendarUnit, Weekday};
+use super::{Calendar, CalendarUnit};
 use crate::policy::window_span::WindowSpan;
 
 const MICROS: u64 = 1_000_000;
@@ -15,8 +15,8 @@ const LAST_SECOND: i64 = 221_800_000_000;
 impl Calendar {
     /// The window in this zone of an instant in microseconds.
     pub(super) fn window_in(&self, zone: &TimeZone, now: u64) -> WindowSpan {
-        let at = i64::try_from(now / MICROS).unwrap_or(LAST_SECOND).min(LAST_SECOND);
-        let today = Timestamp::from_second(at).map_or(Date::ZERO, |at| zone.to_datetime(at).date());
+        let at = second_of(now);
+        let today = date_of(zone, now).unwrap_or(Date::ZERO);
         // The days around today: where a clock goes back over midnight, the date of an instant may be the day before its window.
         let days = (-1..=2).filter_map(|nth| self.first_day(today, nth));
         let edges = days.filter_map(|day| first_instant(day, zone));
@@ -30,23 +30,6 @@ impl Calendar {
         }
         let micros = |edge| u64::try_from(edge).unwrap_or(0).saturating_mul(MICROS);
         WindowSpan { from: micros(from), before: micros(before) }
-    }
-
-    /// The same with the anchor under which the window of an instant begins first: the day after the instant. Under any other anchor
-    /// the window begins later.
-    pub(crate) fn with_earliest_window(&self, now: u64) -> Self {
-        let at = i64::try_from(now / MICROS).unwrap_or(LAST_SECOND).min(LAST_SECOND);
-        let date = Timestamp::from_second(at).map(|at| self.known().zone().to_datetime(at).date());
-        let Some(next) = date.ok().and_then(|date| add_days(date, 1)) else { return *self };
-        let (month, day) = (next.month().unsigned_abs(), next.day().unsigned_abs());
-        let weekday = usize::from(next.weekday().to_monday_zero_offset().unsigned_abs());
-        let days = match (self.unit, Weekday::ALL.get(weekday)) {
-            (CalendarUnit::Week, Some(weekday)) => Self::week(*weekday),
-            (CalendarUnit::Month, _) => Self::month(day),
-            (CalendarUnit::Year, _) => Self::year(month, day),
-            _ => return *self,
-        };
-        days.in_zone(self.zone)
     }
 
     /// The first day of the window of a date, or of the `nth` after it.
@@ -102,4 +85,19 @@ fn first_instant(day: Date, zone: &TimeZone) -> Option<i64> {
         }
     };
     Some(instant.as_second())
+}
+
+/// An instant in seconds, as far as windows are computed.
+fn second_of(now: u64) -> i64 {
+    i64::try_from(now / MICROS).unwrap_or(LAST_SECOND).min(LAST_SECOND)
+}
+
+/// The local date of an instant in microseconds.
+fn date_of(zone: &TimeZone, now: u64) -> Option<Date> {
+    Timestamp::from_second(second_of(now)).ok().map(|at| zone.to_datetime(at).date())
+}
+
+/// The local date behind that of an instant in microseconds.
+pub(super) fn day_after(zone: &TimeZone, now: u64) -> Option<Date> {
+    add_days(date_of(zone, now)?, 1)
 }

@@ -7,7 +7,8 @@ use std::sync::{LazyLock, OnceLock};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use super::{Calendar, zone};
+use super::edges::day_after;
+use super::{Calendar, CalendarUnit, Weekday, zone};
 use crate::policy::window_span::WindowSpan;
 
 /// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor of a year in one zone,
@@ -77,10 +78,6 @@ impl KnownCalendar {
         known
     }
 
-    pub(super) const fn zone(&self) -> &TimeZone {
-        &self.zone
-    }
-
     /// The window of an instant in microseconds.
     #[inline]
     pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
@@ -112,6 +109,35 @@ impl KnownCalendar {
             self.last.store(from << LENGTH_BITS | length, Ordering::Relaxed);
         }
         window
+    }
+}
+
+impl Calendar {
+    /// The calendar with its zone.
+    #[inline]
+    pub(crate) fn known(&self) -> &'static KnownCalendar {
+        KnownCalendar::of(self)
+    }
+
+    /// The window of an instant in microseconds.
+    #[inline]
+    pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
+        self.known().window_at(now)
+    }
+
+    /// The same with the anchor under which the window of an instant begins first: the day after the instant. Under any other anchor
+    /// the window begins later.
+    pub(crate) fn with_earliest_window(&self, now: u64) -> Self {
+        let Some(next) = day_after(&self.known().zone, now) else { return *self };
+        let (month, day) = (next.month().unsigned_abs(), next.day().unsigned_abs());
+        let weekday = usize::from(next.weekday().to_monday_zero_offset().unsigned_abs());
+        let days = match (self.unit, Weekday::ALL.get(weekday)) {
+            (CalendarUnit::Week, Some(weekday)) => Self::week(*weekday),
+            (CalendarUnit::Month, _) => Self::month(day),
+            (CalendarUnit::Year, _) => Self::year(month, day),
+            _ => return *self,
+        };
+        days.in_zone(self.zone)
     }
 }
 
